@@ -1,0 +1,1 @@
+"""What acts on the cloth: conditions with their stiffness and damping, and outside forces; one file each."""

@@ -1,0 +1,1 @@
+"""How time advances: one scheme, one file."""

@@ -1,0 +1,1 @@
+"""Functions for kernels: types, dihedral angles, positive-definite blocks."""

@@ -1,0 +1,31 @@
+"""What every output does: open once, take each frame, and finish completely or leave nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toile.model.frame import Frame, Surface
+from toile.plugins import Plugin
+
+
+class Output(Plugin):
+    """One format of result. `writer` starts it for one run; the plugin itself is only its settings."""
+
+    def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
+        """Something that takes the frames of one run, starting with frame 0, and writes into `folder`."""
+        raise NotImplementedError
+
+
+class Writer:
+    """Takes frames in order. Files appear under their final name only in `close`."""
+
+    def write(self, frame: Frame) -> None:
+        raise NotImplementedError
+
+    def close(self) -> list[Path]:
+        """Finish and return what was written."""
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Remove whatever is half written; called instead of `close` when the run failed."""
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Scenes: the models that describe them, and reading them from YAML."""

@@ -1,0 +1,155 @@
+"""The scene: every field with its default, unit, limits and one line of documentation.
+
+These pydantic models are the Python API as well as what a YAML file is read into: `Scene(cloth=[...])` in a script and
+`cloth: [...]` in a file are checked by the same rules. SI units; the world is in metres with z up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+from toile.model.motion import Vector
+from toile.model.selection import Selection
+from toile.plugins import choice, find, nearest, quantity
+
+FABRICS = Path(__file__).parent / "fabrics"
+
+
+class SceneModel(BaseModel):
+    """Common rules: unknown keys are errors, values do not change once checked, no NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Time(SceneModel):
+    """How long, how often a frame, how large a step."""
+
+    frames: int = quantity(75, doc="frames after the start", ge=0)
+    fps: float = quantity(30.0, unit="1/s", doc="frames per second", gt=0)
+    max_step: float = quantity(1.0 / 60.0, unit="s", doc="largest time step; a step never crosses a frame", gt=0)
+    min_step: float = quantity(1e-5, unit="s", doc="the run stops when a step would have to be smaller", gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Time:
+        if self.min_step > self.max_step:
+            raise ValueError(f"min_step {self.min_step} s is larger than max_step {self.max_step} s.")
+        return self
+
+
+class Fabric(SceneModel):
+    """What the cloth is made of. Stiffness is per unit width, so it means the same on every mesh."""
+
+    name: str = quantity("inline", doc="name of the fabric")
+    source: str = quantity("", doc="where the figures come from")
+    density: float = quantity(0.2, unit="kg/m^2", doc="mass per area", gt=0)
+    stretch_warp: float = quantity(5e3, unit="N/m", doc="stretch stiffness along u", ge=0)
+    stretch_weft: float = quantity(5e3, unit="N/m", doc="stretch stiffness along v", ge=0)
+    shear: float = quantity(100.0, unit="N/m", doc="shear stiffness", ge=0)
+    bend_warp: float = quantity(1.2e-5, unit="N m", doc="bending rigidity when u curves", ge=0)
+    bend_weft: float = quantity(1.2e-5, unit="N m", doc="bending rigidity when v curves", ge=0)
+    damping: float = quantity(1e-3, unit="s", doc="damping time of stretch, shear and bend: damping coefficient / stiffness", ge=0)
+
+
+def fabric_names() -> list[str]:
+    """The shipped fabrics."""
+    return sorted(path.stem for path in FABRICS.glob("*.yaml"))
+
+
+def read_fabric(value: Any) -> Any:
+    """A shipped fabric by name; anything else is left to the Fabric model."""
+    if not isinstance(value, str):
+        return value
+    if value not in fabric_names():
+        raise PydanticCustomError("fabric", "no such fabric.{hint}", {"hint": nearest(value, fabric_names())})
+    return {"name": value, **yaml.safe_load((FABRICS / f"{value}.yaml").read_text(encoding="utf-8"))}
+
+
+class RestStretch(SceneModel):
+    """A region made to seek another length ([BW98] b_u, b_v): cuffs, waistbands, induced wrinkles."""
+
+    region: str | None = quantity(None, doc="named region; the whole cloth when not given")
+    warp: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_u: a number, or [time, value] keys in order of time")
+    weft: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_v: a number, or [time, value] keys in order of time")
+
+    @model_validator(mode="after")
+    def _usable(self) -> RestStretch:
+        for name in ("warp", "weft"):
+            keys = getattr(self, name)
+            keys = ((0.0, keys),) if isinstance(keys, float) else keys
+            if not keys or any(value <= 0 for _, value in keys):
+                raise ValueError(f"{name} must be greater than 0.")
+            if any(later[0] <= earlier[0] for earlier, later in zip(keys, keys[1:], strict=False)):
+                raise ValueError(f"{name}: times must increase from key to key.")
+        return self
+
+
+class Cloth(SceneModel):
+    """One piece of cloth: its shape, where it starts, what it is made of."""
+
+    name: str = quantity("cloth", doc="name used by constraints, exports and messages", min_length=1, max_length=100)
+    shape: Annotated[choice("shapes"), "shapes"] = quantity(doc="grid, disc or mesh")
+    translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the shape's origin starts")
+    rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
+    velocity: Vector = quantity((0.0, 0.0, 0.0), unit="m/s", doc="velocity at the start")
+    spin: Vector = quantity((0.0, 0.0, 0.0), unit="rad/s", doc="angular velocity at the start, about the mean of the particles")
+    fabric: Annotated[Fabric, BeforeValidator(read_fabric)] = quantity("cotton", doc="a fabric by name, or its fields", validate_default=True)
+    regions: dict[str, Selection] = Field(default_factory=dict, description="named sets of particles")
+    rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions that seek another length")
+    energies: tuple[choice("energies", "cloth"), ...] = quantity(
+        ("stretch", "shear", "bend_angle"), doc="internal forces; figures not given come from the fabric", validate_default=True
+    )
+
+
+class Solver(SceneModel):
+    """How the linear systems are solved."""
+
+    preconditioner: choice("preconditioners") | None = quantity(None, doc="auto when not given: cholesky on the CPU, block_jacobi on a GPU")
+    tolerance: float = quantity(1e-3, doc="residual of a solve relative to its right-hand side", gt=0, lt=1)
+    max_iterations: int = quantity(2000, doc="a solve that needs more fails its step", ge=0)
+
+
+class Bound(SceneModel):
+    """Limits for one figure of the certificate."""
+
+    min: float | None = quantity(None, doc="smallest allowed")
+    max: float | None = quantity(None, doc="largest allowed")
+    equals: float | bool | None = quantity(None, doc="exactly this")
+
+
+class Scene(SceneModel):
+    """Everything a run needs."""
+
+    version: int = quantity(1, doc="format of the scene", ge=1, le=1)
+    name: str = quantity("scene", doc="name of the scene", min_length=1, max_length=100)
+    about: str = quantity("", doc="what the scene shows")
+    time: Time = Field(default_factory=Time, description="frames and steps")
+    gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
+    cloth: tuple[Cloth, ...] = quantity((), doc="the pieces of cloth; a scene without any is valid and does nothing")
+    constraints: tuple[choice("constraints"), ...] = quantity((), doc="what particles may not do")
+    forces: tuple[choice("energies", "scene"), ...] = quantity((), doc="outside forces: drag, wind, pull")
+    integrator: choice("integrators") = quantity("implicit_bdf2", doc="how time advances", validate_default=True)
+    solver: Solver = Field(default_factory=Solver, description="linear solver")
+    outputs: tuple[choice("outputs"), ...] = quantity((), doc="what to write besides the cache and the certificate")
+    expect: dict[str, Bound] = Field(default_factory=dict, description="limits on the certificate's summary, checked by `toile check`")
+    seed: int = quantity(0, doc="seed of everything random (gusts)", ge=0)
+
+    # Where relative paths start, and whether paths may leave it; set by the loader, not by the scene itself.
+    _folder: Path = PrivateAttr(default_factory=Path.cwd)
+    _allow_outside: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Scene:
+        seen: set[str] = set()
+        for cloth in self.cloth:
+            if cloth.name in seen:
+                raise ValueError(f'two cloths are called "{cloth.name}": names must differ.')
+            seen.add(cloth.name)
+        return self
+
+
+__all__ = ["Bound", "Cloth", "Fabric", "RestStretch", "Scene", "Solver", "Time", "fabric_names", "find"]

@@ -1,0 +1,1 @@
+"""Where a cloth comes from: generated or read; one file each."""
