@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 class ToileError(Exception):
     """Base of every error that Toile raises on purpose; the message is meant for the user."""
@@ -24,6 +29,11 @@ class SceneError(InputError):
 
 
 class StepFailed(ToileError):
-    """A step could not be taken at any allowed size; the last good state was saved."""
+    """A step could not be taken at any allowed size. Carries the last good state, so that it can be saved."""
 
     exit_code = 3
+
+    def __init__(self, message: str, frame: int, time: float, positions: np.ndarray, velocities: np.ndarray):
+        self.frame, self.time = frame, time  # frame being computed; time of the last good state [s]
+        self.positions, self.velocities = positions, velocities
+        super().__init__(message)
