@@ -1,0 +1,114 @@
+"""Compares a certificate with what a scene expects of it.
+
+A key of `expect` is a dotted path into the certificate's summary (`max_strain`), or `frames.` and a path into every
+frame (`frames.strain.warp_mean`), which every frame must satisfy.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toile.errors import InputError, SceneError
+from toile.plugins import nearest
+from toile.scene.schema import Bound
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expectation and what the run gave."""
+
+    key: str
+    bound: str  # in words: ">= 0 and <= 0.15"
+    value: Any  # the figure; over frames, the one that is furthest from what is expected
+    ok: bool
+    frame: int | None = None  # which frame the value is of
+
+
+def check(expect: Mapping[str, Bound], report: Mapping[str, Any]) -> list[Finding]:
+    """One finding per expectation, in their order. SceneError names every key that the certificate does not have."""
+    problems = [problem for key, bound in expect.items() for problem in _problems(key, bound, report)]
+    if problems:
+        raise SceneError(problems)
+    return [_find(key, bound, report) for key, bound in expect.items()]
+
+
+def read_report(folder: Path) -> tuple[dict[str, Bound], dict[str, Any]]:
+    """What was expected of a finished run, and its certificate."""
+    path = folder / "report.json"
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        return {key: Bound(**bound) for key, bound in report["expect"].items()}, report
+    except FileNotFoundError:
+        raise InputError(f"{folder} is not the folder of a finished run: it has no report.json.") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a certificate that can be read ({error}). Run the scene again.") from None
+
+
+def _problems(key: str, bound: Bound, report: Mapping[str, Any]) -> Iterator[str]:
+    if bound.min is None and bound.max is None and bound.equals is None:
+        yield f"expect.{key}: no limit given. Give min, max or equals."
+    known = _paths(report["summary"])
+    frames = report["frames"]
+    if frames:
+        known |= {f"frames.{path}" for frame in frames for path in _paths(frame)}
+    # Without frames nothing tells which of their figures exist; such an expectation is then not met, below.
+    if key not in known and (frames or not key.startswith("frames.")):
+        yield f"expect.{key}: no such figure in the certificate.{nearest(key, known)}"
+
+
+def _paths(figures: Mapping[str, Any], prefix: str = "") -> set[str]:
+    """Dotted paths of everything in nested mappings that is a number, a bool, or missing for once (None)."""
+    paths: set[str] = set()
+    for name, value in figures.items():
+        if isinstance(value, Mapping):
+            paths |= _paths(value, f"{prefix}{name}.")
+        elif value is None or isinstance(value, int | float):
+            paths.add(f"{prefix}{name}")
+    return paths
+
+
+def _find(key: str, bound: Bound, report: Mapping[str, Any]) -> Finding:
+    if not key.startswith("frames."):
+        value = _value(report["summary"], key)
+        return Finding(key, _words(bound), value, _excess(value, bound) <= 0)
+    path = key.removeprefix("frames.")
+    values = [(_value(frame, path), frame["frame"]) for frame in report["frames"]]
+    if not values:
+        return Finding(key, _words(bound), None, False)
+    worst, frame = max(values, key=lambda entry: _excess(entry[0], bound))
+    return Finding(key, _words(bound), worst, _excess(worst, bound) <= 0, frame)
+
+
+def _value(figures: Mapping[str, Any], path: str) -> Any:
+    value: Any = figures
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _excess(value: Any, bound: Bound) -> float:
+    """How far outside the limits, at most 0 when inside; what is missing or not a number is infinitely far."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return math.inf
+    distances = []
+    if bound.min is not None:
+        distances.append(bound.min - value)
+    if bound.max is not None:
+        distances.append(value - bound.max)
+    if bound.equals is not None:
+        distances.append(abs(value - bound.equals))
+    return max(distances)
+
+
+def _words(bound: Bound) -> str:
+    limits = ((">=", bound.min), ("<=", bound.max), ("=", bound.equals))
+    return " and ".join(f"{sign} {_number(limit)}" for sign, limit in limits if limit is not None)
+
+
+def _number(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

@@ -1,0 +1,242 @@
+"""One run from a scene to a folder: simulate, hand every frame to the outputs, leave the certificate.
+
+The folder appears only when the simulation could be built. It holds `rest.obj` and `cache.pc2` always, what the
+scene's outputs add, and `report.json`, written last. A run that is stopped by Ctrl-C completes its outputs with the
+frames it has; one that fails keeps the cache of its good frames and the state before the step that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from toile.errors import InputError, StepFailed
+from toile.model.frame import Frame, Surface
+from toile.outputs._atomic import Draft, explained
+from toile.outputs.base import Writer
+from toile.outputs.pc2 import Pc2
+from toile.scene.schema import Scene
+from toile.simulation import Simulation
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run leaves."""
+
+    folder: Path | None
+    report: dict[str, Any]
+    written: list[Path]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run, after its outputs were completed with the frames there are."""
+
+    def __init__(self, result: RunResult):
+        self.result = result
+        super().__init__(f"interrupted after frame {result.report['summary']['frames']}")
+
+
+def run(
+    scene: Scene,
+    out: Path | str | None = None,
+    *,
+    device: str = "cpu",
+    frames: int | None = None,
+    progress: Callable[[Frame], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> RunResult:
+    """Simulate a scene into the folder `out`; without a folder only the certificate is returned.
+
+    `frames` replaces the scene's own number, `progress` is called with every frame, `warn` with every warning (by
+    default they go to Python's `warnings`). Raises InputError before anything is written, StepFailed when the
+    simulation cannot go on, Interrupted for Ctrl-C.
+    """
+    simulation = Simulation(scene, device=device)
+    for message in simulation.warnings:
+        warn(message) if warn else warnings.warn(message, stacklevel=2)
+    if out is None:
+        for frame in simulation.run(frames=frames):
+            if progress:
+                progress(frame)
+        return RunResult(None, _finished(simulation.report(), scene), [])
+    with _folder(Path(out)) as folder, _Outputs(scene, folder, simulation.surface) as outputs:
+        try:
+            for frame in simulation.run(frames=frames):
+                outputs.write(frame)
+                if progress:
+                    progress(frame)
+        except KeyboardInterrupt as stop:
+            outputs.close()
+            report = outputs.certify(_finished(simulation.report(), scene, stopped="interrupted"))
+            raise Interrupted(RunResult(folder, report, outputs.written)) from stop
+        except StepFailed as failure:
+            outputs.keep_cache()
+            saved = _save_state(folder, failure)
+            outputs.certify(_finished(simulation.report(), scene, stopped=str(failure)))
+            raise StepFailed(
+                f"{failure}\n  State before the step saved to {saved}. Try a smaller time.max_step.",
+                failure.frame,
+                failure.time,
+                failure.positions,
+                failure.velocities,
+            ) from failure
+        outputs.close()
+        report = outputs.certify(_finished(simulation.report(), scene))
+        return RunResult(folder, report, outputs.written)
+
+
+@dataclass
+class _Outputs:
+    """The writers of one run, the cache first. Leaving the block discards whatever was not closed."""
+
+    scene: Scene
+    folder: Path
+    surface: Surface
+    writers: list[Writer] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    milliseconds: dict[int, float] = field(default_factory=dict)  # frame -> time its outputs took
+
+    def __enter__(self) -> _Outputs:
+        others = [output for output in self.scene.outputs if not isinstance(output, Pc2)]
+        try:
+            for output in [Pc2(), *others]:
+                self.writers.append(output.writer(self.folder, self.scene.name, self.surface))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self.writers:
+            self.writers.pop().discard()
+
+    def write(self, frame: Frame) -> None:
+        start = time.perf_counter()
+        with _undisturbed():
+            for writer in self.writers:
+                writer.write(frame)
+        self.milliseconds[frame.number] = 1e3 * (time.perf_counter() - start)
+
+    def close(self) -> None:
+        while self.writers:
+            self.written += self.writers.pop(0).close()
+
+    def keep_cache(self) -> None:
+        """Complete the cache alone; the rest is discarded when the block is left."""
+        self.written += self.writers.pop(0).close()
+
+    def certify(self, report: dict[str, Any]) -> dict[str, Any]:
+        """Write report.json, with the time that the outputs took."""
+        for entry in report["frames"]:
+            entry.setdefault("ms", {})["output"] = self.milliseconds.get(entry["frame"], 0.0)
+        draft = Draft(self.folder / "report.json")
+        with draft.finishing():
+            draft.part.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        self.written.append(draft.path)
+        return report
+
+
+def _finished(report: dict[str, Any], scene: Scene, stopped: str | None = None) -> dict[str, Any]:
+    """The simulation's certificate with what was expected of the run, and why it ended early if it did."""
+    report = _plain(report)
+    report["expect"] = {key: bound.model_dump(exclude_none=True) for key, bound in scene.expect.items()}
+    if stopped is not None:
+        report["summary"]["ok"] = False
+        report["stopped"] = stopped
+    return report
+
+
+def _save_state(folder: Path, failure: StepFailed) -> Path:
+    """The last good state, for whoever looks into the failure or starts again from it."""
+    draft = Draft(folder / f"failed_{failure.frame:04d}.npz")
+    with draft.finishing():
+        np.savez(
+            draft.part,
+            frame=failure.frame,
+            time=failure.time,
+            positions=failure.positions,
+            velocities=failure.velocities,
+        )
+    return draft.path
+
+
+def _plain(value: Any) -> Any:
+    """The same as types that JSON has. It has no NaN or infinity: they become null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@contextlib.contextmanager
+def _folder(folder: Path) -> Iterator[Path]:
+    """The folder of a run, held by this run alone. One that was made here goes again if nothing came into it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    lock = folder / ".lock"
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    with file:
+        if not _hold(file):
+            raise InputError(f"{folder}: another run is writing here. Wait until it ends, or choose another folder.")
+        try:
+            yield folder
+        finally:
+            with contextlib.suppress(OSError):  # Windows does not remove what is open, and a folder with files stays
+                lock.unlink()
+                for path in missing:
+                    path.rmdir()
+
+
+def _hold(file: IO[str]) -> bool:
+    """Whether this process got the file. The system lets go of it when the process ends, however that happens."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A run that just ended has removed its file: what we hold then is no longer what others look at.
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the block ends, so that every output holds whole frames, and the same ones."""
+    if threading.current_thread() is not threading.main_thread():  # signals do not arrive elsewhere
+        yield
+        return
+    waiting: list[int] = []
+    before = {
+        number: signal.signal(number, lambda n, _: waiting.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+    if waiting:
+        signal.raise_signal(waiting[0])
