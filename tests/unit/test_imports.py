@@ -1,0 +1,74 @@
+"""What `import toile` gives, and what it must not cost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import toile
+from toile.errors import InputError
+
+HEAVY = ("numpy", "scipy", "warp", "pydantic", "yaml", "qdldl", "cvxopt", "pxr", "imageio_ffmpeg")
+
+
+def python(code: str, **environment: str) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+@pytest.mark.parametrize("name", sorted(toile.__all__))
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(toile, name) is not None
+    assert name in dir(toile)
+
+
+def test_public_names_are_kept_in_step() -> None:
+    assert set(toile.__all__) == {*toile._HOMES, "__version__", "use_precision"}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Garment'"):
+        _ = toile.Garment
+
+
+def test_importing_toile_and_its_command_imports_nothing_heavy() -> None:
+    loaded = python("import toile, toile.cli, sys; print(*sys.modules)").split()
+    assert "toile.cli" in loaded
+    assert not {name for name in loaded if name.split(".")[0] in HEAVY}
+
+
+def test_help_answers_within_half_a_second() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "toile", "--help"], capture_output=True, check=True, timeout=60)
+        return time.perf_counter() - start
+
+    # The best of several: what the machine does besides is not ours.
+    assert min(seconds() for _ in range(5)) < 0.5
+
+
+def test_precision_is_chosen_before_the_kernels() -> None:
+    code = "import toile; toile.use_precision('single'); from toile.math import types; print(types.precision)"
+    assert python(code).strip() == "single"
+    assert python("from toile.math import types; print(types.precision)", TOILE_PRECISION="double").strip() == "double"
+
+
+def test_precision_cannot_change_once_kernels_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOILE_PRECISION", "double")
+    monkeypatch.setitem(sys.modules, "toile.math.types", SimpleNamespace(precision="double"))
+    toile.use_precision("double")
+    with pytest.raises(InputError, match="precision cannot change to single: this process already uses double"):
+        toile.use_precision("single")
+    assert os.environ["TOILE_PRECISION"] == "double"
+
+
+def test_only_two_precisions_exist() -> None:
+    with pytest.raises(InputError, match='precision = "half": must be "double" or "single"'):
+        toile.use_precision("half")
