@@ -19,6 +19,10 @@ class Mesh:
     uv: np.ndarray  # [m]  (triangles, 3, 2) float64: plane coordinates of each corner
     regions: dict[str, np.ndarray] = field(default_factory=dict)  # name -> vertex indices
     warnings: tuple[str, ...] = ()  # what was found and how it was treated; shown before the run
+    # (source vertices,) -> vertex here, -1 when it was removed; None when the numbering is that of the source
+    numbering: np.ndarray | None = None
+    # [m]  (vertices, 2): plane coordinates by which corners and sides are found, where uv had to be changed
+    plane: np.ndarray | None = None
 
     @property
     def vertex_count(self) -> int:
@@ -30,6 +34,8 @@ class Mesh:
 
     def vertex_uv(self) -> np.ndarray:
         """One uv per vertex: that of the last triangle that holds it (unique away from seams)."""
+        if self.plane is not None:
+            return self.plane
         uv = np.zeros((self.vertex_count, 2))
         uv[self.triangles.ravel()] = self.uv.reshape(-1, 2)
         return uv

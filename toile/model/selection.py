@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -20,9 +21,9 @@ SIDE_TOLERANCE = 1e-6
 class Selection(BaseModel):
     """Particles of a cloth; when several of these are given, all of them together."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    indices: tuple[int, ...] = quantity((), doc="vertex numbers, counted from 0 within the cloth")
+    indices: tuple[int, ...] = quantity((), doc="vertex numbers, counted from 0 within the cloth or its file")
     corners: tuple[Corner, ...] = quantity((), doc="corners in uv: lower_left, lower_right, upper_left, upper_right")
     edges: tuple[Side, ...] = quantity((), doc="sides in uv: left, right (ends of u), lower, upper (ends of v)")
     box: tuple[tuple[float, float, float], tuple[float, float, float]] | None = quantity(
@@ -33,36 +34,53 @@ class Selection(BaseModel):
 
     def resolve(self, mesh: Mesh) -> np.ndarray:
         """Sorted vertex indices. ValueError says what is wrong in words for the user."""
-        chosen = [np.zeros(0, np.int64)]
+        selected = np.unique(np.concatenate([np.zeros(0, np.int64), *self._parts(mesh)]))
+        if not len(selected):
+            raise ValueError("selects no particle: give indices, corners, edges, box, region or all.")
+        return selected.astype(np.int32)
+
+    def _parts(self, mesh: Mesh) -> Iterator[np.ndarray]:
         if self.indices:
-            indices = np.asarray(self.indices)
-            wrong = indices[(indices < 0) | (indices >= mesh.vertex_count)]
-            if len(wrong):
-                raise ValueError(f"vertex {wrong[0]} does not exist: the cloth has vertices 0 to {mesh.vertex_count - 1}.")
-            chosen.append(indices)
+            yield self._numbered(mesh)
+        if self.corners or self.edges:
+            yield from self._in_plane(mesh)
+        if self.box is not None:
+            inside = np.all((mesh.positions >= self.box[0]) & (mesh.positions <= self.box[1]), axis=1)
+            if not inside.any():
+                low, high = mesh.positions.min(axis=0), mesh.positions.max(axis=0)
+                extent = " to ".join(f"({x:.4g}, {y:.4g}, {z:.4g})" for x, y, z in (low, high))
+                raise ValueError(f"no particle starts inside the box: the cloth starts within {extent} m.")
+            yield np.flatnonzero(inside)
+        if self.region is not None:
+            if self.region not in mesh.regions:
+                hint = nearest(self.region, mesh.regions) if mesh.regions else " The cloth has no regions."
+                raise ValueError(f'no region "{self.region}".{hint}')
+            yield mesh.regions[self.region]
+        if self.all:
+            yield np.arange(mesh.vertex_count)
+
+    def _numbered(self, mesh: Mesh) -> np.ndarray:
+        """Vertices by the numbers of their source, which may have had more of them."""
+        count = mesh.vertex_count if mesh.numbering is None else len(mesh.numbering)
+        for index in self.indices:
+            if not 0 <= index < count:
+                raise ValueError(f"vertex {index} does not exist: the cloth has vertices 0 to {count - 1}.")
+        indices = np.asarray(self.indices)
+        if mesh.numbering is None:
+            return indices
+        here = mesh.numbering[indices]
+        if (here < 0).any():
+            raise ValueError(f"vertex {indices[here < 0][0]} was removed: no triangle uses it.")
+        return here
+
+    def _in_plane(self, mesh: Mesh) -> Iterator[np.ndarray]:
         uv = mesh.vertex_uv()
         low, high = uv.min(axis=0), uv.max(axis=0)
         size = np.maximum(high - low, np.finfo(float).tiny)
         for corner in self.corners:
             target = np.array([low[0] if "left" in corner else high[0], low[1] if "lower" in corner else high[1]])
-            chosen.append(np.array([np.argmin(np.sum(((uv - target) / size) ** 2, axis=1))]))
+            yield np.array([np.argmin(np.sum(((uv - target) / size) ** 2, axis=1))])
         for side in self.edges:
             axis = 0 if side in ("left", "right") else 1
             end = low if side in ("left", "lower") else high
-            chosen.append(np.flatnonzero(np.abs(uv[:, axis] - end[axis]) <= SIDE_TOLERANCE * size[axis]))
-        if self.box is not None:
-            inside = np.all((mesh.positions >= self.box[0]) & (mesh.positions <= self.box[1]), axis=1)
-            if not inside.any():
-                raise ValueError(f"no particle starts inside the box {self.box[0]} to {self.box[1]}.")
-            chosen.append(np.flatnonzero(inside))
-        if self.region is not None:
-            if self.region not in mesh.regions:
-                hint = nearest(self.region, mesh.regions) if mesh.regions else " The cloth has no regions."
-                raise ValueError(f'no region "{self.region}".{hint}')
-            chosen.append(mesh.regions[self.region])
-        if self.all:
-            chosen.append(np.arange(mesh.vertex_count))
-        selected = np.unique(np.concatenate(chosen))
-        if not len(selected):
-            raise ValueError("selects no particle: give indices, corners, edges, box, region or all.")
-        return selected.astype(np.int32)
+            yield np.flatnonzero(np.abs(uv[:, axis] - end[axis]) <= SIDE_TOLERANCE * size[axis])

@@ -1,0 +1,176 @@
+"""What a mesh must be before it is simulated: errors that stop, warnings with a treatment.
+
+    stops    NaN or infinity, nothing to simulate, degenerate triangles, no uv area, repeated faces, an edge of three
+    treats   unused vertices (removed), winding (made to agree), mirrored uv (mirrored back)
+    tells    slivers, coincident vertices, a size that suggests other units, uv that are no lengths
+
+The fixes on request, `weld` and `drop_degenerate`, are in mesh_repair.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh import Mesh
+from toile.model.mesh_files import require_memory
+from toile.model.mesh_repair import (
+    DEGENERATE,
+    coincident,
+    heights,
+    repeated_corner,
+    size,
+    with_one_winding,
+    with_positive_uv,
+    without_unused_vertices,
+)
+
+# Height of a triangle over its longest edge below which bending weights |e|^2 / A lock the cloth and swamp the matrix.
+SLIVER = 1e-6
+# Sizes that cloth has [m]; outside, the file is probably in other units.
+SMALLEST, LARGEST = 1e-3, 100.0
+# Coordinates beyond this [m] leave fewer than 7 digits for a millimetre in float64.
+FARTHEST = 1e6
+# Ratio of uv area to area in space beyond which uv are texture coordinates rather than lengths.
+UV_RATIO = 2.0
+# What a run takes per vertex at least: mesh, state, blocks of the matrix and its copies, hinges [bytes].
+BYTES_PER_VERTEX = 4000
+
+
+def check(mesh: Mesh) -> Mesh:
+    """The mesh ready to simulate, with warnings for all that was found; InputError lists what cannot be used."""
+    _require_arrays(mesh)
+    require_room(mesh.vertex_count)
+    problems = [*_not_finite(mesh)] or [*_broken_triangles(mesh), *_broken_topology(mesh.triangles)]
+    if problems:
+        raise InputError("\n".join(problems))
+    mesh = without_unused_vertices(mesh)
+    mesh = with_one_winding(mesh)
+    mesh = with_positive_uv(mesh)
+    return replace(mesh, warnings=(*mesh.warnings, *_oddities(mesh)))
+
+
+def require_room(vertex_count: int) -> None:
+    """InputError when a mesh of so many vertices does not fit into memory; called before it is made."""
+    if vertex_count > np.iinfo(np.int32).max:
+        raise InputError(f"{vertex_count:.3g} vertices are more than can be numbered. Use a coarser mesh.")
+    require_memory(BYTES_PER_VERTEX * vertex_count, f"simulating {vertex_count} vertices")
+
+
+# Errors
+
+
+def _require_arrays(mesh: Mesh) -> None:
+    """What must hold before any entry is looked up."""
+    n = mesh.vertex_count
+    if n == 0:
+        raise InputError("the mesh is empty: it has no vertices.")
+    if mesh.triangle_count == 0:
+        raise InputError(f"the mesh has no faces ({n} {'vertex' if n == 1 else 'vertices'} alone).")
+    if (
+        mesh.positions.shape != (n, 3)
+        or mesh.triangles.shape[1:] != (3,)
+        or mesh.uv.shape != (*mesh.triangles.shape, 2)
+    ):
+        raise InputError("positions must be (vertices, 3), triangles (triangles, 3) and uv (triangles, 3, 2).")
+    wrong = ((mesh.triangles < 0) | (mesh.triangles >= n)).any(axis=1)
+    if wrong.any():
+        t = int(np.argmax(wrong))
+        raise InputError(f"{_triangle(mesh, t)} refers to a vertex that does not exist; there are 0 to {n - 1}.")
+
+
+def _not_finite(mesh: Mesh) -> Iterator[str]:
+    wrong = ~np.isfinite(mesh.positions).all(axis=1)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        yield f"vertex {i} = {_vector(mesh.positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices)."
+    elif (far := (np.abs(mesh.positions) > FARTHEST).any(axis=1)).any():
+        i = int(np.argmax(far))
+        yield f"vertex {i} = {_vector(mesh.positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
+    wrong = ~np.isfinite(mesh.uv).all(axis=(1, 2))
+    if wrong.any():
+        yield f"{_triangle(mesh, int(np.argmax(wrong)))} has uv that are not finite ({np.count_nonzero(wrong)} such)."
+    elif (far := (np.abs(mesh.uv) > FARTHEST).any(axis=(1, 2))).any():
+        yield f"{_triangle(mesh, int(np.argmax(far)))} has uv larger than {FARTHEST:g} m. Set a scale."
+
+
+def _broken_triangles(mesh: Mesh) -> Iterator[str]:
+    flat = (heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | repeated_corner(mesh.triangles)
+    if flat.any():
+        yield (
+            f"{_triangle(mesh, int(np.argmax(flat)))} is degenerate: its corners lie on a line or coincide "
+            f"({np.count_nonzero(flat)} such). Repair it, or set drop_degenerate: true to leave them out."
+        )
+    flat_uv = (heights(mesh.uv) <= DEGENERATE) & ~flat
+    if flat_uv.any():
+        yield (
+            f"{_triangle(mesh, int(np.argmax(flat_uv)))} has no area in uv ({np.count_nonzero(flat_uv)} such). "
+            "Unwrap it, or set uv: rest to use lengths in space."
+        )
+
+
+def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
+    key = np.sort(triangles, axis=1)
+    _, first, inverse, counts = np.unique(key, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(counts[inverse.ravel()] > 1)
+    if len(repeated):
+        second = next(int(t) for t in repeated if first[inverse.ravel()[t]] != t)
+        one = int(first[inverse.ravel()[second]])
+        yield (
+            f"triangles {one} and {second} are the same face: vertices {', '.join(map(str, triangles[one]))} "
+            f"({np.sum(counts - 1)} repeated). Remove the repeated ones."
+        )
+        return  # their edges have three faces too, for the same reason
+    ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    edges, inverse, counts = np.unique(ends, axis=0, return_inverse=True, return_counts=True)
+    if (counts > 2).any():
+        edge = int(np.argmax(counts > 2))
+        of = np.flatnonzero(inverse.ravel() == edge) // 3
+        yield (
+            f"edge {edges[edge][0]}-{edges[edge][1]} belongs to {counts[edge]} triangles "
+            f"({', '.join(map(str, of[:4]))}{', ...' if len(of) > 4 else ''}): bending is undefined there "
+            f"({np.count_nonzero(counts > 2)} such edges). Separate the layers."
+        )
+
+
+# Warnings that only tell
+
+
+def _oddities(mesh: Mesh) -> Iterator[str]:
+    x = mesh.positions[mesh.triangles]
+    across = size(mesh.positions)
+    for ratios, where in ((heights(x), ""), (heights(mesh.uv), " in uv")):
+        worst = int(np.argmin(ratios))
+        if ratios[worst] < SLIVER:
+            yield (
+                f"{np.count_nonzero(ratios < SLIVER)} triangles are slivers{where}; the worst, "
+                f"{_triangle(mesh, worst)}, is {ratios[worst]:.2g} of its longest edge high. Expect stiff spots."
+            )
+    pairs = coincident(mesh.positions)
+    if len(pairs):
+        vertices = len(np.unique(pairs))
+        a, b = pairs[0]
+        yield (
+            f"{vertices} vertices coincide with another, such as {a} and {b}: the cloth is not joined there. "
+            "Set weld: true to join it."
+        )
+    if not SMALLEST <= across <= LARGEST:
+        yield f"the cloth is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in metres?"
+    space = 0.5 * np.sqrt(np.sum(np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]) ** 2, axis=1)).sum()
+    ratio = np.abs(mesh.uv_areas()).sum() / space
+    if not 1.0 / UV_RATIO <= ratio <= UV_RATIO:
+        yield (
+            f"the cloth in uv has {ratio:.3g} times its area in space: uv are rest lengths in metres. "
+            "If they are texture coordinates, set uv: scaled or uv: rest."
+        )
+
+
+def _triangle(mesh: Mesh, t: int) -> str:
+    return f"triangle {t} (vertices {', '.join(map(str, mesh.triangles[t]))})"
+
+
+def _vector(values: np.ndarray) -> str:
+    return f"({', '.join(f'{value:g}' for value in values)})"

@@ -1,0 +1,33 @@
+"""Paths that a scene may name: those under its own folder, unless the user allows others.
+
+A scene from a stranger must be safe to run, so what it says cannot reach the rest of the machine or the network.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PureWindowsPath
+
+from toile.errors import InputError
+
+REMEDY = "Move the file there, or allow it with --allow-outside."
+
+
+def resolve_inside(folder: Path, file: str, allow_outside: bool = False) -> Path:
+    """The file's path, with symbolic links followed. `/` and `\\` both separate folders on every system."""
+    if not file.strip() or any(ord(character) < 32 for character in file):
+        raise InputError("is not a path: it is empty or holds control characters.")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", file):  # two letters or more, so that C: is a drive
+        raise InputError("is a URL; only local files are read. Download it and give its path.")
+    portable = file.replace("\\", "/")
+    absolute = portable.startswith("/") or bool(PureWindowsPath(portable).drive)
+    if absolute and not allow_outside:
+        raise InputError(f"is an absolute path; files must lie under the scene's folder. {REMEDY}")
+    try:
+        root = folder.resolve()
+        path = (root / portable).resolve()
+    except (OSError, RuntimeError) as error:  # a loop of symbolic links
+        raise InputError(f"cannot be followed: {error}.") from error
+    if not allow_outside and not path.is_relative_to(root):
+        raise InputError(f"leads out of the scene's folder. {REMEDY}")
+    return path

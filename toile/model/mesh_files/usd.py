@@ -1,0 +1,184 @@
+"""USD: points, faces and the st primvar of every mesh in one layer, in metres with z up.
+
+The file is opened in a child process with a limit on time and memory, because a hostile one can be arbitrarily large
+once composed. Only the layer itself is read: references, payloads and sublayers are refused, not followed.
+This module is that child when it is run (`python -m toile.model.mesh_files.usd FILE RESULT`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh_files import PolygonMesh
+
+TIME_LIMIT = 60.0  # s, for opening and reading
+MEMORY_LIMIT = 8 << 30  # bytes of address space; the libraries of USD alone map about one
+
+
+def read(path: Path) -> PolygonMesh:
+    """Every mesh of the file as one, placed by its transforms; each prim is a group under its path."""
+    if importlib.util.find_spec("pxr") is None:
+        raise InputError(f'reading {path.name} needs usd-core: pip install "toile[usd]", or convert it to OBJ.')
+    _refuse_compressed_package(path)
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "mesh.npz"
+        command = [sys.executable, "-m", "toile.model.mesh_files.usd", str(path), str(result)]
+        # The child finds the same packages as this process, whichever way they were found here.
+        environment = {
+            **os.environ,
+            "PXR_WORK_THREAD_LIMIT": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        try:
+            child = subprocess.run(command, env=environment, capture_output=True, timeout=TIME_LIMIT, text=True)
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"{path.name}: not read within {TIME_LIMIT:g} s; gave up.") from error
+        if child.returncode == 2:
+            raise InputError(child.stdout.strip() or f"{path.name}: cannot be read.")
+        if child.returncode != 0 or not result.exists():
+            raise InputError(
+                f"{path.name}: the USD library could not read it within {MEMORY_LIMIT >> 30} GB of memory."
+            )
+        with np.load(result, allow_pickle=False) as arrays:
+            return _unpack({name: arrays[name] for name in arrays.files})
+
+
+def _refuse_compressed_package(path: Path) -> None:
+    """A .usdz holds its files uncompressed; one that does not can be a zip bomb."""
+    if path.suffix.lower() != ".usdz":
+        return
+    try:
+        with zipfile.ZipFile(path) as package:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in package.infolist()):
+                raise InputError(f"{path.name}: a .usdz must not be compressed inside; export it again.")
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path.name}: not a .usdz package ({error}).") from error
+
+
+def _unpack(arrays: dict[str, np.ndarray]) -> PolygonMesh:
+    header = json.loads(str(arrays["header"]))
+    starts = np.cumsum([0, *header["face_counts"]])
+    groups = {name: np.arange(starts[i], starts[i + 1]) for i, name in enumerate(header["names"])}
+    uv = arrays.get("uv")
+    return PolygonMesh(
+        arrays["positions"], arrays["sizes"], arrays["corners"], uv,
+        None if uv is None else np.arange(len(uv)), groups, tuple(header["warnings"]),
+    )  # fmt: skip
+
+
+# What follows runs in the child.
+
+
+def _main(path: str, result: str) -> None:
+    _limit_resources()
+    try:
+        np.savez(result, allow_pickle=False, **_collect(Path(path)))
+    except InputError as error:
+        print(error)
+        sys.exit(2)
+
+
+def _limit_resources() -> None:
+    if sys.platform == "win32":  # only the time limit of the parent there
+        return
+    import resource
+
+    for kind, limit in ((resource.RLIMIT_AS, MEMORY_LIMIT), (resource.RLIMIT_CPU, int(TIME_LIMIT))):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _collect(path: Path) -> dict[str, Any]:
+    from pxr import Sdf, Tf, Usd, UsdGeom  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    try:
+        layer = Sdf.Layer.FindOrOpen(str(path))
+    except Tf.ErrorException as error:
+        raise InputError(f"{path.name}: not a USD file.") from error
+    if layer is None:
+        raise InputError(f"{path.name}: not a USD file.")
+    outside = sorted({str(asset) for asset in layer.GetCompositionAssetDependencies()})
+    if outside:
+        raise InputError(f'{path.name}: refers to other files, such as "{outside[0]}"; flatten it into one file first.')
+    stage = Usd.Stage.Open(layer, Usd.Stage.LoadNone)
+    meshes = [prim for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh)]
+    if not meshes:
+        raise InputError(f"{path.name}: holds no mesh.")
+    warnings = []
+    if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
+        warnings.append("the file does not say its unit: taken as centimetres, as USD prescribes.")
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+    parts = [_read_prim(prim, cache, UsdGeom, Usd) for prim in meshes]
+    first = np.cumsum([0, *(len(part["positions"]) for part in parts)])
+    positions = np.concatenate([part["positions"] for part in parts]) * UsdGeom.GetStageMetersPerUnit(stage)
+    if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y:
+        positions = positions[:, [0, 2, 1]] * (1.0, -1.0, 1.0)
+    arrays: dict[str, Any] = {
+        "positions": positions,
+        "sizes": np.concatenate([part["sizes"] for part in parts]),
+        "corners": np.concatenate([part["corners"] + first[i] for i, part in enumerate(parts)]),
+    }
+    without = [str(prim.GetPath()) for prim, part in zip(meshes, parts, strict=True) if part["uv"] is None]
+    if not without:
+        arrays["uv"] = np.concatenate([part["uv"] for part in parts]) * UsdGeom.GetStageMetersPerUnit(stage)
+    elif len(without) < len(parts):
+        warnings.append(f"{without[0]} has no st primvar, so uv is ignored.")
+    header = {
+        "names": [str(prim.GetPath()) for prim in meshes],
+        "face_counts": [len(part["sizes"]) for part in parts],
+        "warnings": warnings,
+    }
+    return arrays | {"header": np.array(json.dumps(header))}
+
+
+def _read_prim(prim: Any, cache: Any, UsdGeom: Any, Usd: Any) -> dict[str, Any]:
+    """One mesh with its transform applied; uv has one row per corner, or is None."""
+    mesh = UsdGeom.Mesh(prim)
+    time = Usd.TimeCode.EarliestTime()
+    points = np.asarray(mesh.GetPointsAttr().Get(time) or [], np.float64).reshape(-1, 3)
+    sizes = np.asarray(mesh.GetFaceVertexCountsAttr().Get(time) or [], np.int64)
+    corners = np.asarray(mesh.GetFaceVertexIndicesAttr().Get(time) or [], np.int64)
+    name = prim.GetPath()
+    if (sizes < 3).any() or int(sizes.sum()) != len(corners):
+        raise InputError(f"{name}: faceVertexCounts ask for {sizes.sum()} indices and {len(corners)} are given.")
+    if len(corners) and (corners.min() < 0 or corners.max() >= len(points)):
+        wrong = corners[(corners < 0) | (corners >= len(points))][0]
+        raise InputError(f"{name}: a face refers to vertex {wrong}; the mesh has {len(points)} vertices.")
+    uv = _corner_uv(UsdGeom.PrimvarsAPI(prim).GetPrimvar("st"), corners, len(points), time)
+    if mesh.GetOrientationAttr().Get(time) == UsdGeom.Tokens.leftHanded:
+        backwards = np.concatenate(
+            [np.arange(e - 1, e - 1 - n, -1) for e, n in zip(np.cumsum(sizes), sizes, strict=True)]
+        )
+        corners, uv = corners[backwards], None if uv is None else uv[backwards]
+    transform = np.asarray(cache.GetLocalToWorldTransform(prim), np.float64)  # rows times matrix
+    positions = points @ transform[:3, :3] + transform[3, :3]
+    return {"positions": positions, "sizes": sizes, "corners": corners, "uv": uv}
+
+
+def _corner_uv(primvar: Any, corners: np.ndarray, vertex_count: int, time: Any) -> np.ndarray | None:
+    if not primvar or not primvar.HasValue():
+        return None
+    values = np.asarray(primvar.ComputeFlattened(time), np.float64)
+    if values.ndim != 2 or values.shape[1] != 2:
+        return None
+    interpolation = primvar.GetInterpolation()
+    if interpolation == "faceVarying" and len(values) == len(corners):
+        return values
+    if interpolation in ("vertex", "varying") and len(values) == vertex_count:
+        return values[corners]
+    return None
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:3])
