@@ -1,4 +1,123 @@
-"""placeholder, filled by the numerics"""
+"""What an energy is to the rest of the system: formulas for one element, and the elements it acts on.
+
+`Formulas` are the `wp.func`s that assembly turns into kernels. Most energies are conditions ([BW98] sec. 4.1) and
+give only a condition, its gradient and its Hessian through `conditions`; outside forces give `Formulas` directly.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from toile.math.types import mat33, real, vec3
+from toile.model.model import Model
 from toile.plugins import Plugin
+
+
+@wp.struct
+class Nothing:
+    """The uniform of an energy that has none."""
+
+    unused: real
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """One element's energy, force and matrix blocks, as functions for kernels.
+
+    prepare(rest, uniform, x, v, v_at) -> Local    what the others need; x, v, v_at have one row per point
+    energy(local) -> real                          stored energy [J]; 0 for forces without a potential
+    force(local, a) -> vec3                        at point a, linearised at (x, v) and evaluated at velocity v_at [N]
+    block(local, alpha_x, alpha_v, a, b) -> mat33  -(alpha_x df_a/dx_b + alpha_v df_a/dv_b), positive definite overall
+    """
+
+    points: int  # particles of one element
+    Rest: Any  # wp.struct: constants of one element
+    Uniform: Any  # wp.struct: what is the same for all elements and may change from step to step
+    Local: Any
+    prepare: Callable
+    energy: Callable
+    force: Callable
+    block: Callable
+
+
+@dataclass
+class Elements:
+    """Where an energy acts: which particles, and with which constants."""
+
+    particles: np.ndarray  # (elements, points) int32
+    rest: np.ndarray  # (elements,) structured as Formulas.Rest
+
+
 class Energy(Plugin):
-    pass
+    """An internal force of one cloth (scope "cloth") or a force on all of them (scope "scene")."""
+
+    scope: ClassVar[str] = "cloth"
+    formulas: ClassVar[Formulas]
+
+    def elements(self, model: Model, part: int | None) -> Elements:
+        """Elements on one cloth (its number), or on the whole model for a force of scope "scene"."""
+        raise NotImplementedError
+
+    def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:
+        """New constants at a time, for an energy whose constants change; None when they do not."""
+        return None
+
+    def uniform_at(self, time: float) -> Any:
+        """The uniform at a time."""
+        return Nothing()
+
+
+def conditions(
+    points: int, Rest: Any, Condition: Any, condition: Callable, Hessian: Any, hessian: Callable, hessian_block: Callable
+) -> Formulas:
+    """Formulas of E = k C(x)^2 / 2 with damping k_d, from the condition alone ([BW98] eqs. (7), (8), (11), (12)).
+
+    condition(rest, x) -> Condition         has C and, one row per point, gradient
+    hessian(rest, c, k, sigma) -> Hessian   positive definite part of k dC dC^T + sigma d2C, in whatever form is short;
+                                            sigma = k C + k_d dC/dt: eqs. (8) and (12) share the second derivative
+    hessian_block(H, a, b) -> mat33         its block (a, b)
+    Rest has the members k and k_d.
+    """
+    stencil = wp.types.matrix(shape=(points, 3), dtype=real)
+
+    @wp.struct
+    class Local:
+        k: real
+        k_d: real
+        pull: real  # k C + k_d dC/dt at the velocity asked for: the size of the force
+        c: Condition
+        H: Hessian
+
+    @wp.func
+    def prepare(rest: Rest, uniform: Nothing, x: stencil, v: stencil, v_at: stencil) -> Local:
+        c = condition(rest, x)
+        C_dot = real(0.0)
+        C_dot_at = real(0.0)
+        for a in range(wp.static(points)):
+            C_dot += wp.dot(c.gradient[a], v[a])
+            C_dot_at += wp.dot(c.gradient[a], v_at[a])
+        local = Local()
+        local.k = rest.k
+        local.k_d = rest.k_d
+        local.pull = rest.k * c.C + rest.k_d * C_dot_at
+        local.c = c
+        local.H = hessian(rest, c, rest.k, rest.k * c.C + rest.k_d * C_dot)
+        return local
+
+    @wp.func
+    def energy(local: Local) -> real:
+        return real(0.5) * local.k * local.c.C * local.c.C
+
+    @wp.func
+    def force(local: Local, a: int) -> vec3:
+        return -local.pull * local.c.gradient[a]
+
+    @wp.func
+    def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
+        damping = local.k_d * wp.outer(local.c.gradient[a], local.c.gradient[b])
+        return alpha_x * hessian_block(local.H, a, b) + alpha_v * damping
+
+    return Formulas(points, Rest, Nothing, Local, prepare, energy, force, block)

@@ -1,0 +1,146 @@
+"""Gathers elements, scatters their forces and matrix blocks: written once, for every energy.
+
+An energy gives formulas for one element (toile/energies/base.py). Here they become three kernels: total force, force
+with matrix, and energy. Each energy is a module of its own, compiled once and cached.
+"""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.energies.base import Elements, Energy, Formulas
+from toile.linear.block_matrix import BlockMatrix
+from toile.math.types import mat33, real, vec3
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one energy."""
+
+    linearize: wp.Kernel
+    add_forces: wp.Kernel
+    measure: wp.Kernel
+
+
+@cache
+def make_kernels(name: str, formulas: Formulas) -> Kernels:
+    """Kernels from an energy's formulas; `name` becomes the name of the compiled module."""
+    points = wp.constant(formulas.points)
+    stencil = wp.types.matrix(shape=(formulas.points, 3), dtype=real)
+    Rest, Uniform = formulas.Rest, formulas.Uniform
+    prepare, energy, force, block = formulas.prepare, formulas.energy, formulas.force, formulas.block
+    module = wp.get_module(f"toile.energy.{name}")
+
+    def kernel(function: Any) -> wp.Kernel:
+        return wp.Kernel(function, key=f"{name}_{function.__name__}", module=module)
+
+    @wp.func
+    def gather(particles: wp.array2d(dtype=wp.int32), e: int, values: wp.array(dtype=vec3)) -> stencil:
+        rows = stencil()
+        for a in range(points):
+            rows[a] = values[particles[e, a]]
+        return rows
+
+    def linearize(
+        # model
+        particles: wp.array2d(dtype=wp.int32), slots: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
+        # in
+        uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3),
+        alpha_x: real, alpha_v: real,
+        # out
+        f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    ):
+        e = wp.tid()
+        local = prepare(rest[e], uniform, gather(particles, e, x), gather(particles, e, v), gather(particles, e, v_at))
+        for a in range(points):
+            wp.atomic_add(f_out, particles[e, a], force(local, a))
+            for b in range(points):
+                if b == a:
+                    wp.atomic_add(A_out, slots[e, a * points + a], block(local, alpha_x, alpha_v, a, a))
+                if b > a:
+                    upper = block(local, alpha_x, alpha_v, a, b)
+                    wp.atomic_add(A_out, slots[e, a * points + b], upper)
+                    wp.atomic_add(A_out, slots[e, b * points + a], wp.transpose(upper))
+
+    def add_forces(
+        # model
+        particles: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
+        # in
+        uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+        # out
+        f_out: wp.array(dtype=vec3),
+    ):
+        e = wp.tid()
+        v_e = gather(particles, e, v)
+        local = prepare(rest[e], uniform, gather(particles, e, x), v_e, v_e)
+        for a in range(points):
+            wp.atomic_add(f_out, particles[e, a], force(local, a))
+
+    def measure(
+        # model
+        particles: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
+        # in
+        uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+        # out
+        E_out: wp.array(dtype=real),
+    ):
+        e = wp.tid()
+        v_e = gather(particles, e, v)
+        E_out[e] = energy(prepare(rest[e], uniform, gather(particles, e, x), v_e, v_e))
+
+    return Kernels(kernel(linearize), kernel(add_forces), kernel(measure))
+
+
+@dataclass
+class Term:
+    """One energy at work: its elements on the device, and its kernels."""
+
+    name: str
+    energy: Energy
+    part: int | None
+    elements: Elements
+    device: str
+    kernels: Kernels = field(init=False)
+    uniform: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kernels = make_kernels(self.name, self.energy.formulas)
+        self.count = len(self.elements.particles)
+        self.particles = wp.array(self.elements.particles, dtype=wp.int32, device=self.device)
+        self.rest = wp.array(self.elements.rest, dtype=self.energy.formulas.Rest, device=self.device)
+        self.energies = wp.zeros(self.count, dtype=real, device=self.device)
+        self.slots: wp.array | None = None
+        self.uniform = self.energy.uniform_at(0.0)
+
+    def couple(self, A: BlockMatrix) -> None:
+        """Find the slots of this term's blocks in the matrix."""
+        particles = self.elements.particles
+        points = particles.shape[1]
+        rows, columns = np.repeat(particles, points, axis=1), np.tile(particles, (1, points))
+        self.slots = wp.array(A.slots(rows, columns), dtype=wp.int32, device=self.device)
+
+    def linearize(self, x: wp.array, v: wp.array, v_at: wp.array, alpha_x: float, alpha_v: float, f_out: wp.array, A_out: BlockMatrix) -> None:
+        inputs = [self.particles, self.slots, self.rest, self.uniform, x, v, v_at, alpha_x, alpha_v, f_out, A_out.values]
+        wp.launch(self.kernels.linearize, self.count, inputs, device=self.device)
+
+    def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
+        inputs = [self.particles, self.rest, self.uniform, x, v, f_out]
+        wp.launch(self.kernels.add_forces, self.count, inputs, device=self.device)
+
+    def measure(self, x: wp.array, v: wp.array) -> float:
+        """Stored energy [J]."""
+        inputs = [self.particles, self.rest, self.uniform, x, v, self.energies]
+        wp.launch(self.kernels.measure, self.count, inputs, device=self.device)
+        return float(np.sum(self.energies.numpy(), dtype=np.float64))
+
+    def move(self, model: Any, time: float) -> None:
+        """Constants and uniform at a time."""
+        self.uniform = self.energy.uniform_at(time)
+        rest = self.energy.rest_at(model, self.part, time)
+        if rest is not None:
+            self.rest.assign(wp.array(rest, dtype=self.energy.formulas.Rest, device=self.device))
+
+

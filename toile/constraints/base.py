@@ -1,0 +1,62 @@
+"""What a constraint says: which directions of which particles are held, and where they are at a time.
+
+A held direction d of a particle satisfies d . x = offset and d . v = speed. Three held directions are a pin, two leave a
+line to slide on, one leaves a plane ([BW98] sec. 5.1).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import model_validator
+
+from toile.model.motion import Motion
+from toile.model.selection import Selection
+from toile.plugins import Plugin, quantity
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Held directions of some particles at one time."""
+
+    directions: np.ndarray  # (particles, held, 3), orthonormal per particle
+    offsets: np.ndarray  # [m]  (particles, held)
+    speeds: np.ndarray  # [m/s]  (particles, held)
+
+    @staticmethod
+    def at(points: np.ndarray, velocities: np.ndarray, directions: np.ndarray) -> "Hold":
+        """Holds the given directions at points that move with the given velocities."""
+        directions = np.broadcast_to(directions, (len(points), *directions.shape[-2:]))
+        return Hold(directions, np.einsum("pdk,pk->pd", directions, points), np.einsum("pdk,pk->pd", directions, velocities))
+
+
+class Constraint(Plugin):
+    """A constraint on a set of particles of one cloth, during a window of time."""
+
+    cloth: str | None = quantity(None, doc="name of the cloth; not needed when there is one")
+    where: Selection = quantity(doc="which particles")
+    start: float = quantity(0.0, unit="s", doc="when it begins; particles are held where they are then")
+    end: float | None = quantity(None, unit="s", doc="when it ends; never when not given")
+    motion: Motion | None = quantity(None, doc="keyframes that move what holds the particles")
+
+    @model_validator(mode="after")
+    def _window(self) -> "Constraint":
+        if self.end is not None and self.end <= self.start:
+            raise ValueError(f"end {self.end} s is not after start {self.start} s.")
+        return self
+
+    def active(self, time: float) -> bool:
+        return self.start <= time and (self.end is None or time < self.end)
+
+    def hold(self, anchors: np.ndarray, time: float) -> Hold:
+        """What is held at a time; `anchors` are the particles' positions when the constraint began."""
+        raise NotImplementedError
+
+    def moved(self, anchors: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Anchors carried along by the motion, and their velocities."""
+        if self.motion is None:
+            return anchors, np.zeros_like(anchors)
+        return self.motion.move(anchors, time)
+
+    def turned(self, directions: np.ndarray, time: float) -> np.ndarray:
+        """Directions carried along by the motion."""
+        return directions if self.motion is None else directions @ self.motion.pose(time)[0].T

@@ -1,0 +1,97 @@
+"""All constraints at one time, as kernels want them: S, and the held parts of positions and velocities.
+
+    x = S x + x_held,    v = S v + v_held    for every particle
+
+Source      [BW98] eq. (13); several constraints on one particle leave the directions that none of them holds
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.constraints.base import Constraint, Hold
+from toile.math.types import identity, mat33, numpy_real, vec3
+
+# Held directions of two constraints closer to parallel than this count as one [sine of the angle].
+PARALLEL = 1e-6
+
+
+class Held:
+    """The constraints of a scene on its particles."""
+
+    def __init__(self, constraints: list[tuple[Constraint, np.ndarray]], particle_count: int, device: str):
+        """`constraints` come with the particles they hold, numbered in the whole model."""
+        self.constraints, self.device = constraints, device
+        self.S = wp.zeros(particle_count, dtype=mat33, device=device)
+        self.x_held = wp.zeros(particle_count, dtype=vec3, device=device)
+        self.v_held = wp.zeros(particle_count, dtype=vec3, device=device)
+        self.particles = np.zeros(0, np.int32)  # held in any direction
+        self._anchors: list[np.ndarray | None] = [None] * len(constraints)
+        self._current: list[bool] | None = None
+
+    def move(self, time: float, x: wp.array) -> bool:
+        """Bring the constraints to a time; `x` is where particles are, for constraints that begin. True if the set changed."""
+        active = [constraint.active(time) for constraint, _ in self.constraints]
+        changed = active != self._current
+        if not changed and not any(on and c.motion is not None for on, (c, _) in zip(active, self.constraints, strict=True)):
+            return False
+        for k, (_, particles) in enumerate(self.constraints):
+            if active[k] and self._anchors[k] is None:
+                self._anchors[k] = x.numpy()[particles].astype(float)
+            elif not active[k]:
+                self._anchors[k] = None
+        self._current = active
+        self._fill([
+            (particles, constraint.hold(self._anchors[k], time))
+            for k, (constraint, particles) in enumerate(self.constraints)
+            if active[k]
+        ])
+        return changed
+
+    def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
+        wp.launch(free_all, len(self.S), [self.S, self.x_held, self.v_held], device=self.device)
+        self.particles = np.unique(np.concatenate([particles for particles, _ in holds])) if holds else np.zeros(0, np.int32)
+        if not len(self.particles):
+            return
+        count = len(self.particles)
+        S, x_held, v_held = np.tile(np.eye(3), (count, 1, 1)), np.zeros((count, 3)), np.zeros((count, 3))
+        for particles, hold in holds:
+            at = np.searchsorted(self.particles, particles)
+            for d in range(hold.directions.shape[1]):
+                # Only what earlier constraints left free: Gram-Schmidt, one direction at a time.
+                free = np.einsum("pij,pj->pi", S[at], hold.directions[:, d])
+                length = np.linalg.norm(free, axis=1)
+                new = length > PARALLEL
+                p = np.where(new[:, None], free / np.where(new, length, 1.0)[:, None], 0.0)
+                scale = np.where(new, 1.0 / np.where(new, length, 1.0), 0.0)
+                remaining = hold.offsets[:, d] - np.einsum("pi,pi->p", hold.directions[:, d], x_held[at])
+                x_held[at] += p * (scale * remaining)[:, None]
+                remaining = hold.speeds[:, d] - np.einsum("pi,pi->p", hold.directions[:, d], v_held[at])
+                v_held[at] += p * (scale * remaining)[:, None]
+                S[at] -= np.einsum("pi,pj->pij", p, p)
+        # A fully held particle has S = 0 exactly, not a remainder of rounding.
+        S[np.einsum("pii->p", S) < 0.5] = 0.0
+        indices = wp.array(self.particles, dtype=wp.int32, device=self.device)
+        arrays = [wp.array(a.astype(numpy_real), dtype=t, device=self.device) for a, t in ((S, mat33), (x_held, vec3), (v_held, vec3))]
+        wp.launch(hold_some, count, [indices, *arrays, self.S, self.x_held, self.v_held], device=self.device)
+
+
+@wp.kernel
+def free_all(S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3)):
+    i = wp.tid()
+    S_out[i] = identity()
+    x_held_out[i] = vec3()
+    v_held_out[i] = vec3()
+
+
+@wp.kernel
+def hold_some(
+    # in
+    particles: wp.array(dtype=wp.int32), S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
+    # out
+    S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
+):
+    k = wp.tid()
+    i = particles[k]
+    S_out[i] = S[k]
+    x_held_out[i] = x_held[k]
+    v_held_out[i] = v_held[k]

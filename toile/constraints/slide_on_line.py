@@ -1,0 +1,31 @@
+"""Particles that may slide along a line, fixed or moving, through where they began.
+
+Source      [BW98] secs. 2.4, 5.1: ndof(i) = 1, S = I - p p^T - q q^T
+Deviations  none
+"""
+
+import numpy as np
+from pydantic import field_validator
+
+from toile.constraints.base import Constraint, Hold
+from toile.model.motion import Vector
+from toile.plugins import quantity
+
+
+class SlideOnLine(Constraint):
+    """One degree of freedom left."""
+
+    direction: Vector = quantity((1.0, 0.0, 0.0), doc="direction of the line; need not be of length 1")
+
+    @field_validator("direction")
+    @classmethod
+    def _not_zero(cls, direction: Vector) -> Vector:
+        if np.linalg.norm(direction) < 1e-12:
+            raise ValueError("must not be zero.")
+        return direction
+
+    def hold(self, anchors: np.ndarray, time: float) -> Hold:
+        points, velocities = self.moved(anchors, time)
+        # The rows of V^T beyond the first are an orthonormal basis across the line.
+        across = np.linalg.svd(np.array([self.direction]))[2][1:]
+        return Hold.at(points, velocities, self.turned(across[None], time))

@@ -1,0 +1,104 @@
+"""Stretch of a triangle along warp and weft: how far each thread direction is from its rest length.
+
+    C(x) = sqrt(a) (|w| - b),    E = k C^2 / 2,    w = w_u, and again with w = w_v
+
+Source      [BW98] sec. 4.2, eqs. (9), (10); positive definite by the eigenvalues of k (1 - b/|w|) and k
+Symbols     w_u, w_v  images of the unit u, v directions [-]     b  rest stretch [-]     a  rest area [m^2]
+            k  stiffness [N/m]
+Deviations  sqrt(a) where the paper has a, so that k does not change with the mesh. The second derivative is kept only
+            where it is positive: under compression the paper's matrix is indefinite.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import warp as wp
+
+from toile.energies.base import Elements, Energy, Formulas, conditions
+from toile.math.types import TINY, identity, mat33, real, vec3
+from toile.model.model import Model
+from toile.plugins import quantity
+
+
+@wp.struct
+class Rest:
+    weights: vec3  # w = sum_a weights_a x_a [1/m]
+    root_area: real  # sqrt(a) [m]
+    b: real
+    k: real
+    k_d: real
+
+
+@wp.struct
+class Condition:
+    C: real
+    gradient: mat33
+    length: real  # |w|
+    direction: vec3  # w / |w|
+
+
+@wp.func
+def condition(rest: Rest, x: mat33) -> Condition:
+    w = rest.weights[0] * x[0] + rest.weights[1] * x[1] + rest.weights[2] * x[2]
+    c = Condition()
+    c.length = wp.length(w)
+    # A collapsed triangle has no direction: no force then, rather than a division by zero.
+    c.direction = w / wp.max(c.length, TINY)
+    c.C = rest.root_area * (c.length - rest.b)
+    c.gradient = rest.root_area * wp.outer(rest.weights, c.direction)
+    return c
+
+
+@wp.struct
+class Hessian:
+    weights: vec3
+    core: mat33  # block (a, b) is weights_a weights_b core
+
+
+@wp.func
+def hessian(rest: Rest, c: Condition, k: real, sigma: real) -> Hessian:
+    # dC dC^T is along w, d2C = sqrt(a) (I - w w^T)/|w| across it, so each eigenvalue is clamped by itself.
+    along = wp.outer(c.direction, c.direction)
+    across = wp.max(sigma, real(0.0)) * rest.root_area / wp.max(c.length, TINY)
+    H = Hessian()
+    H.weights = rest.weights
+    H.core = k * rest.root_area * rest.root_area * along + across * (identity() - along)
+    return H
+
+
+@wp.func
+def hessian_block(H: Hessian, a: int, b: int) -> mat33:
+    return H.weights[a] * H.weights[b] * H.core
+
+
+class Stretch(Energy):
+    """Resistance to stretching and compressing along the threads."""
+
+    formulas: ClassVar[Formulas] = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
+
+    stiffness_warp: float | None = quantity(None, unit="N/m", doc="stiffness along u; the fabric's when not given", ge=0)
+    stiffness_weft: float | None = quantity(None, unit="N/m", doc="stiffness along v; the fabric's when not given", ge=0)
+    damping: float | None = quantity(None, unit="s", doc="damping coefficient / stiffness; the fabric's when not given", ge=0)
+
+    def elements(self, model: Model, part: int | None) -> Elements:
+        cloth = model.parts[part]
+        triangles = cloth.triangles
+        rest = np.zeros((2, triangles.stop - triangles.start), Rest.numpy_dtype())
+        stiffness = (self.stiffness_warp, cloth.fabric.stretch_warp), (self.stiffness_weft, cloth.fabric.stretch_weft)
+        for axis, (own, fabric) in enumerate(stiffness):
+            k = fabric if own is None else own
+            rest[axis]["weights"] = model.uv_weights[triangles, axis]
+            rest[axis]["root_area"] = np.sqrt(model.areas[triangles])
+            rest[axis]["b"] = model.rest_stretch(part, axis, 0.0)
+            rest[axis]["k"] = k
+            rest[axis]["k_d"] = k * (cloth.fabric.damping if self.damping is None else self.damping)
+        return Elements(np.tile(model.triangles[triangles], (2, 1)), rest.ravel())
+
+    def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:
+        if not model.rest_stretch_moves(part):
+            return None
+        rest = self.elements(model, part).rest
+        half = len(rest) // 2
+        for axis in (0, 1):
+            rest["b"][axis * half : (axis + 1) * half] = model.rest_stretch(part, axis, time)
+        return rest

@@ -1,0 +1,45 @@
+"""What every integrator does: from the state at t to a candidate at t + h."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import warp as wp
+
+from toile.constraints.held import Held
+from toile.linear.modified_pcg import Solution
+from toile.model.state import State
+from toile.plugins import Plugin
+from toile.system import System
+from toile.timers import Timers
+
+
+@dataclass
+class Workplace:
+    """What an integrator works with; made once per run."""
+
+    system: System
+    held: Held
+    make_solver: Any  # (b, dv) -> linear.solver.Solver
+    timers: Timers
+
+
+class Integrator(Plugin):
+    """Settings of an integrator; `start` makes the working one."""
+
+    def start(self, work: Workplace) -> "Stepper":
+        raise NotImplementedError
+
+
+class Stepper:
+    """An integrator at work. `step` reads `state` and writes `state_out`, so a rejected step costs nothing."""
+
+    constraint_forces: wp.array  # [N]  of the last step; zero in free directions
+
+    def step(self, state: State, state_out: State, h: float) -> Solution:
+        raise NotImplementedError
+
+    def accept(self, state: State, h: float) -> None:
+        """The step from `state` over h stands; whatever is remembered for the next one is kept now."""
+
+    def restart(self) -> None:
+        """Something jumped (constraints began or ended): forget what lies before."""

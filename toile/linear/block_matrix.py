@@ -1,0 +1,90 @@
+"""A symmetric sparse matrix of 3x3 blocks on a pattern that does not change ([BW98] sec. 2.3).
+
+Rows are stored compressed, both triangles of the matrix, so that a product is one independent sum per row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from toile.math.types import mat33, real, vec3
+
+
+@dataclass
+class BlockMatrix:
+    """A block's place in `values` is its slot; `slots` finds them."""
+
+    offsets: np.ndarray  # (rows + 1,) int32: slots of row i are offsets[i] .. offsets[i + 1]
+    columns: np.ndarray  # (blocks,) int32, increasing within a row
+    device: str
+
+    def __post_init__(self) -> None:
+        n = len(self.offsets) - 1
+        self.rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(self.offsets))
+        self._keys = self.rows.astype(np.int64) * max(n, 1) + self.columns
+        self.values = wp.zeros(len(self.columns), dtype=mat33, device=self.device)
+        self.diagonal = wp.array(self.slots(np.arange(n), np.arange(n)), dtype=wp.int32, device=self.device)
+        self.device_offsets = wp.array(self.offsets, dtype=wp.int32, device=self.device)
+        self.device_columns = wp.array(self.columns, dtype=wp.int32, device=self.device)
+
+    @staticmethod
+    def from_stencils(n: int, stencils: list[np.ndarray], device: str) -> "BlockMatrix":
+        """The pattern in which all particles of a stencil couple."""
+        keys = [np.arange(n, dtype=np.int64) * (n + 1)]  # the diagonal is always there: mass
+        for stencil in stencils:
+            wide = stencil.astype(np.int64)
+            keys.append(np.unique((wide[:, :, None] * n + wide[:, None, :]).ravel()))
+        every = np.unique(np.concatenate(keys))
+        offsets = np.searchsorted(every, np.arange(n + 1, dtype=np.int64) * n).astype(np.int32)
+        return BlockMatrix(offsets, (every % max(n, 1)).astype(np.int32), device)
+
+    @property
+    def row_count(self) -> int:
+        return len(self.offsets) - 1
+
+    def slots(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Slot of each (row, column); they must be in the pattern."""
+        keys = np.asarray(rows, np.int64) * max(self.row_count, 1) + columns
+        return np.searchsorted(self._keys, keys).astype(np.int32)
+
+    def multiply(self, x: wp.array, y_out: wp.array) -> None:
+        """y = A x."""
+        wp.launch(
+            block_multiply,
+            dim=self.row_count,
+            inputs=[self.device_offsets, self.device_columns, self.values, x, y_out],
+            device=self.device,
+        )
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix, for tests and small things."""
+        n = self.row_count
+        full = np.zeros((n, n, 3, 3))
+        full[self.rows, self.columns] = self.values.numpy()
+        return full.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n)
+
+
+@wp.func
+def row_product(
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), values: wp.array(dtype=mat33),
+    x: wp.array(dtype=vec3), i: int,
+) -> vec3:
+    """Row i of A times x."""
+    total = vec3()
+    for slot in range(offsets[i], offsets[i + 1]):
+        total += values[slot] * x[columns[slot]]
+    return total
+
+
+@wp.kernel
+def block_multiply(
+    # model
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
+    # in
+    values: wp.array(dtype=mat33), x: wp.array(dtype=vec3),
+    # out
+    y_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    y_out[i] = row_product(offsets, columns, values, x, i)

@@ -1,0 +1,57 @@
+"""The diagonal of the matrix, the preconditioner of the paper.
+
+Source      [BW98] sec. 5.3
+Deviations  P_ii = A_ii; the paper prints its inverse.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from toile.linear.base import Preconditioner
+from toile.linear.block_matrix import BlockMatrix
+from toile.math.types import mat33, real, vec3
+
+
+@wp.kernel
+def invert_diagonal(
+    # model
+    diagonal: wp.array(dtype=wp.int32),
+    # in
+    values: wp.array(dtype=mat33),
+    # out
+    inverse_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    block = values[diagonal[i]]
+    inverse_out[i] = vec3(real(1.0) / block[0, 0], real(1.0) / block[1, 1], real(1.0) / block[2, 2])
+
+
+@wp.kernel
+def scale(inverse: wp.array(dtype=vec3), r: wp.array(dtype=vec3), s_out: wp.array(dtype=vec3)):
+    i = wp.tid()
+    s_out[i] = wp.cw_mul(inverse[i], r[i])
+
+
+class Diagonal(Preconditioner):
+    """Cheap to make, slow to converge on stiff cloth."""
+
+    def build(self, A: BlockMatrix, S: wp.array) -> Any:
+        return _Working(A)
+
+
+class _Working:
+    # Making it anew costs less than one iteration.
+    worth_keeping_up_to, give_up_after = 0, 0
+
+    def __init__(self, A: BlockMatrix):
+        self.A = A
+        self.inverse = wp.zeros(A.row_count, dtype=vec3, device=A.device)
+
+    def update(self) -> bool:
+        A = self.A
+        wp.launch(invert_diagonal, A.row_count, [A.diagonal, A.values, self.inverse], device=A.device)
+        return True
+
+    def apply(self, r: wp.array, s_out: wp.array) -> None:
+        wp.launch(scale, self.A.row_count, [self.inverse, r, s_out], device=self.A.device)

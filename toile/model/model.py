@@ -1,0 +1,160 @@
+"""The constants of a run: topology, masses, uv, and which particles belong to which cloth.
+
+Host arrays, made once. Whatever kernels need of it is copied to the device by those who launch them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toile.model.mesh import Mesh, find_edges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class ClothPart:
+    """One cloth inside the arrays of the model."""
+
+    name: str
+    mesh: Mesh
+    fabric: Any  # scene.schema.Fabric
+    rest_stretch: tuple  # of scene.schema.RestStretch
+    particles: slice
+    triangles: slice
+    hinges: slice
+
+
+@dataclass(frozen=True)
+class Model:
+    """All cloths of a scene as one set of particles."""
+
+    parts: tuple[ClothPart, ...]
+    masses: np.ndarray  # [kg]  one third of each triangle to each of its corners ([BW98] sec. 2.2)
+    triangles: np.ndarray  # (triangles, 3) int32
+    areas: np.ndarray  # [m^2]  in uv
+    uv: np.ndarray  # [m]  (triangles, 3, 2)
+    uv_weights: np.ndarray  # [1/m]  (triangles, 2, 3): w_u = sum_a uv_weights[0, a] x_a, w_v likewise ([BW98] eq. (9))
+    edges: np.ndarray  # (edges, 2) int32
+    edge_lengths: np.ndarray  # [m]  at rest, in uv; the mean over the triangles that share it
+    hinges: np.ndarray  # (hinges, 4) int32: flap, flap, edge start, edge end
+    hinge_triangles: np.ndarray  # (hinges, 2) int32
+    hinge_uv: np.ndarray  # [m]  (hinges, 2): the shared edge as a vector in uv
+
+    @property
+    def particle_count(self) -> int:
+        return len(self.masses)
+
+    @property
+    def triangle_count(self) -> int:
+        return len(self.triangles)
+
+    def part_named(self, name: str | None) -> ClothPart:
+        """The cloth of that name, or the only one."""
+        if name is None:
+            return self.parts[0]
+        return next(part for part in self.parts if part.name == name)
+
+    def rest_stretch_moves(self, part: int | None) -> bool:
+        """Whether b_u or b_v of a cloth change in time."""
+        return any(not isinstance(keys, float) for r in self.parts[part or 0].rest_stretch for keys in (r.warp, r.weft))
+
+    def rest_stretch(self, part: int | None, axis: int, time: float) -> np.ndarray:
+        """b_u (axis 0) or b_v (axis 1) of each triangle of a cloth; a triangle is in a region when all corners are."""
+        cloth = self.parts[part or 0]
+        b = np.ones(cloth.triangles.stop - cloth.triangles.start)
+        for entry in cloth.rest_stretch:
+            inside = np.zeros(cloth.mesh.vertex_count, bool)
+            inside[slice(None) if entry.region is None else cloth.mesh.regions[entry.region]] = True
+            keys = (entry.warp, entry.weft)[axis]
+            value = keys if isinstance(keys, float) else np.interp(time, *np.transpose(keys))
+            b[inside[cloth.mesh.triangles].all(axis=1)] = value
+        return b
+
+
+def build_model(names: Sequence[str], meshes: Sequence[Mesh], fabrics: Sequence[Any], stretches: Sequence[tuple]) -> Model:
+    """One model from several cloths."""
+    parts, triangles, hinges, hinge_triangles, edges, hinge_uv, edge_lengths = [], [], [], [], [], [], []
+    first_particle = first_triangle = first_hinge = 0
+    for name, mesh, fabric, stretch in zip(names, meshes, fabrics, stretches, strict=True):
+        topology = find_edges(mesh.triangles)
+        parts.append(
+            ClothPart(
+                name,
+                mesh,
+                fabric,
+                stretch,
+                slice(first_particle, first_particle + mesh.vertex_count),
+                slice(first_triangle, first_triangle + mesh.triangle_count),
+                slice(first_hinge, first_hinge + len(topology.hinges)),
+            )
+        )
+        triangles.append(mesh.triangles + first_particle)
+        hinges.append(topology.hinges + first_particle)
+        hinge_triangles.append(topology.hinge_triangles + first_triangle)
+        hinge_uv.append(_hinge_uv(mesh, topology.hinge_triangles, topology.hinge_edges))
+        edges.append(topology.edges + first_particle)
+        edge_lengths.append(_edge_lengths(mesh, topology.edges))
+        first_particle += mesh.vertex_count
+        first_triangle += mesh.triangle_count
+        first_hinge += len(topology.hinges)
+
+    def joined(arrays: list[np.ndarray], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.concatenate(arrays).astype(dtype) if arrays else np.zeros((0, *shape), dtype)
+
+    faces = joined(triangles, (3,), np.int32)
+    uv = joined([mesh.uv for mesh in meshes], (3, 2), float)
+    areas = 0.5 * np.abs(_cross(uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]))
+    density = joined([np.full(mesh.triangle_count, fabric.density) for mesh, fabric in zip(meshes, fabrics, strict=True)], (), float)
+    masses = np.bincount(faces.ravel(), np.repeat(density * areas / 3.0, 3), first_particle)
+    return Model(
+        tuple(parts),
+        masses,
+        faces,
+        areas,
+        uv,
+        _uv_weights(uv),
+        joined(edges, (2,), np.int32),
+        joined(edge_lengths, (), float),
+        joined(hinges, (4,), np.int32),
+        joined(hinge_triangles, (2,), np.int32),
+        joined(hinge_uv, (2,), float),
+    )
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+
+
+def _uv_weights(uv: np.ndarray) -> np.ndarray:
+    """[BW98] eq. (9): the inverse of the uv edge matrix, as weights on the three corners."""
+    e1, e2 = uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]
+    determinant = _cross(e1, e2)
+    w_u = np.stack([e2[:, 1], -e1[:, 1]], axis=1) / determinant[:, None]
+    w_v = np.stack([-e2[:, 0], e1[:, 0]], axis=1) / determinant[:, None]
+    both = np.stack([w_u, w_v], axis=1)  # (triangles, 2, corners 1 and 2)
+    return np.concatenate([-both.sum(axis=2, keepdims=True), both], axis=2)
+
+
+def _hinge_uv(mesh: Mesh, hinge_triangles: np.ndarray, hinge_edges: np.ndarray) -> np.ndarray:
+    """The shared edge in uv. On a seam its two triangles see it differently: length and direction are averaged."""
+    rows = hinge_triangles[:, :, None]
+    corners = mesh.uv[rows, hinge_edges]  # (hinges, 2 triangles, 2 ends, 2)
+    vectors = corners[:, :, 1] - corners[:, :, 0]
+    lengths = np.linalg.norm(vectors, axis=2)
+    # Panels lie in the plane at any angle, so only |du| and |dv| can be compared across a seam.
+    mean = np.abs(vectors).mean(axis=1)
+    return mean * (lengths.mean(axis=1) / np.linalg.norm(mean, axis=1))[:, None]
+
+
+def _edge_lengths(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
+    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
+    lengths = np.linalg.norm(np.roll(mesh.uv, -1, axis=1) - mesh.uv, axis=2).ravel()
+    n = mesh.vertex_count
+    key = np.sort(sides, axis=1).astype(np.int64) @ np.array([n, 1])
+    where = np.searchsorted(edges.astype(np.int64) @ np.array([n, 1]), key)
+    return np.bincount(where, lengths, len(edges)) / np.bincount(where, minlength=len(edges))

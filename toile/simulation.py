@@ -1,0 +1,190 @@
+"""The whole loop on one page: build a scene, step it, yield its frames.
+
+    move pins to t + h -> integrate -> check -> swap, and at each frame time one entry of the certificate
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+from threadpoolctl import threadpool_limits
+
+from toile.constraints.held import Held
+from toile.diagnostics import Certificate, FrameTally, Strain
+from toile.energies.gravity import Gravity
+from toile.errors import InputError, StepFailed
+from toile.integrators.base import Workplace
+from toile.linear.solver import Solver
+from toile.model.frame import Frame, Part, Surface
+from toile.model.model import build_model
+from toile.model.state import State
+from toile.plugins import find
+from toile.scene.load import meshes as load_meshes
+from toile.stepping import StepControl
+from toile.system import System, build_terms
+from toile.timers import Timers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toile.linear.modified_pcg import Solution
+    from toile.model.model import Model
+    from toile.scene.schema import Scene
+
+# A step in which any triangle's stretch changes by more than this is discarded ([BW98] sec. 7). An unstable step
+# changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
+LARGEST_STRETCH_CHANGE = 0.3
+
+# Rounding allowed in the sum of a frame's steps.
+FRAME_ROUNDING = 1e-10
+
+
+class Simulation:
+    """A scene at work. `run` yields its frames; `report` is the certificate of what has run so far."""
+
+    def __init__(self, scene: Scene, device: str = "cpu"):
+        self.scene, self.device = scene, _device(device)
+        cloths, meshes = scene.cloth, load_meshes(scene)
+        self.warnings = [warning for mesh in meshes for warning in mesh.warnings]
+        self.model = build_model(
+            [cloth.name for cloth in cloths], meshes, [c.fabric for c in cloths], [c.rest_stretch for c in cloths]
+        )
+        positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
+        self.surface = Surface(
+            self.model.triangles,
+            self.model.uv,
+            positions,
+            tuple(Part(p.name, p.particles, p.triangles, p.fabric.name) for p in self.model.parts),
+            scene.time.fps,
+        )
+        energies = [(energy, number) for number, cloth in enumerate(cloths) for energy in cloth.energies]
+        energies += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
+        self.system = System(self.model, build_terms(self.model, energies if cloths else [], self.device), self.device)
+        self.timers = Timers(self.device)
+        self.held = Held(self._held_particles(), self.model.particle_count, self.device)
+        self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
+        self._next = self.state.empty_like()
+        self.integrator = scene.integrator.start(Workplace(self.system, self.held, self._make_solver, self.timers))
+        self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
+        self.strain = Strain(self.model, self.device)
+        self.frame = 0
+        description = scene.model_dump_json().encode()
+        self.certificate = Certificate(scene.name, hashlib.sha256(description).hexdigest(), self.device, scene.seed)
+
+    def run(self, frames: int | None = None) -> Iterator[Frame]:
+        """The start state as frame 0, then each frame."""
+        wanted = self.scene.time.frames if frames is None else frames
+        self.certificate.complete = False
+        yield self._frame(None)
+        for _ in range(wanted):
+            yield self.advance_frame()
+        self.certificate.complete = True
+
+    def advance_frame(self) -> Frame:
+        """Step to the next multiple of 1/fps."""
+        tally = FrameTally()
+        end = (self.frame + 1) / self.scene.time.fps
+        # One BLAS thread: the factor's blocks are small, and on a busy machine threads waiting for each other cost far more.
+        with threadpool_limits(1, "blas"):
+            while self.state.t < end:
+                self.step(self.control.fit(end - self.state.t), tally)
+                if end - self.state.t < FRAME_ROUNDING * end:
+                    self.state.t = end  # frames fall exactly on multiples of 1/fps
+        self.frame += 1
+        entry = self.certificate.add(
+            self.frame, self.state, tally, self.strain.summary(self.state.x, self.state.t), self.system, self.timers.take()
+        )
+        return self._frame(entry)
+
+    def step(self, h: float, tally: FrameTally) -> None:
+        """One accepted step of at most h; rejected tries are halved until one stands."""
+        while True:
+            t = self.state.t + h
+            if self.held.move(t, self.state.x):
+                self.integrator.restart()
+            self.system.move(t)
+            solution = self.integrator.step(self.state, self._next, h)
+            trouble = self._trouble(solution)
+            if trouble is None:
+                break
+            tally.rejected += 1
+            if not self.control.failed():
+                self._fail(trouble, h)
+            h = min(0.5 * h, self.control.size)
+        self.integrator.accept(self.state, h)
+        self.control.succeeded()
+        tally.add_step(h, solution.iterations, solution.residual)
+        self.state, self._next = self._next, self.state
+        self.state.t = t
+
+    def report(self) -> dict:
+        return self.certificate.report()
+
+    def constraint_forces(self) -> np.ndarray:
+        """Force that the constraints exerted on each particle in the last step [N]."""
+        return self.integrator.constraint_forces.numpy().astype(float)
+
+    def _held_particles(self) -> list:
+        found = []
+        for constraint in self.scene.constraints:
+            part = self.model.part_named(constraint.cloth)
+            found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
+        return found
+
+    def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
+        settings = self.scene.solver
+        preconditioner = settings.preconditioner
+        if preconditioner is None:
+            direct = wp.get_device(self.device).is_cpu and self.model.particle_count > 0
+            preconditioner = find("preconditioners", "cholesky" if direct else "block_jacobi")()
+        return Solver(preconditioner, self.system.A, b, self.held.S, dv, settings.tolerance, settings.max_iterations)
+
+    def _trouble(self, solution: Solution) -> str | None:
+        """Why the candidate must be discarded, or None."""
+        if not solution.converged:
+            if np.isnan(solution.residual):
+                return "the linear system could not be solved: a force or a matrix entry is not a finite number."
+            return f"the linear solver stopped at residual {solution.residual:.2g} after {solution.iterations} iterations."
+        change = self.strain.largest_change(self.state.x, self._next.x)
+        if change <= LARGEST_STRETCH_CHANGE:
+            return None
+        x_before, x = self.state.x.numpy(), self._next.x.numpy()
+        bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+        if len(bad):
+            return f"vertex {bad[0]} has no finite position."
+        moved = np.linalg.norm(x - x_before, axis=1)
+        worst = int(np.argmax(moved))
+        return f"the stretch of a triangle changed by {change:.2g}; vertex {worst} moved {moved[worst]:.2g} m in one step"
+
+    def _fail(self, trouble: str, h: float) -> None:
+        where = trouble if trouble.endswith(".") else f"{trouble} of {1e3 * h:.3g} ms."
+        raise StepFailed(
+            f"StepFailed at t = {self.state.t:.6g} s (frame {self.frame + 1}): {where}",
+            self.frame + 1,
+            self.state.t,
+            self.state.x.numpy().astype(float),
+            self.state.v.numpy().astype(float),
+        )
+
+    def _frame(self, entry: dict | None) -> Frame:
+        x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
+        return Frame(self.frame, self.state.t, x.copy(), v.copy(), entry)
+
+
+def _device(name: str) -> str:
+    try:
+        return str(wp.get_device(name))
+    except Exception as error:
+        known = ", ".join(str(device) for device in wp.get_devices())
+        raise InputError(f'device "{name}" is not available here. Choose from: {known}.') from error
+
+
+def _start_velocities(scene: Scene, model: Model, positions: np.ndarray) -> np.ndarray:
+    velocities = np.zeros_like(positions)
+    for cloth, part in zip(scene.cloth, model.parts, strict=True):
+        x = positions[part.particles]
+        velocities[part.particles] = np.array(cloth.velocity) + np.cross(cloth.spin, x - x.mean(axis=0))
+    return velocities

@@ -1,0 +1,64 @@
+"""The mechanical system an integrator sees: masses, total force, and its linearisation; never a particular energy."""
+
+import warp as wp
+
+from toile.assembly import Term
+from toile.energies.base import Energy
+from toile.linear.block_matrix import BlockMatrix
+from toile.math.types import identity, mat33, real, vec3
+from toile.model.model import Model
+
+
+class System:
+    """All energies of a scene acting on all its particles."""
+
+    def __init__(self, model: Model, terms: list[Term], device: str):
+        self.model, self.terms, self.device = model, terms, device
+        n = model.particle_count
+        self.masses = wp.array(model.masses, dtype=real, device=device)
+        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in terms], device)
+        for term in terms:
+            term.couple(self.A)
+        self.f = wp.zeros(n, dtype=vec3, device=device)
+
+    def move(self, time: float) -> None:
+        """Bring everything that depends on time to this time."""
+        for term in self.terms:
+            term.move(self.model, time)
+
+    def linearize(self, x: wp.array, v: wp.array, v_at: wp.array, h: float) -> tuple[BlockMatrix, wp.array]:
+        """A = M - h df/dv - h^2 df/dx at (x, v), and the force there carried along df/dv to the velocity v_at."""
+        A, f = self.A, self.f
+        A.values.zero_()
+        f.zero_()
+        wp.launch(add_masses, A.row_count, [A.diagonal, self.masses, A.values], device=self.device)
+        for term in self.terms:
+            term.linearize(x, v, v_at, h * h, h, f, A)
+        return A, f
+
+    def forces(self, x: wp.array, v: wp.array) -> wp.array:
+        """Total force at (x, v)."""
+        self.f.zero_()
+        for term in self.terms:
+            term.add_forces(x, v, self.f)
+        return self.f
+
+    def energies(self, x: wp.array, v: wp.array) -> dict[str, float]:
+        """Energy by name [J]; energies of the same kind are added up."""
+        found: dict[str, float] = {}
+        for term in self.terms:
+            found[term.name] = found.get(term.name, 0.0) + term.measure(x, v)
+        return found
+
+
+def build_terms(model: Model, energies: list[tuple[Energy, int | None]], device: str) -> list[Term]:
+    """Terms of (energy, cloth number) pairs. Energies of one kind on several cloths become one term where they can."""
+    return [Term(energy.word(), energy, part, energy.elements(model, part), device) for energy, part in energies]
+
+
+@wp.kernel
+def add_masses(diagonal: wp.array(dtype=wp.int32), masses: wp.array(dtype=real), values_out: wp.array(dtype=mat33)):
+    i = wp.tid()
+    values_out[diagonal[i]] = values_out[diagonal[i]] + masses[i] * identity()
+
+
