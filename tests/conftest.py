@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
+from hypothesis import settings
+
 # Before NumPy is imported. On a busy machine BLAS threads wait for each other: minutes instead of seconds.
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
-import pytest
-from hypothesis import settings
 
 # The same examples in every run; a slow machine is not a failure.
 settings.register_profile("toile", derandomize=True, deadline=None)

@@ -114,12 +114,13 @@ def list_kinds(
     """Show what a scene can name, with one line about each."""
     with _told():
         for each in [kind] if kind else list(Kind):
-            table = Table.grid(padding=(0, 2))
-            for name, about in _entries(each):
-                table.add_row(f"  {name}" if kind is None else name, about)
-            if kind is None:
+            entries = _entries(each)
+            width = max((len(name) for name, _ in entries), default=0)
+            indent = "" if kind else "  "
+            if not kind:
                 console.print(each.value)
-            console.print(table)
+            for name, about in entries:
+                console.print(f"{indent}{name:<{width}}  {about}".rstrip())
 
 
 @app.command()
