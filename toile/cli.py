@@ -250,14 +250,9 @@ def _told(debug: bool = False) -> Iterator[None]:
 
 
 def _load(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene:
-    from toile.errors import SceneError
     from toile.scene.load import load
 
-    pairs = [change.partition("=") for change in changes or []]
-    problems = [f'--set {key}: write KEY=VALUE, as in "--set time.frames=10".' for key, sign, _ in pairs if not sign]
-    if problems:
-        raise SceneError(problems)
-    return load(scene, overrides={key.strip(): value for key, _, value in pairs}, allow_outside=allow_outside)
+    return load(scene, overrides=changes or (), allow_outside=allow_outside)
 
 
 def _simulate(scene: Scene, out: Path | None, device: Device, frames: int | None, quiet: bool) -> RunResult:

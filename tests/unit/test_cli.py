@@ -163,10 +163,7 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, falling: type[Falli
     [
         (("run", "nowhere.yaml"), "nowhere.yaml"),
         (("run", "hnag"), 'Did you mean "hang"?'),
-        (
-            ("run", "fall.yaml", "--set", "time.frames"),
-            '--set time.frames: write KEY=VALUE, as in "--set time.frames=10".',
-        ),
+        (("run", "fall.yaml", "--set", "time.frames"), "--set time.frames  write it as key=value"),
         (("run", "fall.yaml", "--set", "time.frame=3"), 'Did you mean "frames"?'),
         (("run", "fall.yaml", "--set", "time.frames=-3"), "time.frames = -3"),
         (("explain", "nowhere.yaml"), "nowhere.yaml"),
