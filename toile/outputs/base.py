@@ -12,7 +12,10 @@ class Output(Plugin):
     """One format of result. `writer` starts it for one run; the plugin itself is only its settings."""
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
-        """Something that takes the frames of one run, starting with frame 0, and writes into `folder`."""
+        """Something that takes the frames of one run, starting with frame 0, and writes into `folder`.
+
+        InputError when the format needs a package that is not installed; ToileError when the folder cannot be written.
+        """
         raise NotImplementedError
 
 
@@ -23,7 +26,7 @@ class Writer:
         raise NotImplementedError
 
     def close(self) -> list[Path]:
-        """Finish and return what was written."""
+        """Finish and return what was written. When it raises, nothing of this run is left."""
         raise NotImplementedError
 
     def discard(self) -> None:

@@ -1,0 +1,406 @@
+"""What every output must do: give back the frames it was given, and be there completely or not at all.
+
+An analytic sheet of two cloths moves for five frames through each output that the loader finds; what was written is
+read by something that shares no code with the writer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from toile import plugins
+from toile.errors import InputError, ToileError
+from toile.model.frame import Frame, Part, Surface
+from toile.outputs.base import Output
+
+OUTPUTS = plugins.names("outputs")
+NAME = "two sheets"
+FPS = 24.0
+FRAMES = 5
+# Small pictures: these tests are about files. The drawing itself is tested in tests/unit/test_raytracer.py.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "picture": {"width": 64, "height": 48, "samples": 1},
+    "video": {"width": 64, "height": 48, "samples": 1},
+}
+EXTRAS = {"usd": ("pxr", 'pip install "toile[usd]"'), "video": ("imageio_ffmpeg", 'pip install "toile[video]"')}
+
+
+def grid(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """uv of the vertices of a rectangle, and its triangles."""
+    u, v = np.meshgrid(np.arange(columns) / 3.0, np.arange(rows) / 7.0, indexing="xy")
+    a = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
+    lower, upper = np.stack([a, a + 1, a + columns], 1), np.stack([a + 1, a + columns + 1, a + columns], 1)
+    return np.column_stack([u.ravel(), v.ravel()]), np.concatenate([lower, upper])
+
+
+def two_sheets() -> Surface:
+    (uv_a, triangles_a), (uv_b, triangles_b) = grid(4, 3), grid(3, 3)
+    flat = np.column_stack([uv_a, np.full(len(uv_a), 0.2)])
+    slanted = np.column_stack([uv_b + 1.1, 0.7 + uv_b[:, 0]])
+    rest = np.concatenate([flat, slanted])
+    # The uv of the second cloth jumps at one corner, as on a seam.
+    corner_uv_b = uv_b[triangles_b]
+    corner_uv_b[0, 1] += 0.125
+    parts = (
+        Part("front/left 1", slice(0, 12), slice(0, 12), "cotton"),
+        Part("2nd\tsleeve", slice(12, 21), slice(12, 20), "silk"),
+    )
+    triangles = np.concatenate([triangles_a, triangles_b + 12]).astype(np.int32)
+    return Surface(triangles, np.concatenate([uv_a[triangles_a], corner_uv_b]), rest, parts, FPS)
+
+
+def moving(surface: Surface, frames: int = FRAMES) -> list[Frame]:
+    """x = rest + a sin(w t + phase): positions and velocities in closed form."""
+    phase = np.arange(surface.vertex_count)[:, None] * np.array([0.3, 0.5, 0.7])
+    result = []
+    for k in range(frames):
+        t = k / FPS
+        positions = surface.rest + 0.1 * (np.sin(5.0 * t + phase) - np.sin(phase))
+        result.append(Frame(k, t, positions, 0.5 * np.cos(5.0 * t + phase)))
+    return result
+
+
+def output(name: str) -> Output:
+    made = plugins.find("outputs", name)(**SETTINGS.get(name, {}))
+    assert isinstance(made, Output)
+    return made
+
+
+def write(name: str, folder: Path, surface: Surface | None = None, frames: list[Frame] | None = None) -> list[Path]:
+    surface = surface or two_sheets()
+    writer = output(name).writer(folder, NAME, surface)
+    for frame in frames if frames is not None else moving(surface):
+        writer.write(frame)
+    return writer.close()
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Independent readers: each returns nothing and asserts what the format can hold
+
+
+def read_pc2(folder: Path, surface: Surface, frames: list[Frame]) -> None:
+    data = np.memmap(folder / "cache.pc2", np.uint8, "r")
+    assert bytes(data[:12]) == b"POINTCACHE2\0"
+    version, points = data[12:20].view("<i4")
+    start, rate = data[20:28].view("<f4")
+    (samples,) = data[28:32].view("<i4")
+    assert (version, points, start, rate, samples) == (1, surface.vertex_count, 0.0, 1.0, len(frames))
+    positions = data[32:].view("<f4").reshape(samples, points, 3)
+    for frame, stored in zip(frames, positions, strict=True):
+        np.testing.assert_array_equal(stored, frame.positions.astype(np.float32))
+    check_obj((folder / "rest.obj").read_text(), surface, surface.rest)
+
+
+def read_npz(folder: Path, surface: Surface, frames: list[Frame]) -> None:
+    with np.load(folder / "two_sheets.npz", allow_pickle=False) as data:
+        np.testing.assert_array_equal(data["positions"], [frame.positions for frame in frames])
+        np.testing.assert_array_equal(data["velocities"], [frame.velocities for frame in frames])
+        np.testing.assert_array_equal(data["times"], [frame.time for frame in frames])
+        np.testing.assert_array_equal(data["triangles"], surface.triangles)
+        np.testing.assert_array_equal(data["uv"], surface.uv)
+        assert data["positions"].dtype == data["velocities"].dtype == data["uv"].dtype == np.float64
+        assert data["fps"] == surface.fps
+        assert list(data["part_names"]) == [part.name for part in surface.parts]
+        for part, (v, v_end), (t, t_end) in zip(
+            surface.parts, data["part_vertices"], data["part_triangles"], strict=True
+        ):
+            assert part.vertices == slice(v, v_end) and part.triangles == slice(t, t_end)
+
+
+def read_obj(folder: Path, surface: Surface, frames: list[Frame]) -> None:
+    names = [f"two_sheets_{k:04d}.obj" for k in range(FRAMES)]
+    assert sorted(path.name for path in (folder / "obj").iterdir()) == names
+    for frame in frames:
+        check_obj((folder / "obj" / f"two_sheets_{frame.number:04d}.obj").read_text(), surface, frame.positions)
+
+
+def check_obj(text: str, surface: Surface, positions: np.ndarray) -> None:
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    assert {row[0] for row in rows} <= {"o", "v", "vt", "f"}
+    np.testing.assert_array_equal([[float(x) for x in row[1:]] for row in rows if row[0] == "v"], positions)
+    uv = np.array([[float(x) for x in row[1:]] for row in rows if row[0] == "vt"])
+    corners = np.array([[corner.split("/") for corner in row[1:]] for row in rows if row[0] == "f"], int)
+    np.testing.assert_array_equal(corners[:, :, 0] - 1, surface.triangles)
+    np.testing.assert_array_equal(uv[corners[:, :, 1] - 1], surface.uv)
+    # one object per cloth, which holds its vertices and its triangles
+    starts = [i for i, row in enumerate(rows) if row[0] == "o"]
+    for part, start, end in zip(surface.parts, starts, [*starts[1:], len(rows)], strict=True):
+        words = [row[0] for row in rows[start:end]]
+        assert words.count("v") == part.vertices.stop - part.vertices.start
+        assert words.count("f") == part.triangles.stop - part.triangles.start
+        assert f'"fabric": "{part.fabric}"' in text
+
+
+def read_usd(folder: Path, surface: Surface, frames: list[Frame]) -> None:
+    from pxr import Usd, UsdGeom
+
+    stage = Usd.Stage.Open(str(folder / "two_sheets.usdc"))
+    assert UsdGeom.GetStageMetersPerUnit(stage) == 1.0
+    assert UsdGeom.GetStageUpAxis(stage) == "Z"
+    assert stage.GetTimeCodesPerSecond() == stage.GetFramesPerSecond() == FPS
+    assert (stage.GetStartTimeCode(), stage.GetEndTimeCode()) == (0.0, FRAMES - 1.0)
+    root = stage.GetDefaultPrim()
+    assert root.GetTypeName() == "Xform" and root.GetName() == "two_sheets"
+    children = root.GetChildren()
+    assert [child.GetName() for child in children] == ["front_left_1", "_2nd_sleeve"]
+    assert [child.GetDisplayName() for child in children] == [part.name for part in surface.parts]
+    assert [child.GetCustomDataByKey("toile:fabric") for child in children] == ["cotton", "silk"]
+    for part, child in zip(surface.parts, children, strict=True):
+        mesh = UsdGeom.Mesh(child)
+        assert mesh.GetSubdivisionSchemeAttr().Get() == "none" and mesh.GetDoubleSidedAttr().Get()
+        triangles = np.array(mesh.GetFaceVertexIndicesAttr().Get()).reshape(-1, 3)
+        np.testing.assert_array_equal(triangles + part.vertices.start, surface.triangles[part.triangles])
+        assert set(mesh.GetFaceVertexCountsAttr().Get()) == {3}
+        st = UsdGeom.PrimvarsAPI(mesh).GetPrimvar("st")
+        assert st.GetInterpolation() == "faceVarying"
+        np.testing.assert_array_equal(np.array(st.Get()), surface.uv[part.triangles].reshape(-1, 2).astype(np.float32))
+        assert mesh.GetPointsAttr().GetTimeSamples() == list(range(FRAMES))
+        for frame in frames:
+            expected = frame.positions[part.vertices].astype(np.float32)
+            np.testing.assert_array_equal(np.array(mesh.GetPointsAttr().Get(frame.number)), expected)
+            extent = np.array(mesh.GetExtentAttr().Get(frame.number))
+            np.testing.assert_array_equal(extent, [expected.min(axis=0), expected.max(axis=0)])
+            velocities = np.array(mesh.GetVelocitiesAttr().Get(frame.number))
+            np.testing.assert_array_equal(velocities, frame.velocities[part.vertices].astype(np.float32))
+
+
+def read_picture(folder: Path, surface: Surface, frames: list[Frame]) -> None:
+    image = decode_png((folder / "two_sheets.png").read_bytes())
+    assert image.shape == (48, 64, 3)
+    # Blue cloth and red cloth are both in it; the ground is grey.
+    red, blue = image[..., 0].astype(int), image[..., 2].astype(int)
+    assert (blue - red > 40).sum() > 20 and (red - blue > 40).sum() > 20
+
+
+def decode_png(data: bytes) -> np.ndarray:
+    """8-bit RGB with row filters 0 and 1, which is all that is promised here."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
+        chunks[kind] = body
+        at += 12 + length
+    width, height, depth, colour, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert (depth, colour) == (8, 2) and b"IEND" in chunks
+    rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + 3 * width)
+    assert set(rows[:, 0]) <= {0, 1}
+    pixels = rows[:, 1:].reshape(height, width, 3)
+    return np.where(rows[:, :1, None] == 1, np.cumsum(pixels, axis=1, dtype=np.uint8), pixels)
+
+
+def read_video(folder: Path, surface: Surface, frames: list[Frame]) -> None:
+    import imageio_ffmpeg
+
+    film = imageio_ffmpeg.read_frames(str(folder / "two_sheets.mp4"))
+    about = next(film)
+    images = [np.frombuffer(image, np.uint8).reshape(48, 64, 3).astype(int) for image in film]
+    assert about["codec"] == "h264" and about["pix_fmt"].startswith("yuv420p")
+    assert about["size"] == (64, 48) and about["fps"] == FPS
+    assert len(images) == len(frames)
+    for image in images:
+        assert (image[..., 2] - image[..., 0] > 30).sum() > 20
+    assert not np.array_equal(images[0], images[-1])
+
+
+READERS: dict[str, Callable[[Path, Surface, list[Frame]], None]] = {
+    "pc2": read_pc2, "npz": read_npz, "obj": read_obj, "usd": read_usd, "picture": read_picture, "video": read_video,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_what_was_written_reads_back(name: str, tmp_path: Path) -> None:
+    surface = two_sheets()
+    frames = moving(surface)
+    written = write(name, tmp_path, surface, frames)
+    READERS[name](tmp_path, surface, frames)
+    assert {path.relative_to(tmp_path) for path in written} == {Path(path) for path in everything(tmp_path)}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_the_same_frames_give_the_same_bytes(name: str, tmp_path: Path) -> None:
+    for run in ("a", "b"):
+        write(name, tmp_path / run)
+    assert everything(tmp_path / "a") == everything(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_nothing_is_visible_before_it_is_complete(name: str, tmp_path: Path) -> None:
+    writer = output(name).writer(tmp_path, NAME, two_sheets())
+    for frame in moving(two_sheets()):
+        writer.write(frame)
+        assert all(path.startswith(".") for path in everything(tmp_path))
+    writer.close()
+    assert not any(path.startswith(".") for path in everything(tmp_path))
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("frames", [0, 2])
+def test_discard_leaves_nothing(name: str, frames: int, tmp_path: Path) -> None:
+    writer = output(name).writer(tmp_path, NAME, two_sheets())
+    for frame in moving(two_sheets())[:frames]:
+        writer.write(frame)
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_failed_run_leaves_the_result_of_the_one_before(name: str, tmp_path: Path) -> None:
+    write(name, tmp_path)
+    before = everything(tmp_path)
+    writer = output(name).writer(tmp_path, NAME, two_sheets())
+    writer.write(moving(two_sheets())[0])
+    writer.discard()
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_shorter_run_replaces_a_longer_one(name: str, tmp_path: Path) -> None:
+    surface = two_sheets()
+    write(name, tmp_path / "twice", surface, moving(surface))
+    write(name, tmp_path / "twice", surface, moving(surface, 3))
+    write(name, tmp_path / "once", surface, moving(surface, 3))
+    assert everything(tmp_path / "twice") == everything(tmp_path / "once")
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_error_at_the_last_moment_leaves_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.replace", full)
+    monkeypatch.setattr("os.rename", full)
+    with pytest.raises(ToileError, match=r"cannot be written: no space left on device\. Free some space"):
+        write(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_disk_that_fills_up_is_one_clear_error(name: str, tmp_path: Path, small_disk: Callable[[], None]) -> None:
+    """The system itself refuses the bytes, wherever the writer happens to be when they run out."""
+    surface = two_sheets()
+    frames = moving(surface)
+    small_disk()
+    with pytest.raises(ToileError, match=re.escape(str(tmp_path)) + r".*too large.*disk") as caught:
+        writer = output(name).writer(tmp_path, NAME, surface)
+        try:
+            for frame in frames:
+                writer.write(frame)
+        except BaseException:
+            writer.discard()
+            raise
+        writer.close()
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], None]]:
+    """No file may grow beyond 100 bytes once it is called."""
+    write("picture", tmp_path_factory.mktemp("warm"))  # kernels are cached on disk too
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_file_in_the_way_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("not a folder")
+    with pytest.raises(ToileError, match=r"out.*cannot be written: .*a file is in the way"):
+        write(name, tmp_path / "out")
+
+
+def test_a_killed_run_leaves_no_results_and_the_next_one_no_rubbish(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from test_outputs import *\n"
+        "writers = [output(name).writer(Path(sys.argv[1]), NAME, two_sheets()) for name in OUTPUTS]\n"
+        "[writer.write(frame) for frame in moving(two_sheets()) for writer in writers]\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=environment, check=False)
+    assert done.returncode == -9
+    left = everything(tmp_path)
+    assert left and all(path.startswith(".") for path in left)
+    for name in OUTPUTS:
+        write(name, tmp_path)
+    assert not any(path.startswith(".") for path in everything(tmp_path))
+
+
+@pytest.mark.parametrize("name", sorted(EXTRAS))
+def test_a_missing_package_is_named_before_anything_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, remedy = EXTRAS[name]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=re.escape(remedy)):
+        output(name).writer(tmp_path, NAME, two_sheets())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_any_name_of_a_scene_stays_inside_the_folder(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    surface = two_sheets()
+    for scene in ("../../etc/passwd", "a b\n\0c", ".hidden", "Ärmel", "x" * 300, "...", "1"):
+        writer = output(name).writer(folder, scene, surface)
+        writer.write(moving(surface)[0])
+        for path in writer.close():
+            assert path.resolve().is_relative_to(folder.resolve()) and path.is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_scene_without_cloth_and_without_motion(name: str, tmp_path: Path) -> None:
+    nothing = Surface(np.zeros((0, 3), np.int32), np.zeros((0, 3, 2)), np.zeros((0, 3)), (), FPS)
+    for path in write(name, tmp_path, nothing, [Frame(0, 0.0, nothing.rest, nothing.rest)]):
+        assert path.stat().st_size > 0
+
+
+def test_importing_the_outputs_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from toile import plugins\n"
+        "[plugins.find('outputs', name) for name in plugins.names('outputs')]\n"
+        "print(sorted({'warp', 'pxr', 'imageio_ffmpeg', 'scipy'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_cloths_whose_names_look_alike_stay_apart_in_usd(tmp_path: Path) -> None:
+    from pxr import Usd
+
+    sheets = two_sheets()
+    parts = tuple(Part(name, p.vertices, p.triangles) for name, p in zip(("a b", "a/b"), sheets.parts, strict=True))
+    write("usd", tmp_path, Surface(sheets.triangles, sheets.uv, sheets.rest, parts, FPS))
+    stage = Usd.Stage.Open(str(tmp_path / "two_sheets.usdc"))
+    assert [child.GetName() for child in stage.GetDefaultPrim().GetChildren()] == ["a_b", "a_b_2"]
+
+
+def test_a_picture_of_a_frame_that_does_not_exist(tmp_path: Path) -> None:
+    writer = plugins.find("outputs", "picture")(frame=7, **SETTINGS["picture"]).writer(tmp_path, NAME, two_sheets())
+    for frame in moving(two_sheets()):
+        writer.write(frame)
+    with pytest.raises(InputError, match="no picture of frame 7: the run has frames 0 to 4"):
+        writer.close()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,132 @@
+"""Files that are there completely or not at all: a draft beside the final name, flushed to disk and then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from toile.errors import ToileError
+
+ADVICE = {
+    errno.ENOSPC: "Free some space, or choose another folder.",
+    errno.EDQUOT: "Free some space, or choose another folder.",
+    errno.EACCES: "Choose a folder that you may write to.",
+    errno.EPERM: "Choose a folder that you may write to.",
+    errno.EROFS: "Choose a folder that you may write to.",
+    errno.ENOTDIR: "Choose another folder: a file is in the way.",
+    errno.EEXIST: "Choose another folder: a file is in the way.",
+    errno.EISDIR: "Choose another name: a folder is in the way.",
+}
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """An error of the file system, told once and in words."""
+    try:
+        yield
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        advice = ADVICE.get(error.errno or 0, "Check the disk, or choose another folder.")
+        raise ToileError(f"{path}: cannot be written: {what}. {advice}") from error
+
+
+class Draft:
+    """One file, or one folder of files, under a temporary name until it is complete.
+
+    The temporary name is always the same, so that what a killed run leaves behind is overwritten by the next one; it
+    keeps the suffix, because some writers choose their format by it.
+    """
+
+    def __init__(self, path: Path, folder: bool = False):
+        self.path = path
+        self.part = path.with_name(f".{path.stem}.part{path.suffix}")
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.discard()
+            # Made at once: a place that cannot be written to is found before the run and not after it.
+            if folder:
+                self.part.mkdir()
+            else:
+                self.part.touch()
+
+    def publish(self) -> Path:
+        """Give the complete file its name, or the complete folder: in one step unless a folder is already there."""
+        with explained(self.path):
+            if not self.part.is_dir():
+                flush(self.part)
+                os.replace(self.part, self.path)
+            else:
+                files = sorted(self.part.iterdir())
+                for file in files:
+                    flush(file)
+                if self.path.is_dir():
+                    for file in files:
+                        os.replace(file, self.path / file.name)
+                    self.part.rmdir()
+                else:
+                    os.rename(self.part, self.path)
+            flush(self.path.parent)
+        return self.path
+
+    def discard(self) -> None:
+        if self.part.is_dir():
+            shutil.rmtree(self.part)
+        else:
+            self.part.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Publish when the block ends well; leave nothing when it does not."""
+        try:
+            with explained(self.path):
+                yield
+            self.publish()
+        except BaseException:
+            self.discard()
+            raise
+
+
+class Spool:
+    """Arrays of one shape, one per frame, in a file without a name: it vanishes with the process, however that ends."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], kind: type):
+        self.path, self.shape, self.kind = path, shape, np.dtype(kind)
+        self.count = 0
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.file: IO[bytes] = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
+
+    def append(self, array: np.ndarray) -> None:
+        with explained(self.path):
+            self.file.write(np.ascontiguousarray(array, self.kind).reshape(self.shape).data)
+        self.count += 1
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """Every array again, in order."""
+        self.file.seek(0)
+        size = int(np.prod(self.shape)) * self.kind.itemsize
+        for _ in range(self.count):
+            yield np.frombuffer(self.file.read(size), self.kind).reshape(self.shape)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what is still in the buffer may not fit on a full disk
+            self.file.close()
+
+
+def flush(path: Path) -> None:
+    """Make sure a file, or the names in a folder, survive a power loss."""
+    if path.is_dir() and os.name == "nt":  # Windows has no handle on a folder to flush
+        return
+    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

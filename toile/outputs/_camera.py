@@ -1,0 +1,112 @@
+"""Where the camera stands: given, or framed so that every point of every frame shown is just inside the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from toile.errors import ToileError
+
+# Judgements of taste. The view is from the front right and a little above; the picture keeps a margin around the cloth.
+VIEW = np.array([-0.48, 0.84, -0.24])  # from the camera to the cloth
+MARGIN = 0.84  # share of the picture's half width that the cloth may fill
+GROUND_GAP = 2e-3  # distance that keeps ground and cloth apart in float32 [share of the view's distance]
+MIN_SIZE = 1e-3  # [m]  a single point is framed as if it were this large
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A pinhole looking from one point at another, with z up in the picture."""
+
+    position: np.ndarray  # [m]
+    look_at: np.ndarray  # [m]
+    fov: float  # [deg]  vertical angle of view
+
+    def axes(self) -> np.ndarray:
+        """Rows: right, up, forward."""
+        return _axes(self.look_at - self.position)
+
+    @property
+    def distance(self) -> float:
+        return float(np.linalg.norm(self.look_at - self.position))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What has to be seen, gathered frame by frame: a box, and how far the points reach along the edges of the view."""
+
+    low: np.ndarray  # [m]
+    high: np.ndarray  # [m]
+    reach: np.ndarray  # [m]  largest of: right, left, up, down, each minus its share of depth
+
+
+def frame_camera(
+    frames: Iterable[np.ndarray],
+    aspect: float,
+    fov: float,
+    look_at: tuple[float, float, float] | None = None,
+    look_from: tuple[float, float, float] | None = None,
+) -> Camera:
+    """The camera for a picture or a whole film; `aspect` is width / height.
+
+    For a fixed direction of view, with coordinates r, u (across) and f (along it), a point is inside the left and
+    right edges when |r - c| <= t (f + d) for a camera at c across and d behind. So d = (A + B) / (2 t) and
+    c = (A - B) / 2 with A = max(r - t f), B = max(-r - t f), and the same for u: the tightest frame, from four maxima.
+    """
+    t = MARGIN * np.tan(np.radians(fov) / 2.0) * np.array([aspect, 1.0])
+    axes = _axes(VIEW)
+    extent = _extent(frames, axes, t)
+    centre = 0.5 * (extent.low + extent.high)
+    if look_from is not None:
+        target = centre if look_at is None else np.asarray(look_at, float)
+        position = np.asarray(look_from, float)
+        if np.allclose(position, target):
+            raise ToileError(f"the camera stands where it looks at, {look_from}: move look_from or look_at.")
+        return Camera(position, target, fov)
+    a, b = extent.reach[:, 0], extent.reach[:, 1]
+    if look_at is not None:
+        target = np.asarray(look_at, float)
+        across = axes[:2] @ target
+        distance = max(np.max(np.maximum(a - across, b + across) / t) + axes[2] @ target, MIN_SIZE)
+        return Camera(target - distance * axes[2], target, fov)
+    behind = np.max((a + b) / (2.0 * t))
+    # Aim at the depth of the centre, so that a light placed around the target is around the cloth.
+    depth = axes[2] @ centre
+    target = axes.T @ np.array([*(0.5 * (a - b)), depth])
+    return Camera(target - max(behind + depth, MIN_SIZE) * axes[2], target, fov)
+
+
+def ground_height(lowest: float, size: float) -> float:
+    """z = 0 when the cloth stays above it, otherwise just below the lowest point of the run: never through it."""
+    return 0.0 if lowest > GROUND_GAP * size else lowest - GROUND_GAP * size
+
+
+def _extent(frames: Iterable[np.ndarray], axes: np.ndarray, t: np.ndarray) -> Extent:
+    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    reach = np.full((2, 2), -np.inf)
+    for points in frames:
+        if not len(points):
+            continue
+        if not np.isfinite(points).all():
+            raise ToileError("a frame holds positions that are not finite: it cannot be drawn.")
+        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
+        across, along = points @ axes[:2].T, (points @ axes[2])[:, None]
+        sides = np.stack([(across - t * along).max(axis=0), (-across - t * along).max(axis=0)], axis=1)
+        reach = np.maximum(reach, sides)
+    if not np.isfinite(low).all():  # nothing to see: the metre above the origin
+        return _extent([np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]])], axes, t)
+    if np.max(high - low) < MIN_SIZE:
+        centre = 0.5 * (low + high)
+        return _extent([centre + 0.5 * MIN_SIZE * np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])], axes, t)
+    return Extent(low, high, reach)
+
+
+def _axes(forward: np.ndarray) -> np.ndarray:
+    forward = forward / np.linalg.norm(forward)
+    # Straight up or down there is no horizon: y is up in the picture.
+    up = np.array([0.0, 0.0, 1.0]) if abs(forward[2]) < 0.9999 else np.array([0.0, 1.0, 0.0])
+    right = np.cross(forward, up)
+    right /= np.linalg.norm(right)
+    return np.stack([right, np.cross(right, forward), forward])

@@ -1,0 +1,64 @@
+"""PNG picture of one frame, the last when not said otherwise, drawn by a small ray-tracer with soft shadows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.frame import Frame, Surface
+from toile.outputs._atomic import Draft
+from toile.outputs._camera import ground_height
+from toile.outputs._drawing import Drawing
+from toile.outputs._png import png_bytes
+from toile.outputs.base import Writer
+from toile.plugins import quantity
+
+
+class Picture(Drawing):
+    """Needs no GPU and no graphics library."""
+
+    suffix: ClassVar[str] = ".png"
+
+    frame: int | None = quantity(None, doc="which frame; 0 is the start, the last when not given", ge=0)
+
+    def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
+        """A frame that was asked for is in the file's name, so that several pictures of a run stand side by side."""
+        return super().writer(folder, name if self.frame is None else f"{name}_{self.frame:04d}", surface)
+
+    def writer_to(self, path: Path, surface: Surface) -> Writer:
+        return PictureWriter(path, surface, self)
+
+
+class PictureWriter(Writer):
+    """Keeps the frame to draw, and how low the cloth ever was."""
+
+    def __init__(self, path: Path, surface: Surface, settings: Picture):
+        self.settings = settings
+        self.raytracer = settings.raytracer(surface)
+        self.draft = Draft(path)
+        self.lowest = math.inf
+        self.last = -1
+        self.positions: np.ndarray | None = None
+
+    def write(self, frame: Frame) -> None:
+        self.last = frame.number
+        if len(frame.positions):
+            self.lowest = min(self.lowest, float(frame.positions[:, 2].min()))
+        if self.settings.frame in (None, frame.number):
+            self.positions = np.array(frame.positions)
+
+    def close(self) -> list[Path]:
+        with self.draft.finishing():
+            if self.positions is None:
+                raise InputError(f"no picture of frame {self.settings.frame}: the run has frames 0 to {self.last}.")
+            camera = self.settings.camera([self.positions])
+            ground = ground_height(self.lowest, camera.distance)
+            self.draft.part.write_bytes(png_bytes(self.raytracer.render(self.positions, camera, ground)))
+        return [self.draft.path]
+
+    def discard(self) -> None:
+        self.draft.discard()

@@ -1,0 +1,114 @@
+"""USD crate NAME.usdc: one mesh per cloth with a sample of its points per frame, for Blender, Houdini, Maya, Omniverse.
+
+The time code is the frame number. Metres, z up. `st` holds the plane coordinates of the cloth in metres, one per
+triangle corner; the name and the fabric that the scene gave are the prim's display name and custom data `toile:fabric`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toile.errors import InputError, ToileError
+from toile.model.frame import Frame, Part, Surface
+from toile.outputs._atomic import Draft
+from toile.outputs._names import file_name, identifiers
+from toile.outputs.base import Output, Writer
+from toile.plugins import quantity
+
+
+class Usd(Output):
+    """Needs usd-core."""
+
+    velocities: bool = quantity(True, doc="also write the velocity of every point, for motion blur")
+
+    def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
+        try:
+            import pxr  # noqa: F401
+        except ImportError as error:
+            raise InputError('output usd needs usd-core, which is not installed: pip install "toile[usd]"') from error
+        return UsdWriter(folder / f"{file_name(name)}.usdc", name, surface, self.velocities)
+
+
+class UsdWriter(Writer):
+    """The stage is in memory, in float32, until the run is over."""
+
+    def __init__(self, path: Path, name: str, surface: Surface, velocities: bool):
+        self.velocities = velocities
+        self.draft = Draft(path)
+        self.stage = _stage(name, surface.fps)
+        root = self.stage.GetDefaultPrim().GetPath()
+        paths = [root.AppendChild(child) for child in identifiers(part.name for part in surface.parts)]
+        self.meshes = [
+            (part.vertices, _mesh(self.stage, path, surface, part))
+            for path, part in zip(paths, surface.parts, strict=True)
+        ]
+
+    def write(self, frame: Frame) -> None:
+        from pxr import Vt
+
+        self.stage.SetEndTimeCode(frame.number)
+        for vertices, mesh in self.meshes:
+            points = np.ascontiguousarray(frame.positions[vertices], np.float32)
+            mesh.GetPointsAttr().Set(Vt.Vec3fArray.FromNumpy(points), frame.number)
+            extent = np.stack([points.min(axis=0), points.max(axis=0)])
+            mesh.GetExtentAttr().Set(Vt.Vec3fArray.FromNumpy(extent), frame.number)
+            if self.velocities:
+                velocities = np.ascontiguousarray(frame.velocities[vertices], np.float32)
+                mesh.GetVelocitiesAttr().Set(Vt.Vec3fArray.FromNumpy(velocities), frame.number)
+
+    def close(self) -> list[Path]:
+        from pxr import Tf
+
+        with self.draft.finishing():
+            try:
+                written = self.stage.GetRootLayer().Export(str(self.draft.part))
+            except Tf.ErrorException as error:
+                # It lists every write that failed; the first says why.
+                reason = error.args[0].commentary if error.args else "no reason given"
+                raise ToileError(f"{self.draft.path}: USD cannot write it: {reason}. Check the disk.") from error
+            if not written:
+                raise ToileError(f"{self.draft.path}: USD cannot write it. Check the disk.")
+        return [self.draft.path]
+
+    def discard(self) -> None:
+        self.draft.discard()
+
+
+def _stage(name: str, fps: float) -> Any:
+    from pxr import Usd as pxr_usd
+    from pxr import UsdGeom
+
+    stage = pxr_usd.Stage.CreateInMemory(".usdc")
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    stage.SetTimeCodesPerSecond(fps)
+    stage.SetFramesPerSecond(fps)
+    stage.SetStartTimeCode(0)
+    stage.SetEndTimeCode(0)
+    root = UsdGeom.Xform.Define(stage, f"/{identifiers([name])[0]}").GetPrim()
+    root.SetDisplayName(name)
+    stage.SetDefaultPrim(root)
+    return stage
+
+
+def _mesh(stage: Any, path: Any, surface: Surface, part: Part) -> Any:
+    """A mesh with everything that does not change."""
+    from pxr import Sdf, UsdGeom, Vt
+
+    triangles = np.ascontiguousarray(surface.triangles[part.triangles] - part.vertices.start, np.int32)
+    uv = np.ascontiguousarray(surface.uv[part.triangles].reshape(-1, 2), np.float32)
+    mesh = UsdGeom.Mesh.Define(stage, path)
+    mesh.GetPrim().SetDisplayName(part.name)
+    mesh.GetPrim().SetCustomDataByKey("toile:fabric", part.fabric)
+    mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+    mesh.CreateDoubleSidedAttr(True)
+    mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(triangles), 3, np.int32)))
+    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(triangles.ravel()))
+    st = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar(
+        "st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.faceVarying
+    )
+    st.Set(Vt.Vec2fArray.FromNumpy(uv))
+    return mesh

@@ -1,0 +1,242 @@
+"""A finished run, read back from its folder: the surface from rest.obj, the frames from cache.pc2, the certificate.
+
+The cache holds positions in float32 and no velocities; those that frames carry here are differences of positions:
+central between two neighbours, one-sided at both ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import ValidationError
+
+from toile import plugins
+from toile.errors import InputError
+from toile.model.frame import Frame, Part, Surface
+from toile.outputs._obj_text import PART_MARK, SURFACE_MARK
+from toile.outputs.base import Output, Writer
+from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE
+
+REPORT_NAME = "report.json"
+
+D = TypeVar("D", bound=Output)
+
+
+class RunFolder:
+    """The folder that `toile run` leaves."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise InputError(f"{self.path}: no such folder. Give the folder of a run, such as out/hang.")
+        missing = [name for name in (REST_NAME, CACHE_NAME) if not (self.path / name).is_file()]
+        if missing:
+            raise InputError(
+                f"{self.path}: not the folder of a finished run: no {' and no '.join(missing)} in it. "
+                f"`toile run SCENE --out {self.path}` makes one."
+            )
+        self.name, self._surface = _read_rest(self.path / REST_NAME)
+        self.frame_count = self._read_header()
+
+    def surface(self) -> Surface:
+        return self._surface
+
+    def frames(self) -> Iterator[Frame]:
+        """Every frame in order, frame 0 first. Velocities are differences of positions."""
+        fps, last = self._surface.fps, self.frame_count - 1
+        for k in range(self.frame_count):
+            before, here, after = (self._positions(i) for i in (max(k - 1, 0), k, min(k + 1, last)))
+            span = (min(k + 1, last) - max(k - 1, 0)) / fps
+            velocities = (after - before) / span if span > 0.0 else np.zeros_like(here)
+            yield Frame(k, k / fps, here, velocities)
+
+    def report(self) -> dict[str, Any]:
+        """The certificate."""
+        path = self.path / REPORT_NAME
+        if not path.is_file():
+            raise InputError(f"{path}: the run left no certificate. Run the scene again.")
+        try:
+            report = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path}: not a certificate: {error}. Run the scene again.") from error
+        if not isinstance(report, dict):
+            raise InputError(f"{path}: not a certificate. Run the scene again.")
+        return report
+
+    def _positions(self, frame: int) -> np.ndarray:
+        n = 3 * self._surface.vertex_count
+        data = np.fromfile(self.path / CACHE_NAME, "<f4", n, offset=HEADER.size + 4 * n * frame)
+        return data.astype(np.float64).reshape(-1, 3)
+
+    def _read_header(self) -> int:
+        """How many frames the cache holds; InputError when it does not fit its own header or the surface."""
+        path = self.path / CACHE_NAME
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(HEADER.size)
+        if len(start) < HEADER.size or not start.startswith(SIGNATURE):
+            raise InputError(f"{path}: not a PC2 cache. Run the scene again.")
+        _, _, points, _, _, samples = HEADER.unpack(start)
+        if points != self._surface.vertex_count:
+            raise InputError(
+                f"{path}: holds {points} points and {REST_NAME} {self._surface.vertex_count}: "
+                "the two are not of the same run. Run the scene again."
+            )
+        if samples < 0 or size != HEADER.size + 12 * points * samples:
+            expected = HEADER.size + 12 * points * samples
+            raise InputError(
+                f"{path}: damaged: {samples} frames of {points} points take {expected} bytes and it has {size}. "
+                "Run the scene again."
+            )
+        return samples
+
+
+def render_run(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    frame: int | None = None,
+    **options: Any,
+) -> Path:
+    """Draw a finished run and return the file: one frame as .png (the last by default), or all when `out` is .mp4.
+
+    `out` is a file, or a folder that gets a picture under the run's name; the run's own folder by default. `options`
+    are those of the outputs `picture` and `video`: width, height, samples, look_at, look_from, fov, device.
+    """
+    from toile.outputs.picture import Picture
+    from toile.outputs.video import Video
+
+    run = RunFolder(path)
+    target = run.path if out is None else Path(out)
+    if frame is not None and not 0 <= frame < run.frame_count:
+        raise InputError(f"{run.path}: no frame {frame}: the run has frames 0 to {run.frame_count - 1}.")
+    kind = target.suffix.lower() if not target.is_dir() else ""
+    if kind == Video.suffix:
+        if frame is not None:
+            raise InputError(f"{target}: a film shows every frame: leave out the frame, or give a .png.")
+        writer = _configured(Video, options).writer_to(target, run.surface())
+    elif kind == Picture.suffix:
+        writer = _configured(Picture, {"frame": frame, **options}).writer_to(target, run.surface())
+    elif kind == "":
+        writer = _configured(Picture, {"frame": frame, **options}).writer(target, run.name, run.surface())
+    else:
+        raise InputError(f"{target}: cannot draw {kind} files. Give a .png, a .mp4, or a folder.")
+    return _replay(run, [writer])[0]
+
+
+def export_run(
+    path: str | os.PathLike[str], formats: list[str], out: str | os.PathLike[str] | None = None
+) -> list[Path]:
+    """Write a finished run again in other formats, into its folder or into `out`; returns the files."""
+    run = RunFolder(path)
+    known = plugins.names("outputs")
+    for name in formats:
+        if name not in known:
+            raise InputError(f'no output "{name}".{plugins.nearest(name, known)}')
+    target = run.path if out is None else Path(out)
+    writers: list[Writer] = []
+    try:
+        for name in dict.fromkeys(formats):
+            output = plugins.find("outputs", name)()
+            assert isinstance(output, Output)
+            writers.append(output.writer(target, run.name, run.surface()))
+    except BaseException:
+        _discard(writers)
+        raise
+    return _replay(run, writers)
+
+
+def _replay(run: RunFolder, writers: list[Writer]) -> list[Path]:
+    """Every frame through every writer. Those that were not finished when something fails leave nothing."""
+    written: list[Path] = []
+    waiting = list(writers)
+    try:
+        for frame in run.frames():
+            for writer in writers:
+                writer.write(frame)
+        while waiting:
+            written += waiting[0].close()
+            waiting.pop(0)
+    except BaseException:
+        _discard(waiting)
+        raise
+    return written
+
+
+def _discard(writers: list[Writer]) -> None:
+    for writer in writers:
+        writer.discard()
+
+
+def _configured(kind: type[D], options: dict[str, Any]) -> D:
+    """An output with these settings; what is wrong with them in words."""
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        lines = []
+        for problem in error.errors():
+            key = ".".join(map(str, problem["loc"]))
+            lines.append(f"{kind.word()}: {key} = {problem['input']!r}: {problem['msg']}.")
+        raise InputError("\n".join(lines)) from error
+
+
+def _read_rest(path: Path) -> tuple[str, Surface]:
+    """The run's name and its surface, as pc2 wrote them."""
+    name, fps = "", 0.0
+    vertices: list[list[float]] = []
+    uv: list[list[float]] = []
+    triangles: list[list[int]] = []
+    triangle_uv: list[list[int]] = []
+    starts: list[tuple[str, str, int, int]] = []  # of each part: name, fabric, first vertex, first triangle
+    line_number = 0
+    try:
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            line_number += 1
+            if line.startswith(SURFACE_MARK):
+                about = json.loads(line.removeprefix(SURFACE_MARK))
+                name, fps = str(about["name"]), float(about["fps"])
+            elif line.startswith(PART_MARK):
+                about = json.loads(line.removeprefix(PART_MARK))
+                starts.append((about["name"], about["fabric"], len(vertices), len(triangles)))
+            elif line.startswith("v "):
+                x, y, z = line.split()[1:]
+                vertices.append([float(x), float(y), float(z)])
+            elif line.startswith("vt "):
+                u, v = line.split()[1:]
+                uv.append([float(u), float(v)])
+            elif line.startswith("f "):
+                corners = [corner.split("/") for corner in line.split()[1:]]
+                (a, p), (b, q), (c, r) = corners
+                triangles.append([int(a) - 1, int(b) - 1, int(c) - 1])
+                triangle_uv.append([int(p) - 1, int(q) - 1, int(r) - 1])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}:{line_number}  cannot be read: {error}. Run the scene again.") from error
+    if not fps > 0.0:
+        raise InputError(f"{path}: not the surface of a run: its first line does not say so. Run the scene again.")
+    return name, _surface(path, fps, vertices, uv, triangles, triangle_uv, starts)
+
+
+def _surface(
+    path: Path,
+    fps: float,
+    vertices: list[list[float]],
+    uv: list[list[float]],
+    triangles: list[list[int]],
+    triangle_uv: list[list[int]],
+    starts: list[tuple[str, str, int, int]],
+) -> Surface:
+    rest = np.array(vertices, np.float64).reshape(-1, 3)
+    corners, corners_uv = np.array(triangles, np.int32).reshape(-1, 3), np.array(triangle_uv, np.int32).reshape(-1, 3)
+    for what, index, count in (("vertex", corners, len(rest)), ("uv", corners_uv, len(uv))):
+        if index.size and (index.min() < 0 or index.max() >= count):
+            raise InputError(f"{path}: a triangle has a {what} that does not exist. Run the scene again.")
+    ends = [*starts[1:], ("", "", len(rest), len(corners))]
+    parts = tuple(
+        Part(name, slice(v, v_end), slice(t, t_end), fabric)
+        for (name, fabric, v, t), (_, _, v_end, t_end) in zip(starts, ends, strict=True)
+    ) if starts else ()
+    return Surface(corners, np.array(uv, np.float64).reshape(-1, 2)[corners_uv], rest, parts, fps)
