@@ -13,7 +13,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LOCK := uv pip compile pyproject.toml --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+UV ?= uv
+LOCK = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --quiet --upgrade --group build
 
 .PHONY: demo test test-all lint lock clean

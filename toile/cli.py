@@ -175,11 +175,12 @@ def render(
     run: RunArgument,
     frame: Annotated[int | None, typer.Option(min=0, help="frame to show; the last when not given")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="picture to write; in the folder when not given")
+        Path | None,
+        typer.Option(metavar="FILE", help="a .png for one frame, or a .mp4 for all; a picture in RUN when not given"),
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Make a picture of a finished run."""
+    """Make a picture or a film of a finished run."""
     with _told(debug):
         from toile.run_folder import render_run
 
