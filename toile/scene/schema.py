@@ -6,8 +6,9 @@ These pydantic models are the Python API as well as what a YAML file is read int
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -15,15 +16,38 @@ from pydantic_core import PydanticCustomError
 
 from toile.model.motion import Vector
 from toile.model.selection import Selection
-from toile.plugins import choice, find, nearest, quantity
+from toile.plugins import choice, nearest, quantity
 
 FABRICS = Path(__file__).parent / "fabrics"
+
+# What a scene chooses by `type`. The name of the family stays beside the type, for messages and `toile explain`.
+if TYPE_CHECKING:  # what every member of the family is
+    from toile.constraints.base import Constraint
+    from toile.energies.base import Energy as ClothEnergy
+    from toile.energies.base import Energy as SceneForce
+    from toile.integrators.base import Integrator
+    from toile.linear.base import Preconditioner
+    from toile.outputs.base import Output
+    from toile.shapes.base import Shape
+else:
+    Shape = Annotated[choice("shapes"), "shapes"]
+    ClothEnergy = Annotated[choice("energies", "cloth"), "energies"]
+    SceneForce = Annotated[choice("energies", "scene"), "energies"]
+    Constraint = Annotated[choice("constraints"), "constraints"]
+    Integrator = Annotated[choice("integrators"), "integrators"]
+    Preconditioner = Annotated[choice("preconditioners"), "preconditioners"]
+    Output = Annotated[choice("outputs"), "outputs"]
 
 
 class SceneModel(BaseModel):
     """Common rules: unknown keys are errors, values do not change once checked, no NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def wrong(text: str, *path: str | int) -> PydanticCustomError:
+    """A rule that is broken at one field of a model, for its validators to raise."""
+    return PydanticCustomError("at", "{text}", {"text": text, "path": path})
 
 
 class Time(SceneModel):
@@ -37,7 +61,7 @@ class Time(SceneModel):
     @model_validator(mode="after")
     def _ordered(self) -> Time:
         if self.min_step > self.max_step:
-            raise ValueError(f"min_step {self.min_step} s is larger than max_step {self.max_step} s.")
+            raise wrong(f"larger than max_step = {self.max_step:g} [s].", "min_step")
         return self
 
 
@@ -52,7 +76,9 @@ class Fabric(SceneModel):
     shear: float = quantity(100.0, unit="N/m", doc="shear stiffness", ge=0)
     bend_warp: float = quantity(1.2e-5, unit="N m", doc="bending rigidity when u curves", ge=0)
     bend_weft: float = quantity(1.2e-5, unit="N m", doc="bending rigidity when v curves", ge=0)
-    damping: float = quantity(1e-3, unit="s", doc="damping time of stretch, shear and bend: damping coefficient / stiffness", ge=0)
+    damping: float = quantity(
+        1e-3, unit="s", doc="damping time of stretch, shear and bend: damping coefficient / stiffness", ge=0
+    )
 
 
 def fabric_names() -> list[str]:
@@ -73,8 +99,8 @@ class RestStretch(SceneModel):
     """A region made to seek another length ([BW98] b_u, b_v): cuffs, waistbands, induced wrinkles."""
 
     region: str | None = quantity(None, doc="named region; the whole cloth when not given")
-    warp: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_u: a number, or [time, value] keys in order of time")
-    weft: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_v: a number, or [time, value] keys in order of time")
+    warp: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_u: a number, or [time, value] keys in order")
+    weft: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_v: a number, or [time, value] keys in order")
 
     @model_validator(mode="after")
     def _usable(self) -> RestStretch:
@@ -82,9 +108,9 @@ class RestStretch(SceneModel):
             keys = getattr(self, name)
             keys = ((0.0, keys),) if isinstance(keys, float) else keys
             if not keys or any(value <= 0 for _, value in keys):
-                raise ValueError(f"{name} must be greater than 0.")
-            if any(later[0] <= earlier[0] for earlier, later in zip(keys, keys[1:], strict=False)):
-                raise ValueError(f"{name}: times must increase from key to key.")
+                raise wrong("must be > 0.", name)
+            if any(later[0] <= earlier[0] for earlier, later in pairwise(keys)):
+                raise wrong("times must increase from key to key.", name)
         return self
 
 
@@ -92,23 +118,31 @@ class Cloth(SceneModel):
     """One piece of cloth: its shape, where it starts, what it is made of."""
 
     name: str = quantity("cloth", doc="name used by constraints, exports and messages", min_length=1, max_length=100)
-    shape: Annotated[choice("shapes"), "shapes"] = quantity(doc="grid, disc or mesh")
+    shape: Shape = quantity(doc="grid, disc or mesh")
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the shape's origin starts")
     rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
     velocity: Vector = quantity((0.0, 0.0, 0.0), unit="m/s", doc="velocity at the start")
-    spin: Vector = quantity((0.0, 0.0, 0.0), unit="rad/s", doc="angular velocity at the start, about the mean of the particles")
-    fabric: Annotated[Fabric, BeforeValidator(read_fabric)] = quantity("cotton", doc="a fabric by name, or its fields", validate_default=True)
+    spin: Vector = quantity(
+        (0.0, 0.0, 0.0), unit="rad/s", doc="angular velocity at the start, about the mean of the particles"
+    )
+    fabric: Annotated[Fabric, BeforeValidator(read_fabric)] = quantity(
+        "cotton", doc="a fabric by name, or its fields", validate_default=True
+    )
     regions: dict[str, Selection] = Field(default_factory=dict, description="named sets of particles")
     rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions that seek another length")
-    energies: tuple[choice("energies", "cloth"), ...] = quantity(
-        ("stretch", "shear", "bend_angle"), doc="internal forces; figures not given come from the fabric", validate_default=True
+    energies: tuple[ClothEnergy, ...] = quantity(
+        ("stretch", "shear", "bend_angle"),
+        doc="internal forces; figures not given come from the fabric",
+        validate_default=True,
     )
 
 
 class Solver(SceneModel):
     """How the linear systems are solved."""
 
-    preconditioner: choice("preconditioners") | None = quantity(None, doc="auto when not given: cholesky on the CPU, block_jacobi on a GPU")
+    preconditioner: Preconditioner | None = quantity(
+        None, doc="auto when not given: cholesky on the CPU, block_jacobi on a GPU"
+    )
     tolerance: float = quantity(1e-3, doc="residual of a solve relative to its right-hand side", gt=0, lt=1)
     max_iterations: int = quantity(2000, doc="a solve that needs more fails its step", ge=0)
 
@@ -130,12 +164,14 @@ class Scene(SceneModel):
     time: Time = Field(default_factory=Time, description="frames and steps")
     gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
     cloth: tuple[Cloth, ...] = quantity((), doc="the pieces of cloth; a scene without any is valid and does nothing")
-    constraints: tuple[choice("constraints"), ...] = quantity((), doc="what particles may not do")
-    forces: tuple[choice("energies", "scene"), ...] = quantity((), doc="outside forces: drag, wind, pull")
-    integrator: choice("integrators") = quantity("implicit_bdf2", doc="how time advances", validate_default=True)
+    constraints: tuple[Constraint, ...] = quantity((), doc="what particles may not do")
+    forces: tuple[SceneForce, ...] = quantity((), doc="outside forces: drag, wind, pull")
+    integrator: Integrator = quantity("implicit_bdf2", doc="how time advances", validate_default=True)
     solver: Solver = Field(default_factory=Solver, description="linear solver")
-    outputs: tuple[choice("outputs"), ...] = quantity((), doc="what to write besides the cache and the certificate")
-    expect: dict[str, Bound] = Field(default_factory=dict, description="limits on the certificate's summary, checked by `toile check`")
+    outputs: tuple[Output, ...] = quantity((), doc="what to write besides the cache and the certificate")
+    expect: dict[str, Bound] = Field(
+        default_factory=dict, description="limits on the certificate's summary, checked by `toile check`"
+    )
     seed: int = quantity(0, doc="seed of everything random (gusts)", ge=0)
 
     # Where relative paths start, and whether paths may leave it; set by the loader, not by the scene itself.
@@ -145,11 +181,8 @@ class Scene(SceneModel):
     @model_validator(mode="after")
     def _names_are_unique(self) -> Scene:
         seen: set[str] = set()
-        for cloth in self.cloth:
+        for i, cloth in enumerate(self.cloth):
             if cloth.name in seen:
-                raise ValueError(f'two cloths are called "{cloth.name}": names must differ.')
+                raise wrong("another cloth has this name; names must differ.", "cloth", i, "name")
             seen.add(cloth.name)
         return self
-
-
-__all__ = ["Bound", "Cloth", "Fabric", "RestStretch", "Scene", "Solver", "Time", "fabric_names", "find"]

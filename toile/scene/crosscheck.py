@@ -1,0 +1,230 @@
+"""Checks that need more than one field of a scene: meshes, selections, names of cloths, pins that contradict.
+
+They work on whatever parts of a scene are valid by themselves, so that their problems are told with all the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from toile.errors import InputError
+from toile.model.mesh import Mesh
+from toile.model.mesh_check import check, require_room
+from toile.model.motion import rotation_matrix
+from toile.model.selection import Selection
+from toile.plugins import Plugin, nearest
+from toile.scene.fields import NOTHING, unit_of
+from toile.scene.problems import Problem
+from toile.scene.schema import Cloth, Scene
+from toile.scene.tree import Path
+
+# What cloth usually has, by unit; a figure outside was probably meant in another one.
+USUAL = {"kg/m^2": (0.01, 2.0), "N m": (1e-7, 1e-3), "N/m": (1.0, 1e6)}
+
+
+@dataclass
+class Parts:
+    """The parts of a scene that are valid by themselves, by their place in its lists."""
+
+    cloths: Mapping[int, Cloth]
+    constraints: Mapping[int, Plugin]
+    forces: Mapping[int, Plugin]
+    folder: FilePath
+    allow_outside: bool = False
+    broken_cloths: frozenset[str] = frozenset()  # names of cloths that are not among them
+
+    @staticmethod
+    def of(scene: Scene) -> Parts:
+        return Parts(
+            dict(enumerate(scene.cloth)),
+            dict(enumerate(scene.constraints)),
+            dict(enumerate(scene.forces)),
+            scene._folder,
+            scene._allow_outside,
+        )
+
+
+@dataclass
+class Survey:
+    """What was found: the placed meshes with their warnings, and every problem."""
+
+    meshes: dict[int, Mesh] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def survey(parts: Parts) -> Survey:
+    """Build every cloth and check what the rest of the scene says about it."""
+    found = Survey()
+    for i, cloth in parts.cloths.items():
+        try:
+            mesh = _placed(cloth, parts)
+        except InputError as error:
+            key: Path = ("cloth", i, "shape", *(["file"] if hasattr(cloth.shape, "file") else []))
+            value = getattr(cloth.shape, "file", NOTHING)
+            found.problems += [Problem(key, line, value) for line in str(error).splitlines()]
+            continue
+        mesh = replace(mesh, warnings=(*mesh.warnings, *_unusual_figures(cloth)))
+        found.meshes[i], problems = _with_regions(mesh, cloth, ("cloth", i))
+        found.problems += [*problems, *_references(found.meshes[i], cloth, ("cloth", i))]
+    held: dict[int, list[_Pin]] = {}
+    for name, plugins in (("constraints", parts.constraints), ("forces", parts.forces)):
+        for i, plugin in plugins.items():
+            found.problems += _targets(plugin, (name, i), parts, found.meshes, held)
+    for number, pins in held.items():
+        problems, warnings = _contradictions(pins, parts.cloths[number].name)
+        found.problems += problems
+        mesh = found.meshes[number]
+        found.meshes[number] = replace(mesh, warnings=(*mesh.warnings, *warnings))
+    for i, mesh in found.meshes.items():
+        told = tuple(f'cloth "{parts.cloths[i].name}": {warning}' for warning in mesh.warnings)
+        found.meshes[i] = replace(mesh, warnings=told)
+    return found
+
+
+def _placed(cloth: Cloth, parts: Parts) -> Mesh:
+    require_room(_announced_vertices(cloth.shape))
+    mesh = check(cloth.shape.mesh(parts.folder, parts.allow_outside))
+    return mesh.moved(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))
+
+
+def _announced_vertices(shape: Plugin) -> int:
+    """How many vertices a generated shape will have, so that one too large is refused before it is made."""
+    if hasattr(shape, "resolution"):
+        return math.prod(shape.resolution)
+    rings = getattr(shape, "rings", 0)
+    return 3 * rings * (rings + 1) + 1
+
+
+def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Problem]]:
+    """Regions in the order given, so that one may use those before it."""
+    problems = []
+    for name, selection in cloth.regions.items():
+        try:
+            mesh = replace(mesh, regions={**mesh.regions, name: selection.resolve(mesh)})
+        except ValueError as error:
+            problems.append(Problem((*path, "regions", name), str(error), _shown(selection)))
+    return mesh, problems
+
+
+def _references(mesh: Mesh, cloth: Cloth, path: Path) -> Iterator[Problem]:
+    """Regions and selections that a cloth's own parts name."""
+    for i, stretch in enumerate(cloth.rest_stretch):
+        if stretch.region is not None and stretch.region not in mesh.regions:
+            hint = nearest(stretch.region, mesh.regions) if mesh.regions else " The cloth has no regions."
+            yield Problem((*path, "rest_stretch", i, "region"), f"no such region.{hint}", stretch.region)
+    for i, energy in enumerate(cloth.energies):
+        yield from _selected(energy, mesh, (*path, "energies", i))[1]
+
+
+@dataclass(frozen=True)
+class _Pin:
+    path: Path
+    plugin: Any
+    particles: np.ndarray
+
+
+def _targets(
+    plugin: Plugin, path: Path, parts: Parts, meshes: Mapping[int, Mesh], held: dict[int, list[_Pin]]
+) -> Iterator[Problem]:
+    """Which cloth a constraint or force is for, and which particles of it."""
+    if "cloth" not in type(plugin).model_fields:
+        return
+    name = getattr(plugin, "cloth", None)
+    known = [cloth.name for cloth in parts.cloths.values()]
+    if name is None:
+        if len(known) + len(parts.broken_cloths) > 1:
+            yield Problem((*path, "cloth"), f"missing: the scene has several cloths. Name one of: {', '.join(known)}.")
+        elif not known and not parts.broken_cloths:
+            yield Problem(path, f"the scene has no cloth that this {plugin.word()} could act on.")
+        if len(known) != 1 or parts.broken_cloths:
+            return
+    elif name not in known:
+        if name not in parts.broken_cloths:
+            hint = nearest(name, {*known, *parts.broken_cloths}) if known or parts.broken_cloths else ""
+            yield Problem((*path, "cloth"), f"no such cloth.{hint}", name)
+        return
+    number = next(i for i, cloth in parts.cloths.items() if name is None or cloth.name == name)
+    if number not in meshes:
+        return
+    mesh = meshes[number]
+    particles, problems = _selected(plugin, mesh, path)
+    yield from problems
+    triangle = getattr(plugin, "triangle", None)
+    if isinstance(triangle, int) and triangle >= mesh.triangle_count:
+        yield Problem((*path, "triangle"), f"does not exist: the cloth has 0 to {mesh.triangle_count - 1}.", triangle)
+    if particles is not None and path[0] == "constraints" and plugin.word() == "pin":
+        held.setdefault(number, []).append(_Pin(path, plugin, particles))
+
+
+def _selected(plugin: Plugin, mesh: Mesh, path: Path) -> tuple[np.ndarray | None, list[Problem]]:
+    where = getattr(plugin, "where", None)
+    if not isinstance(where, Selection):
+        return None, []
+    try:
+        return where.resolve(mesh), []
+    except ValueError as error:
+        return None, [Problem((*path, "where"), str(error), _shown(where))]
+
+
+def _contradictions(pins: list[_Pin], cloth: str) -> tuple[list[Problem], list[str]]:
+    """Pins that hold the same particle at the same time: an error when they differ, a warning when they agree."""
+    problems, warnings = [], []
+    for one, two in combinations(pins, 2):
+        both = np.intersect1d(one.particles, two.particles)
+        if not len(both) or not _overlap(one.plugin, two.plugin):
+            continue
+        names = " and ".join(f"constraints[{pin.path[1]}]" for pin in (one, two))
+        if _agree(one, two):
+            warnings.append(f"{names} hold {len(both)} particles twice, the first of them particle {both[0]}.")
+        else:
+            problems.append(
+                Problem(
+                    two.path,
+                    f"contradicts constraints[{one.path[1]}]: both pin particle {both[0]} of cloth "
+                    f'"{cloth}" at the same time ({len(both)} such particles) but move it differently. '
+                    "Give them times that do not overlap.",
+                )
+            )
+    return problems, warnings
+
+
+def _overlap(one: Any, two: Any) -> bool:
+    def window(pin: Any) -> tuple[float, float]:
+        end = getattr(pin, "end", None)
+        return getattr(pin, "start", 0.0), math.inf if end is None else end
+
+    (start_one, end_one), (start_two, end_two) = window(one), window(two)
+    return max(start_one, start_two) < min(end_one, end_two)
+
+
+def _agree(one: _Pin, two: _Pin) -> bool:
+    ignored = {"cloth", "where", "start", "end"}
+    if one.plugin.model_dump(exclude=ignored) != two.plugin.model_dump(exclude=ignored):
+        return False
+    # A moving pin starts from where its particles are when it begins, and turns about their mean.
+    still = getattr(one.plugin, "motion", None) is None
+    return still or (one.plugin.start == two.plugin.start and np.array_equal(one.particles, two.particles))
+
+
+def _unusual_figures(cloth: Cloth) -> Iterator[str]:
+    for model in (cloth.fabric, *cloth.energies):
+        owner = f"fabric {cloth.fabric.name}" if model is cloth.fabric else str(getattr(model, "word", str)())
+        for name, info in type(model).model_fields.items():
+            value, unit = getattr(model, name), unit_of(info)
+            if unit not in USUAL or not isinstance(value, float) or value == 0.0:
+                continue  # 0 is how a force is switched off
+            low, high = USUAL[unit]
+            if not low <= value <= high:
+                yield f"{name} = {value:g} {unit} ({owner}) lies outside {low:g} to {high:g}: is it in {unit}?"
+
+
+def _shown(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(exclude_defaults=True)

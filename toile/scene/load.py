@@ -1,0 +1,192 @@
+"""Reads a scene: finds the file, checks all of it, and tells every problem at once, before anything runs.
+
+scene = load("hang")                                       # a shipped scene
+scene = load("drape.yaml", overrides=["time.frames=10"])   # a file; the folder it lies in holds its meshes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from toile.errors import SceneError
+from toile.model.mesh import Mesh
+from toile.plugins import nearest
+from toile.scene import overrides as override_keys
+from toile.scene import tree
+from toile.scene.crosscheck import Parts, survey
+from toile.scene.fields import field_at, kinds_of
+from toile.scene.problems import Problem, key_text, problems_of
+from toile.scene.schema import Cloth, Scene
+
+SCENES = Path(__file__).parent.parent / "scenes"
+SUFFIXES = (".yaml", ".yml", ".json")
+LARGEST_FILE = 2 << 20  # bytes; large data lie in files beside the scene
+
+
+def scene_names() -> list[str]:
+    """The shipped scenes."""
+    return sorted(path.stem for path in SCENES.glob("*.yaml"))
+
+
+def load(
+    name_or_path: str | Path,
+    *,
+    overrides: Sequence[str] | Mapping[str, str] = (),
+    allow_outside: bool = False,
+) -> Scene:
+    """A checked scene. SceneError holds one line for every problem, as `file:line  key = value: what to do`."""
+    path, shown = _find(name_or_path)
+    document = tree.parse(_read(path, shown))
+    if document.values is None and not document.faults:
+        raise SceneError([f"{shown}  is empty. A scene has at least a cloth; see the shipped ones with: toile list"])
+    if not isinstance(document.values, dict):
+        faults = document.faults or [((), 1, "a scene is a mapping of keys to values, such as `name: drape`.")]
+        raise SceneError([f"{shown}:{line}  {text}" for _, line, text in faults])
+    if isinstance(overrides, Mapping):
+        overrides = [f"{key}={value}" for key, value in overrides.items()]
+    reader = _Reader(shown, document, path.parent, allow_outside)
+    return reader.scene(overrides)
+
+
+def meshes(scene: Scene) -> list[Mesh]:
+    """The mesh of every cloth, checked, placed and with its regions. SceneError lists all that cannot be simulated."""
+    found = survey(Parts.of(scene))
+    if found.problems:
+        raise SceneError([problem.line(scene.name) for problem in found.problems])
+    return [found.meshes[i] for i in range(len(scene.cloth))]
+
+
+def _find(name_or_path: str | Path) -> tuple[Path, str]:
+    """The file and how to call it in messages."""
+    text = str(name_or_path)
+    if text in scene_names():
+        return SCENES / f"{text}.yaml", f"{text}.yaml"
+    path = Path(name_or_path)
+    if path.is_dir():
+        raise SceneError([f"{text}: is a directory; give a scene file inside it."])
+    if path.suffix.lower() not in SUFFIXES and not path.exists():
+        if path.suffix or len(path.parts) > 1:
+            raise SceneError([f"{text}: no such file. A scene is a {', '.join(SUFFIXES)} file or a shipped name."])
+        raise SceneError([f'no scene "{text}".{nearest(text, scene_names())} Other scenes are given by their path.'])
+    if path.suffix.lower() not in SUFFIXES:
+        raise SceneError([f"{text}: a scene is a {', '.join(SUFFIXES)} file."])
+    if not path.exists():
+        hint = nearest(path.stem, scene_names())
+        hint = hint.replace("Did you mean", "Did you mean the shipped scene") if "Did you mean" in hint else ""
+        raise SceneError([f"{text}: no such file (tried {path.absolute()}).{hint}"])
+    return path, text
+
+
+def _read(path: Path, shown: str) -> str:
+    try:
+        if not path.is_file():
+            raise SceneError([f"{shown}: is not a regular file."])
+        size = path.stat().st_size
+        if size > LARGEST_FILE:
+            raise SceneError(
+                [
+                    f"{shown}: {size / 1e6:.1f} MB is too large for a scene (at most {LARGEST_FILE / 1e6:.1f} MB). "
+                    "Keep large data in files beside it."
+                ]
+            )
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SceneError([f"{shown}: cannot be read: {error.strerror or error}."]) from error
+    except UnicodeDecodeError as error:
+        raise SceneError([f"{shown}: is not text (byte {error.start} is not UTF-8)."]) from error
+    # JSON may be indented by tabs, which YAML refuses; lines stay where they are.
+    return text.replace("\t", " ") if path.suffix.lower() == ".json" else text
+
+
+class _Reader:
+    """One scene file on its way to a Scene."""
+
+    def __init__(self, shown: str, document: tree.Tree, folder: Path, allow_outside: bool):
+        self.shown, self.document = shown, document
+        self.raw: dict[str, Any] = document.values
+        self.folder, self.allow_outside = folder, allow_outside
+        self.origins: dict[tree.Path, str] = {}  # what an override has set, and which one it was
+
+    def scene(self, overrides: Sequence[str]) -> Scene:
+        lines = [Problem(path, text).line(f"{self.shown}:{line}") for path, line, text in self.document.faults]
+        for override in overrides:
+            try:
+                self._set_by(override_keys.apply(override, Scene, self.raw), override)
+            except override_keys.OverrideError as error:
+                lines.append(f"--set {override}  {error}")
+        scene, problems = self._validate()
+        parts = self._valid_parts() if scene is None else Parts.of(scene)
+        problems += survey(parts).problems
+        lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
+        if lines or scene is None:
+            raise SceneError(list(dict.fromkeys(lines)))
+        return scene
+
+    def _set_by(self, path: tree.Path, override: str) -> None:
+        """What the file said at a path and below is no longer the reason for what is there."""
+        lines = self.document.lines
+        self.document.lines = {other: line for other, line in lines.items() if other[: len(path)] != path}
+        self.origins[path] = f"--set {override}"
+
+    def _validate(self) -> tuple[Scene | None, list[Problem]]:
+        problems = self._booleans_for_numbers(self.raw, ())
+        try:
+            scene = Scene.model_validate(self.raw)
+        except ValidationError as error:
+            known = {problem.path for problem in problems}
+            return None, problems + [p for p in problems_of(error, Scene, self.raw) if p.path not in known]
+        scene._folder, scene._allow_outside = self.folder, self.allow_outside
+        return scene, problems
+
+    def _booleans_for_numbers(self, value: Any, path: tree.Path) -> list[Problem]:
+        """`frames: yes`, which would otherwise be read as 1."""
+        if isinstance(value, dict):
+            return [p for key, item in value.items() for p in self._booleans_for_numbers(item, (*path, key))]
+        if isinstance(value, list):
+            return [p for i, item in enumerate(value) for p in self._booleans_for_numbers(item, (*path, i))]
+        if not isinstance(value, bool) or (field := field_at(Scene, path, self.raw)) is None:
+            return []
+        kinds = kinds_of(field)
+        return [] if bool in kinds or not kinds & {int, float} else [Problem(path, "must be a number.", value)]
+
+    def _valid_parts(self) -> Parts:
+        """What of a broken scene can still be checked: cloths, constraints and forces that are valid by themselves."""
+
+        def valid(key: str) -> dict[int, Any]:
+            kind = get_args(Scene.model_fields[key].annotation)[0]
+            items = self.raw.get(key)
+            found = {}
+            for i, item in enumerate(items if isinstance(items, list) else []):
+                try:
+                    found[i] = TypeAdapter(kind).validate_python(item)
+                except ValidationError:
+                    continue
+            return found
+
+        cloths: dict[int, Cloth] = valid("cloth")
+        given = self.raw.get("cloth")
+        broken = frozenset(
+            str(item.get("name", "cloth")) if isinstance(item, dict) else "cloth"
+            for i, item in enumerate(given if isinstance(given, list) else [given] if given is not None else [])
+            if i not in cloths
+        )
+        return Parts(cloths, valid("constraints"), valid("forces"), self.folder, self.allow_outside, broken)
+
+    def _place(self, path: tree.Path) -> str:
+        """`file:line`, or the override that set the value."""
+        for depth in range(len(path), -1, -1):
+            if path[:depth] in self.origins:
+                return self.origins[path[:depth]]
+            if path[:depth] in self.document.lines:
+                return f"{self.shown}:{self.document.lines[path[:depth]]}"
+        return self.shown
+
+    def _order(self, problem: Problem) -> tuple[int, str]:
+        """By line, and by key within a line; what an override has set comes last."""
+        place = self._place(problem.path)
+        line = place.rpartition(":")[2]
+        return (int(line) if not place.startswith("--set") and line.isdecimal() else 1 << 30, key_text(problem.path))

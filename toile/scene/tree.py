@@ -1,0 +1,119 @@
+"""The text of a scene as plain values, with the line of every one of them.
+
+The rules are those of YAML's safe loader (no tags, so nothing is ever executed), made stricter where a scene could mean
+something else than it says: keys may not repeat, and 1:30 and 010 are not read as base 60 and base 8.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+# A scene that expands to more values than this (by aliases of aliases) was not written by hand.
+MOST_VALUES = 200_000
+
+PREFIX = "tag:yaml.org,2002:"
+PLAIN_TAGS = {PREFIX + name for name in ("null", "bool", "int", "float", "str", "timestamp", "seq", "map", "value")}
+INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,300})")
+FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+NOT_FINITE = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
+
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class Tree:
+    """Values as dicts, lists and scalars; `lines` says where each starts, by its path."""
+
+    values: Any = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    faults: list[tuple[Path, int, str]] = field(default_factory=list)  # path, line, what is wrong
+    count: int = 0
+
+
+def parse(text: str) -> Tree:
+    """The tree of a YAML or JSON text; what cannot be read is in its `faults`."""
+    tree = Tree()
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            tree.values = _build(node, (), tree, ())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        tree.faults.append(((), mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}."))
+    except yaml.YAMLError as error:  # characters that no text has
+        tree.faults.append(((), 1, f"not valid YAML: {str(error).splitlines()[0]}."))
+    except RecursionError:
+        tree.faults.append(((), 1, "nested too deeply."))
+    except _TooMany:
+        tree.faults = [
+            ((), 1, f"expands to more than {MOST_VALUES} values. Keep large data in files beside the scene.")
+        ]
+    return tree
+
+
+class _TooMany(Exception):
+    pass
+
+
+def _build(node: yaml.Node, path: Path, tree: Tree, above: tuple[int, ...]) -> Any:
+    line = node.start_mark.line + 1
+    tree.count += 1
+    if tree.count > MOST_VALUES:
+        raise _TooMany
+    tree.lines.setdefault(path, line)
+    if id(node) in above:
+        tree.faults.append((path, line, "contains itself."))
+        return None
+    if node.tag not in PLAIN_TAGS and node.tag != PREFIX + "merge":
+        tag = node.tag.replace(PREFIX, "!!")
+        tree.faults.append((path, line, f"tags such as {tag} are not allowed in a scene."))
+        return None
+    above = (*above, id(node))
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, path, tree, above)
+    if isinstance(node, yaml.SequenceNode):
+        return [_build(item, (*path, i), tree, above) for i, item in enumerate(node.value)]
+    return _scalar(node)
+
+
+def _mapping(node: yaml.MappingNode, path: Path, tree: Tree, above: tuple[int, ...]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            tree.faults.append((path, line, "keys must be plain words."))
+            continue
+        key = str(key_node.value)
+        if key_node.tag == PREFIX + "merge":
+            parts = _build(value_node, path, tree, above)
+            for part in parts if isinstance(parts, list) else [parts]:
+                merged = {**(part if isinstance(part, dict) else {}), **merged}  # the first named wins
+            continue
+        if key in values:
+            first = tree.lines.get((*path, key), line)
+            tree.faults.append(((*path, key), line, f"given twice; the first is in line {first}."))
+            continue
+        tree.lines[(*path, key)] = line
+        values[key] = _build(value_node, (*path, key), tree, above)
+    return {**merged, **values}
+
+
+def _scalar(node: yaml.ScalarNode) -> Any:
+    text = str(node.value)
+    kind = node.tag.removeprefix(PREFIX)
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() in ("true", "yes", "on")
+    if kind == "int" and INTEGER.fullmatch(text):
+        return int(text)
+    if kind == "float" and text.lower() in NOT_FINITE:
+        return NOT_FINITE[text.lower()]
+    if kind == "float" and FLOAT.fullmatch(text):
+        return float(text)
+    return text  # 1e-3 is text to YAML 1.1; the models read it as the number it is
