@@ -1,0 +1,185 @@
+"""Every value of a scene with its unit, its limits, what it means, and whether it is the default.
+
+Below the values stand the judgement constants of Toile: numbers in the code that are neither physics nor the scene's.
+They are found by their form, a capital name with a comment above it, so that none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from toile.plugins import FAMILIES, Plugin, find
+from toile.scene.fields import literals_of, unit_of
+from toile.scene.problems import value_text
+from toile.scene.schema import Scene
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PACKAGE = Path(__file__).parent.parent
+NOT_NUMERICS = ("cli", "outputs")  # their constants are about looks, not about results
+MARKS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "min_length": "at least", "max_length": "at most"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the explanation."""
+
+    depth: int
+    key: str
+    value: str = ""
+    is_default: bool = False
+    unit: str = ""
+    limits: str = ""
+    doc: str = ""
+
+
+def explain(scene: Scene) -> RenderableType:
+    """The whole scene as a table; values that differ from their default stand out."""
+    from rich.console import Group
+    from rich.text import Text
+
+    constants = [
+        Row(0, f"{module}.{name}", value, doc=doc, is_default=True)
+        for module, name, value, doc in judgement_constants()
+    ]
+    return Group(
+        Text.assemble((scene.name, "bold"), "  ", scene.about),
+        Text("Bold: set by the scene. Plain: the default.\n"),
+        _table(list(rows(scene))),
+        Text.assemble("\n", ("Judgement constants", "bold"), "  neither physics nor the scene's, but the code's\n"),
+        _table(constants),
+    )
+
+
+def explain_plugin(family: str, name: str) -> RenderableType:
+    """One member of a family: what it is and its fields with their defaults."""
+    plugin = find(family, name)
+    fields = [_row(0, key, info, _default(info), True) for key, info in plugin.model_fields.items()]
+    from rich.console import Group
+    from rich.text import Text
+
+    title = Text.assemble((name, "bold"), f" ({FAMILIES[family][1]})  {plugin.summary()}\n")
+    return Group(title, _table(fields))
+
+
+def rows(model: BaseModel, depth: int = 0) -> Iterator[Row]:
+    """The fields of a model in their order, each followed by what lies inside it."""
+    for key, info in type(model).model_fields.items():
+        value = getattr(model, key)
+        is_default = key not in model.model_fields_set
+        entries = _entries(value)
+        if entries is None:
+            yield _row(depth, key, info, value, is_default)
+            continue
+        yield _row(depth, key, info, None if entries else value, is_default)
+        for name, entry in entries:
+            if name:
+                yield Row(depth + 1, name, _word(entry), is_default, doc=_about(entry))
+            elif isinstance(entry, Plugin):
+                yield Row(depth + 1, "type", _word(entry), is_default, doc=_about(entry))
+            yield from rows(entry, depth + (2 if name else 1))
+
+
+def judgement_constants() -> list[tuple[str, str, str, str]]:
+    """(module, name, value, why) of every commented constant in Toile; the code is read, not imported."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        if module.split(".")[0] in NOT_NUMERICS:
+            continue
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.parse(text).body:
+            value = getattr(node, "value", None)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and value is not None and _is_number(value):
+                comment = _comment_at(lines, node.lineno - 1)
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                name = ast.unparse(targets[0]).strip("()")
+                if comment and name.replace(",", "").replace(" ", "").isupper():
+                    found.append((module, name, ast.unparse(value).strip("()"), comment))
+    return found
+
+
+def _entries(value: Any) -> list[tuple[str, BaseModel]] | None:
+    """Named models inside a value; None when it is a plain one."""
+    if isinstance(value, BaseModel):
+        return [("", value)]
+    if isinstance(value, tuple) and value and all(isinstance(item, BaseModel) for item in value):
+        return [(f"[{i}]", item) for i, item in enumerate(value)]
+    if isinstance(value, dict) and value and all(isinstance(item, BaseModel) for item in value.values()):
+        return list(value.items())
+    return None
+
+
+def _row(depth: int, key: str, info: FieldInfo, value: Any, is_default: bool) -> Row:
+    shown = "" if value is None and info.default is not None else _shown(value)
+    return Row(depth, key, shown, is_default, unit_of(info), _limits(info), info.description or "")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_shown(item) for item in value) + "]"
+    return "-" if value is None else value if isinstance(value, str) else value_text(value)
+
+
+def _limits(info: FieldInfo) -> str:
+    limits = [f"{MARKS[name]} {value:g}" for note in info.metadata for name, value in _limits_in(note)]
+    choices = sorted(literals_of(info.annotation))
+    return ", ".join([*limits, *([" | ".join(choices)] if choices else [])])
+
+
+def _limits_in(note: Any) -> list[tuple[str, float]]:
+    return [(name, getattr(note, name)) for name in MARKS if getattr(note, name, None) is not None]
+
+
+def _default(info: FieldInfo) -> Any:
+    return "(needed)" if info.is_required() else info.get_default(call_default_factory=True)
+
+
+def _word(entry: BaseModel) -> str:
+    return entry.word() if isinstance(entry, Plugin) else ""
+
+
+def _about(entry: BaseModel) -> str:
+    return entry.summary() if isinstance(entry, Plugin) else ""
+
+
+def _is_number(node: ast.expr) -> bool:
+    allowed = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
+    for part in ast.walk(node):
+        if not isinstance(part, allowed) or (isinstance(part, ast.Constant) and type(part.value) not in (int, float)):
+            return False
+    return True
+
+
+def _comment_at(lines: list[str], index: int) -> str:
+    """The comment behind a line and that above it."""
+    above: list[str] = []
+    while index > len(above) and lines[index - 1 - len(above)].startswith("#"):
+        above.insert(0, lines[index - 1 - len(above)].lstrip("# "))
+    behind = lines[index].partition("#")[2].strip()
+    return " ".join([*above, behind]).strip()
+
+
+def _table(entries: list[Row]) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for column in ("key", "value", "unit", "limits", "doc"):
+        table.add_column(column, overflow="fold", no_wrap=column == "unit")
+    for row in entries:
+        style = "" if row.is_default else "bold"
+        cells = ("  " * row.depth + row.key, row.value, row.unit, row.limits, row.doc)
+        table.add_row(*(Text(cell, style=style if i < 2 else "dim") for i, cell in enumerate(cells)))
+    return table
