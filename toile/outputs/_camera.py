@@ -14,6 +14,7 @@ VIEW = np.array([-0.48, 0.84, -0.24])  # from the camera to the cloth
 MARGIN = 0.84  # share of the picture's half width that the cloth may fill
 GROUND_GAP = 2e-3  # distance that keeps ground and cloth apart in float32 [share of the view's distance]
 MIN_SIZE = 1e-3  # [m]  a single point is framed as if it were this large
+NEAREST = 0.5  # distance of the nearest point from the camera, at least [share of the diagonal of the box]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,12 @@ class Extent:
 
     low: np.ndarray  # [m]
     high: np.ndarray  # [m]
-    reach: np.ndarray  # [m]  largest of: right, left, up, down, each minus its share of depth
+    reach: np.ndarray  # [m]  A and B of frame_camera, across and up
+    near: float  # [m]  how far the points come towards the camera
+
+    @property
+    def size(self) -> float:
+        return float(np.linalg.norm(self.high - self.low))
 
 
 def frame_camera(
@@ -66,16 +72,19 @@ def frame_camera(
             raise ToileError(f"the camera stands where it looks at, {look_from}: move look_from or look_at.")
         return Camera(position, target, fov)
     a, b = extent.reach[:, 0], extent.reach[:, 1]
+    # Points along a line of sight would all fit a picture taken from the first of them.
+    gap = NEAREST * extent.size
+    nearest = extent.near + gap
     if look_at is not None:
         target = np.asarray(look_at, float)
         across = axes[:2] @ target
-        distance = max(np.max(np.maximum(a - across, b + across) / t) + axes[2] @ target, MIN_SIZE)
-        return Camera(target - distance * axes[2], target, fov)
-    behind = np.max((a + b) / (2.0 * t))
+        behind = max(np.max(np.maximum(a - across, b + across) / t), nearest)
+        return Camera(target - max(behind + axes[2] @ target, gap) * axes[2], target, fov)
+    behind = max(np.max((a + b) / (2.0 * t)), nearest)
     # Aim at the depth of the centre, so that a light placed around the target is around the cloth.
     depth = axes[2] @ centre
     target = axes.T @ np.array([*(0.5 * (a - b)), depth])
-    return Camera(target - max(behind + depth, MIN_SIZE) * axes[2], target, fov)
+    return Camera(target - (behind + depth) * axes[2], target, fov)
 
 
 def ground_height(lowest: float, size: float) -> float:
@@ -84,23 +93,28 @@ def ground_height(lowest: float, size: float) -> float:
 
 
 def _extent(frames: Iterable[np.ndarray], axes: np.ndarray, t: np.ndarray) -> Extent:
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    reach = np.full((2, 2), -np.inf)
-    for points in frames:
-        if not len(points):
-            continue
-        if not np.isfinite(points).all():
-            raise ToileError("a frame holds positions that are not finite: it cannot be drawn.")
-        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
-        across, along = points @ axes[:2].T, (points @ axes[2])[:, None]
-        sides = np.stack([(across - t * along).max(axis=0), (-across - t * along).max(axis=0)], axis=1)
-        reach = np.maximum(reach, sides)
-    if not np.isfinite(low).all():  # nothing to see: the metre above the origin
-        return _extent([np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]])], axes, t)
-    if np.max(high - low) < MIN_SIZE:
-        centre = 0.5 * (low + high)
-        return _extent([centre + 0.5 * MIN_SIZE * np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])], axes, t)
-    return Extent(low, high, reach)
+    extents = [_extent_of(points, axes, t) for points in frames if len(points)]
+    if not extents:  # nothing to see: the metre above the origin
+        return _extent_of(np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]]), axes, t)
+    whole = Extent(
+        np.min([extent.low for extent in extents], axis=0),
+        np.max([extent.high for extent in extents], axis=0),
+        np.max([extent.reach for extent in extents], axis=0),
+        max(extent.near for extent in extents),
+    )
+    if whole.size < MIN_SIZE:
+        centre = 0.5 * (whole.low + whole.high)
+        return _extent_of(centre + MIN_SIZE * np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]]), axes, t)
+    return whole
+
+
+def _extent_of(points: np.ndarray, axes: np.ndarray, t: np.ndarray) -> Extent:
+    points = np.asarray(points, np.float64)
+    if not np.isfinite(points).all():
+        raise ToileError("a frame holds positions that are not finite: it cannot be drawn.")
+    across, along = points @ axes[:2].T, (points @ axes[2])[:, None]
+    reach = np.stack([(across - t * along).max(axis=0), (-across - t * along).max(axis=0)], axis=1)
+    return Extent(points.min(axis=0), points.max(axis=0), reach, float(-along.min()))
 
 
 def _axes(forward: np.ndarray) -> np.ndarray:
