@@ -22,6 +22,7 @@ from toile.outputs.pc2 import Pc2Writer
 from toile.runs import Interrupted, run
 from toile.scene.schema import Scene
 
+ROOT = Path(__file__).parents[2]
 TRIANGLE = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 SCENE = """\
 version: 1
@@ -357,3 +358,13 @@ def test_export_writes_a_finished_run_again(tmp_path: Path) -> None:
     written = [Path(line) for line in result.stdout.splitlines()]
     assert written and all((tmp_path / path).exists() for path in written)
     np.testing.assert_allclose(np.load(next(tmp_path.glob("other/*.npz")))["positions"][-1][:, 2], -0.4, atol=1e-6)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/scenes.md"])
+def test_documented_scenes_can_be_used(tmp_path: Path, page: str) -> None:
+    blocks = (ROOT / page).read_text(encoding="utf-8").split("```yaml\n")[1:]
+    scenes = [block.split("```")[0] for block in blocks if "version: 1" in block.split("```")[0]]
+    assert scenes
+    for text in scenes:
+        (tmp_path / "documented.yaml").write_text(text, encoding="utf-8")
+        assert toile.load("documented.yaml").cloth
