@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import resource
 import struct
 import subprocess
 import sys
@@ -316,6 +315,7 @@ def test_a_disk_that_fills_up_is_one_clear_error(name: str, tmp_path: Path, smal
 @pytest.fixture
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], None]]:
     """No file may grow beyond 100 bytes once it is called."""
+    resource = pytest.importorskip("resource")  # not on Windows
     write("picture", tmp_path_factory.mktemp("warm"))  # kernels are cached on disk too
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))

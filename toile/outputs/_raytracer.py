@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+import toile.math.types  # noqa: F401  starts Warp, and keeps it quiet
 from toile.errors import InputError
 from toile.model.frame import Surface
 from toile.outputs._camera import Camera
-
-wp.set_module_options({"enable_backward": False})
 
 # Judgements of taste, as sRGB: front and back of each cloth in turn
 CLOTH_COLOURS = (
@@ -34,12 +33,23 @@ CLOTH_COLOURS = (
     ("#70599c", "#e4d0e2"),
     ("#3e8f8d", "#f0cbb2"),
 )
+GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
+HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
+# Strength of the light, and of what comes from above and from below
+LIGHT = 0.95
+SKY, BOUNCE = wp.constant(wp.vec3(0.52, 0.56, 0.62)), wp.constant(wp.vec3(0.30, 0.29, 0.27))
+# Cloth is a little brighter where it turns away, and lets a little of the light through
+SHEEN, THROUGH = 0.12, 0.22
+# How far away cloth still keeps light of the sky out [half heights]
+OPEN_RANGE = 0.6
+# Between these distances the ground turns into background [half heights]
+FADE_START, FADE_END = 2.0, 9.0
 # The light, seen from the camera: to the left, above, and towards the camera [half heights]
 LIGHT_LEFT, LIGHT_UP, LIGHT_NEAR, LIGHT_RADIUS = 2.6, 5.2, 3.0, 0.75
-# Woven lines: so many across the longest side of a cloth, and how wide they are as a share of their distance
-LINE_COUNT, LINE_WIDTH = 20.0, 0.06
-# Half width of the window that smooths V and O [pixels]
-SMOOTHING = 3
+# Woven lines: at least so many on the longest side of all cloths, how wide as a share of their distance, and how dark
+LINE_COUNT, LINE_WIDTH, LINE_DARKNESS = 14.0, 0.06, 0.22
+# Side of the window that smooths V and O, odd [pixels]
+WINDOW = 7
 FAR = 1.0e6
 MAX_THREADS = 8
 
@@ -110,6 +120,12 @@ def fraction(x: wp.float32):
 
 
 @wp.func
+def spread(i: wp.int32):
+    """Point i of a sequence that fills the unit square evenly (the R2 sequence)."""
+    return wp.vec2(fraction(0.5 + wp.float32(i) * 0.7548777), fraction(0.5 + wp.float32(i) * 0.5698403))
+
+
+@wp.func
 def brightness(colour: wp.vec3):
     return 0.2126 * colour[0] + 0.7152 * colour[1] + 0.0722 * colour[2]
 
@@ -133,9 +149,7 @@ def blocked(view: View, mesh: wp.uint64, start: wp.vec3, direction: wp.vec3, len
 
 @wp.func
 def background(direction: wp.vec3):
-    horizon = wp.vec3(0.78, 0.79, 0.80)
-    zenith = wp.vec3(0.45, 0.52, 0.60)
-    return wp.lerp(horizon, zenith, wp.smoothstep(0.0, 0.9, direction[2]))
+    return wp.lerp(HORIZON, ZENITH, wp.smoothstep(0.0, 0.9, direction[2]))
 
 
 @wp.func
@@ -198,7 +212,7 @@ def hit_cloth(
     at = wa * uv[query.face, 0] + wb * uv[query.face, 1] + wc * uv[query.face, 2]
     line = woven(at, view.line_distance, footprint)
     colour = wp.where(side > 0.0, fronts[parts[query.face]], backs[parts[query.face]])
-    hit.albedo = colour * (1.0 - 0.22 * line)
+    hit.albedo = colour * (1.0 - LINE_DARKNESS * line)
     return hit
 
 
@@ -210,9 +224,9 @@ def hit_ground(view: View, direction: wp.vec3, distance: wp.float32):
     hit.point = view.eye + distance * direction
     hit.normal = wp.vec3(0.0, 0.0, 1.0)
     hit.origin = hit.point
-    hit.albedo = wp.vec3(0.60, 0.59, 0.57)
+    hit.albedo = GROUND_COLOUR
     away = wp.length(wp.vec2(hit.point[0], hit.point[1]))
-    hit.fade = wp.smoothstep(2.0, 9.0, away)
+    hit.fade = wp.smoothstep(FADE_START, FADE_END, away)
     return hit
 
 
@@ -234,16 +248,16 @@ def trace(
 ):
     band_row, column = wp.tid()
     row = first_row + band_row
-    random = wp.rand_init(0, row * view.width + column)
-    # Every pixel starts its sequences elsewhere; within a pixel they are evenly spread (R2 and golden ratio).
-    light_a, light_r = wp.randf(random), wp.randf(random)
-    sky_a, sky_r = wp.randf(random), wp.randf(random)
+    # Wherever the window that smooths lies in the picture, it holds each of these numbers once. So it takes the mean
+    # over one even set of points of the light, which random numbers would not give.
+    first = (row % WINDOW) * WINDOW + column % WINDOW
 
     pixel = Shading()
     for s in range(view.samples):
-        k = wp.float32(s)
-        x = 2.0 * (wp.float32(column) + fraction(0.5 + k * 0.7548777)) / wp.float32(view.width) - 1.0
-        y = 1.0 - 2.0 * (wp.float32(row) + fraction(0.5 + k * 0.5698403)) / wp.float32(view.height)
+        within = spread(s)  # the first is the middle of the pixel
+        x = 2.0 * (wp.float32(column) + within[0]) / wp.float32(view.width) - 1.0
+        y = 1.0 - 2.0 * (wp.float32(row) + within[1]) / wp.float32(view.height)
+        toss = spread(first + s * WINDOW * WINDOW)
         direction = wp.normalize(view.forward + x * view.right + y * view.up)
 
         hit = Hit()
@@ -255,7 +269,7 @@ def trace(
             hit = hit_cloth(view, points, normals, triangles, uv, parts, fronts, backs, direction, query)
         elif ground < FAR:
             hit = hit_ground(view, direction, ground)
-        if s == 0:
+        if pixel.kind == BACKGROUND:  # a pixel is of the first surface that it shows
             pixel.kind = hit.kind
             pixel.distance = hit.distance
             pixel.normal = hit.normal
@@ -266,18 +280,18 @@ def trace(
         albedo = (1.0 - hit.fade) * hit.albedo
 
         # direct light; a little of it comes through the cloth
-        angle = 6.2831853 * fraction(light_a + k * 0.7548777)
-        radius = wp.sqrt(fraction(light_r + k * 0.5698403))
+        angle = 6.2831853 * toss[0]
+        radius = wp.sqrt(toss[1])
         target = view.light + radius * (wp.cos(angle) * view.light_u + wp.sin(angle) * view.light_v)
         to_light = wp.normalize(view.light - hit.point)
         cosine = wp.dot(hit.normal, to_light)
-        direct = 0.95 * albedo * wp.max(cosine, 0.0)
+        direct = LIGHT * albedo * wp.max(cosine, 0.0)
         start = hit.origin
         if hit.kind >= CLOTH:
             rim = 1.0 - wp.abs(wp.dot(hit.normal, direction))
-            direct += wp.max(cosine, 0.0) * 0.12 * rim * rim * rim * wp.vec3(1.0, 1.0, 1.0)
+            direct += wp.max(cosine, 0.0) * SHEEN * rim * rim * rim * wp.vec3(1.0, 1.0, 1.0)
             if cosine < 0.0:
-                direct = -0.22 * cosine * albedo
+                direct = -THROUGH * cosine * albedo
                 start = hit.point - 1.0e-3 * hit.normal
         weight = brightness(direct)
         if weight > 0.0:
@@ -290,17 +304,16 @@ def trace(
 
         # light from the sky and back from the ground, less where the cloth is near itself; it is smooth, so every
         # other sample is enough to find that out
-        sky = wp.lerp(wp.vec3(0.30, 0.29, 0.27), wp.vec3(0.52, 0.56, 0.62), 0.5 + 0.5 * hit.normal[2])
+        sky = wp.lerp(BOUNCE, SKY, 0.5 + 0.5 * hit.normal[2])
         ambient = wp.cw_mul(sky, albedo)
         pixel.ambient += ambient
         if s % 2 == 0:
             weight = brightness(ambient)
-            angle = 6.2831853 * fraction(sky_a + k * 0.7548777)
-            height = 1.0 - 2.0 * fraction(sky_r + k * 0.5698403)
+            height = 1.0 - 2.0 * toss[1]
             flat = wp.sqrt(wp.max(1.0 - height * height, 0.0))
             sphere = wp.vec3(flat * wp.cos(angle), flat * wp.sin(angle), height)
             outward = wp.normalize(1.001 * hit.normal + sphere)  # cosine-weighted
-            if not blocked(view, mesh, hit.origin, outward, 0.6):
+            if not blocked(view, mesh, hit.origin, outward, OPEN_RANGE):
                 pixel.open += weight
             pixel.open_weight += weight
 
@@ -313,7 +326,6 @@ def compose(
     first_row: wp.int32,
     shading: wp.array2d[Shading],
     samples: wp.int32,
-    smoothing: wp.int32,
     # out
     image_out: wp.array3d[wp.uint8],
 ):
@@ -323,8 +335,8 @@ def compose(
     colour = here.emitted
     if here.seen_weight + here.open_weight > 0.0:
         seen, seen_weight, opened, open_weight = float(0.0), float(1.0e-12), float(0.0), float(1.0e-12)
-        for i in range(wp.max(row - smoothing, 0), wp.min(row + smoothing + 1, shading.shape[0])):
-            for j in range(wp.max(column - smoothing, 0), wp.min(column + smoothing + 1, shading.shape[1])):
+        for i in range(wp.max(row - WINDOW // 2, 0), wp.min(row + WINDOW // 2 + 1, shading.shape[0])):
+            for j in range(wp.max(column - WINDOW // 2, 0), wp.min(column + WINDOW // 2 + 1, shading.shape[1])):
                 if shading[i, j].kind == here.kind:
                     # Across a fold the distance jumps, and around it the normal turns: both stop the smoothing.
                     apart = 30.0 * (shading[i, j].distance / here.distance - 1.0)
@@ -360,7 +372,7 @@ class RayTracer:
         for i, part in enumerate(surface.parts):
             parts[part.triangles] = i
         colours = [CLOTH_COLOURS[i % len(CLOTH_COLOURS)] for i in range(max(len(surface.parts), 1))]
-        self.line_distance = _round_down(float(np.max(np.ptp(uv.reshape(-1, 2), axis=0))) / LINE_COUNT * 1.5)
+        self.line_distance = _round_down(float(np.max(np.ptp(uv.reshape(-1, 2), axis=0))) / LINE_COUNT)
         self.triangles = wp.array(self.host_triangles, dtype=wp.int32, device=self.device)
         self.uv = wp.array(uv.astype(np.float32), dtype=wp.vec2, device=self.device)
         self.parts = wp.array(parts, dtype=wp.int32, device=self.device)
@@ -384,13 +396,16 @@ class RayTracer:
         wp.load_module(__name__, device=self.device)  # compiled before several threads ask for it
         scene = [view, mesh.id, points, normals, self.triangles, self.uv, self.parts, self.fronts, self.backs]
         self._launch(trace, scene, [shading])
-        self._launch(compose, [shading, self.samples, SMOOTHING], [image])
+        self._launch(compose, [shading, self.samples], [image])
         return image.numpy()
 
     def _launch(self, kernel: wp.Kernel, inputs: list[Any], outputs: list[Any]) -> None:
         """All pixels: at once on a GPU, in bands of rows on the cores of a CPU. A pixel does not depend on its band."""
-        threads = min(os.cpu_count() or 1, MAX_THREADS) if self.device.is_cpu else 1
-        bands = min(4 * threads, self.height) if threads > 1 else 1  # several each: some rows show more than others
+        threads = min(os.cpu_count() or 1, MAX_THREADS, self.height) if self.device.is_cpu else 1
+        if threads == 1:
+            wp.launch(kernel, (self.height, self.width), inputs=[0, *inputs], outputs=outputs, device=self.device)
+            return
+        bands = min(4 * threads, self.height)  # several for each thread: some rows show more than others
         rows = [self.height * i // bands for i in range(bands + 1)]
 
         def band(i: int) -> None:
