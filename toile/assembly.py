@@ -48,13 +48,14 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         # model
         particles: wp.array2d(dtype=wp.int32), slots: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
         # in
-        uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3),
-        alpha_x: real, alpha_v: real,
+        uniform: Uniform, x: wp.array(dtype=vec3), x_tension: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+        v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
         # out
         f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     ):
         e = wp.tid()
-        local = prepare(rest[e], uniform, gather(particles, e, x), gather(particles, e, v), gather(particles, e, v_at))
+        x_e, x_tension_e = gather(particles, e, x), gather(particles, e, x_tension)
+        local = prepare(rest[e], uniform, x_e, x_tension_e, gather(particles, e, v), gather(particles, e, v_at))
         for a in range(points):
             wp.atomic_add(f_out, particles[e, a], force(local, a))
             for b in range(points):
@@ -75,7 +76,8 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
     ):
         e = wp.tid()
         v_e = gather(particles, e, v)
-        local = prepare(rest[e], uniform, gather(particles, e, x), v_e, v_e)
+        x_e = gather(particles, e, x)
+        local = prepare(rest[e], uniform, x_e, x_e, v_e, v_e)
         for a in range(points):
             wp.atomic_add(f_out, particles[e, a], force(local, a))
 
@@ -89,9 +91,26 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
     ):
         e = wp.tid()
         v_e = gather(particles, e, v)
-        E_out[e] = energy(prepare(rest[e], uniform, gather(particles, e, x), v_e, v_e))
+        x_e = gather(particles, e, x)
+        E_out[e] = energy(prepare(rest[e], uniform, x_e, x_e, v_e, v_e))
 
     return Kernels(kernel(linearize), kernel(add_forces), kernel(measure))
+
+
+@dataclass(frozen=True)
+class Linearization:
+    """Where forces are linearised, and for which step.
+
+    Second derivatives of a condition are multiplied by the tension in it. At a guess of the end of the step the tension
+    is mostly error of the guess; at the start of the step it is true. Taking it from there is what makes one
+    linearisation enough (docs/integrators.md).
+    """
+
+    x: wp.array  # positions [m]
+    x_tension: wp.array  # positions that give the tension [m]
+    v: wp.array  # velocities at which forces are linearised [m/s]
+    v_at: wp.array  # velocities to which they are then carried along df/dv [m/s]
+    h: float  # A = M - h df/dv - h^2 df/dx [s]
 
 
 @dataclass
@@ -103,6 +122,7 @@ class Term:
     part: int | None
     elements: Elements
     device: str
+    seed: int = 0
     kernels: Kernels = field(init=False)
     uniform: Any = field(init=False)
 
@@ -113,7 +133,7 @@ class Term:
         self.rest = wp.array(self.elements.rest, dtype=self.energy.formulas.Rest, device=self.device)
         self.energies = wp.zeros(self.count, dtype=real, device=self.device)
         self.slots: wp.array | None = None
-        self.uniform = self.energy.uniform_at(0.0)
+        self.uniform = self.energy.uniform_at(0.0, self.seed)
 
     def couple(self, A: BlockMatrix) -> None:
         """Find the slots of this term's blocks in the matrix."""
@@ -122,8 +142,9 @@ class Term:
         rows, columns = np.repeat(particles, points, axis=1), np.tile(particles, (1, points))
         self.slots = wp.array(A.slots(rows, columns), dtype=wp.int32, device=self.device)
 
-    def linearize(self, x: wp.array, v: wp.array, v_at: wp.array, alpha_x: float, alpha_v: float, f_out: wp.array, A_out: BlockMatrix) -> None:
-        inputs = [self.particles, self.slots, self.rest, self.uniform, x, v, v_at, alpha_x, alpha_v, f_out, A_out.values]
+    def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
+        model = [self.particles, self.slots, self.rest]
+        inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
         wp.launch(self.kernels.linearize, self.count, inputs, device=self.device)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
@@ -138,7 +159,7 @@ class Term:
 
     def move(self, model: Any, time: float) -> None:
         """Constants and uniform at a time."""
-        self.uniform = self.energy.uniform_at(time)
+        self.uniform = self.energy.uniform_at(time, self.seed)
         rest = self.energy.rest_at(model, self.part, time)
         if rest is not None:
             self.rest.assign(wp.array(rest, dtype=self.energy.formulas.Rest, device=self.device))

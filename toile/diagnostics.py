@@ -17,6 +17,9 @@ from toile.model.model import Model
 from toile.model.state import State
 from toile.system import System
 
+# The entries of a frame's strain that count for the largest of a run
+LARGEST = ("warp_max", "weft_max", "edge_max")
+
 
 class Strain:
     """Stretch of every triangle and edge of a model."""
@@ -32,7 +35,8 @@ class Strain:
 
     def stretch(self, x: wp.array) -> np.ndarray:
         """|w_u| and |w_v| of each triangle, (triangles, 2)."""
-        wp.launch(measure_stretch, self.model.triangle_count, [self._triangles, self._weights, x, self._stretch], device=self.device)
+        inputs = [self._triangles, self._weights, x, self._stretch]
+        wp.launch(measure_stretch, self.model.triangle_count, inputs, device=self.device)
         return self._stretch.numpy().reshape(-1, 2)
 
     def largest_change(self, x_before: wp.array, x: wp.array) -> float:
@@ -48,7 +52,7 @@ class Strain:
         stretch = self.stretch(x).astype(float)
         found: dict[str, float] = {}
         for axis, name in enumerate(("warp", "weft")):
-            b = np.concatenate([model.rest_stretch(part, axis, time) for part in range(len(model.parts))] or [np.ones(0)])
+            b = np.concatenate([np.ones(0), *(model.rest_stretch(p, axis, time) for p in range(len(model.parts)))])
             strain = stretch[:, axis] / b - 1.0
             found[f"{name}_max"] = float(np.max(strain, initial=0.0))
             found[f"{name}_mean"] = float(np.average(np.abs(strain), weights=model.areas)) if len(strain) else 0.0
@@ -86,7 +90,10 @@ class Certificate:
     frames: list[dict[str, Any]] = field(default_factory=list)
     complete: bool = False
 
-    def add(self, number: int, state: State, tally: FrameTally, strain: dict[str, float], system: System, ms: dict[str, float]) -> dict[str, Any]:
+    def add(
+        self, number: int, state: State, tally: FrameTally, strain: dict, system: System, ms: dict
+    ) -> dict[str, Any]:
+        """One frame's entry."""
         v = state.v.numpy().astype(float)
         masses = system.model.masses
         kinetic = 0.5 * float(np.sum(masses * np.einsum("ij,ij->i", v, v)))
@@ -127,7 +134,7 @@ class Certificate:
                 "steps": sum(entry["steps"] for entry in frames),
                 "rejected": sum(entry["rejected"] for entry in frames),
                 "ms_per_frame": total_ms / len(frames) if frames else 0.0,
-                "max_strain": max((max(e["strain"][k] for k in ("warp_max", "weft_max", "edge_max")) for e in frames), default=0.0),
+                "max_strain": max((e["strain"][name] for e in frames for name in LARGEST), default=0.0),
                 "intersections": None,
                 "solid_depth": max((entry["solid_depth"] for entry in frames), default=0.0),
                 "ok": self.complete,

@@ -99,7 +99,8 @@ def choice(family: str, scope: str | None = None) -> Any:
             value = {"type": value}
         noun = FAMILIES[family][1]
         if not isinstance(value, dict) or "type" not in value:
-            raise PydanticCustomError("choice", "needs a type: one of {names}.", {"names": ", ".join(_in_scope(family, scope))})
+            words = ", ".join(_in_scope(family, scope))
+            raise PydanticCustomError("choice", "needs a type: one of {names}.", {"names": words})
         fields = dict(value)
         name = fields.pop("type")
         if name not in _in_scope(family, scope):

@@ -12,25 +12,29 @@ import numpy as np
 import warp as wp
 from threadpoolctl import threadpool_limits
 
+from toile.assembly import Term
 from toile.constraints.held import Held
 from toile.diagnostics import Certificate, FrameTally, Strain
 from toile.energies.gravity import Gravity
 from toile.errors import InputError, StepFailed
 from toile.integrators.base import Workplace
+from toile.linear.modified_pcg import ModifiedPCG, Solution
+from toile.linear.precondition_block_jacobi import BlockJacobi
+from toile.linear.precondition_cholesky import Cholesky
 from toile.linear.solver import Solver
 from toile.model.frame import Frame, Part, Surface
 from toile.model.model import build_model
 from toile.model.state import State
-from toile.plugins import find
 from toile.scene.load import meshes as load_meshes
 from toile.stepping import StepControl
-from toile.system import System, build_terms
+from toile.system import System
 from toile.timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toile.linear.modified_pcg import Solution
+    from toile.energies.base import Energy
+    from toile.linear.base import Preconditioner
     from toile.model.model import Model
     from toile.scene.schema import Scene
 
@@ -60,9 +64,7 @@ class Simulation:
             tuple(Part(p.name, p.particles, p.triangles, p.fabric.name) for p in self.model.parts),
             scene.time.fps,
         )
-        energies = [(energy, number) for number, cloth in enumerate(cloths) for energy in cloth.energies]
-        energies += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
-        self.system = System(self.model, build_terms(self.model, energies if cloths else [], self.device), self.device)
+        self.system = System(self.model, build_terms(scene, self.model, self.device), self.device)
         self.timers = Timers(self.device)
         self.held = Held(self._held_particles(), self.model.particle_count, self.device)
         self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
@@ -87,16 +89,15 @@ class Simulation:
         """Step to the next multiple of 1/fps."""
         tally = FrameTally()
         end = (self.frame + 1) / self.scene.time.fps
-        # One BLAS thread: the factor's blocks are small, and on a busy machine threads waiting for each other cost far more.
+        # One BLAS thread: the factor's blocks are small, and on a busy machine waiting threads cost more than they save.
         with threadpool_limits(1, "blas"):
             while self.state.t < end:
                 self.step(self.control.fit(end - self.state.t), tally)
                 if end - self.state.t < FRAME_ROUNDING * end:
                     self.state.t = end  # frames fall exactly on multiples of 1/fps
         self.frame += 1
-        entry = self.certificate.add(
-            self.frame, self.state, tally, self.strain.summary(self.state.x, self.state.t), self.system, self.timers.take()
-        )
+        strain = self.strain.summary(self.state.x, self.state.t)
+        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, self.timers.take())
         return self._frame(entry)
 
     def step(self, h: float, tally: FrameTally) -> None:
@@ -136,18 +137,21 @@ class Simulation:
 
     def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
         settings = self.scene.solver
-        preconditioner = settings.preconditioner
+        preconditioner: Preconditioner | None = settings.preconditioner
         if preconditioner is None:
             direct = wp.get_device(self.device).is_cpu and self.model.particle_count > 0
-            preconditioner = find("preconditioners", "cholesky" if direct else "block_jacobi")()
-        return Solver(preconditioner, self.system.A, b, self.held.S, dv, settings.tolerance, settings.max_iterations)
+            preconditioner = Cholesky() if direct else BlockJacobi()
+        pcg = ModifiedPCG(self.system.A, b, self.held.S, dv)
+        working = preconditioner.build(self.system.A, self.held.S)
+        return Solver(pcg, working, settings.tolerance, settings.max_iterations)
 
     def _trouble(self, solution: Solution) -> str | None:
         """Why the candidate must be discarded, or None."""
         if not solution.converged:
             if np.isnan(solution.residual):
                 return "the linear system could not be solved: a force or a matrix entry is not a finite number."
-            return f"the linear solver stopped at residual {solution.residual:.2g} after {solution.iterations} iterations."
+            found = f"residual {solution.residual:.2g} after {solution.iterations} iterations"
+            return f"the linear solver stopped at {found} (solver.max_iterations, solver.tolerance)."
         change = self.strain.largest_change(self.state.x, self._next.x)
         if change <= LARGEST_STRETCH_CHANGE:
             return None
@@ -157,7 +161,7 @@ class Simulation:
             return f"vertex {bad[0]} has no finite position."
         moved = np.linalg.norm(x - x_before, axis=1)
         worst = int(np.argmax(moved))
-        return f"the stretch of a triangle changed by {change:.2g}; vertex {worst} moved {moved[worst]:.2g} m in one step"
+        return f"a triangle's stretch changed by {change:.2g}; vertex {worst} moved {moved[worst]:.2g} m in one step"
 
     def _fail(self, trouble: str, h: float) -> None:
         where = trouble if trouble.endswith(".") else f"{trouble} of {1e3 * h:.3g} ms."
@@ -172,6 +176,19 @@ class Simulation:
     def _frame(self, entry: dict | None) -> Frame:
         x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
         return Frame(self.frame, self.state.t, x.copy(), v.copy(), entry)
+
+
+def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
+    """Everything that acts on the cloth: each cloth's own energies, gravity, and the scene's forces."""
+    if not scene.cloth:
+        return []
+    acting: list[tuple[Energy, int | None]] = [
+        (energy, number) for number, cloth in enumerate(scene.cloth) for energy in cloth.energies
+    ]
+    acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
+    return [
+        Term(energy.word(), energy, part, energy.elements(model, part), device, scene.seed) for energy, part in acting
+    ]
 
 
 def _device(name: str) -> str:

@@ -2,8 +2,7 @@
 
 import warp as wp
 
-from toile.assembly import Term
-from toile.energies.base import Energy
+from toile.assembly import Linearization, Term
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
@@ -26,14 +25,14 @@ class System:
         for term in self.terms:
             term.move(self.model, time)
 
-    def linearize(self, x: wp.array, v: wp.array, v_at: wp.array, h: float) -> tuple[BlockMatrix, wp.array]:
-        """A = M - h df/dv - h^2 df/dx at (x, v), and the force there carried along df/dv to the velocity v_at."""
+    def linearize(self, at: Linearization) -> tuple[BlockMatrix, wp.array]:
+        """A = M - h df/dv - h^2 df/dx, and the force."""
         A, f = self.A, self.f
         A.values.zero_()
         f.zero_()
         wp.launch(add_masses, A.row_count, [A.diagonal, self.masses, A.values], device=self.device)
         for term in self.terms:
-            term.linearize(x, v, v_at, h * h, h, f, A)
+            term.linearize(at, f, A)
         return A, f
 
     def forces(self, x: wp.array, v: wp.array) -> wp.array:
@@ -49,11 +48,6 @@ class System:
         for term in self.terms:
             found[term.name] = found.get(term.name, 0.0) + term.measure(x, v)
         return found
-
-
-def build_terms(model: Model, energies: list[tuple[Energy, int | None]], device: str) -> list[Term]:
-    """Terms of (energy, cloth number) pairs. Energies of one kind on several cloths become one term where they can."""
-    return [Term(energy.word(), energy, part, energy.elements(model, part), device) for energy, part in energies]
 
 
 @wp.kernel

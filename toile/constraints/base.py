@@ -1,7 +1,7 @@
 """What a constraint says: which directions of which particles are held, and where they are at a time.
 
-A held direction d of a particle satisfies d . x = offset and d . v = speed. Three held directions are a pin, two leave a
-line to slide on, one leaves a plane ([BW98] sec. 5.1).
+A held direction d of a particle satisfies d . x = offset and d . v = speed. Three held directions are a pin, two leave
+a line to slide on, one leaves a plane ([BW98] sec. 5.1).
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ class Hold:
     def at(points: np.ndarray, velocities: np.ndarray, directions: np.ndarray) -> "Hold":
         """Holds the given directions at points that move with the given velocities."""
         directions = np.broadcast_to(directions, (len(points), *directions.shape[-2:]))
-        return Hold(directions, np.einsum("pdk,pk->pd", directions, points), np.einsum("pdk,pk->pd", directions, velocities))
+        offsets, speeds = (np.einsum("pdk,pk->pd", directions, of) for of in (points, velocities))
+        return Hold(directions, offsets, speeds)
 
 
 class Constraint(Plugin):

@@ -25,31 +25,25 @@ class Held:
         self.x_held = wp.zeros(particle_count, dtype=vec3, device=device)
         self.v_held = wp.zeros(particle_count, dtype=vec3, device=device)
         self.particles = np.zeros(0, np.int32)  # held in any direction
-        self._anchors: list[np.ndarray | None] = [None] * len(constraints)
-        self._current: list[bool] | None = None
+        self._anchors: dict[int, np.ndarray] = {}
+        self._active: list[int] | None = None
 
     def move(self, time: float, x: wp.array) -> bool:
-        """Bring the constraints to a time; `x` is where particles are, for constraints that begin. True if the set changed."""
-        active = [constraint.active(time) for constraint, _ in self.constraints]
-        changed = active != self._current
-        if not changed and not any(on and c.motion is not None for on, (c, _) in zip(active, self.constraints, strict=True)):
+        """Bring the constraints to a time; those that begin hold particles where they are in `x`. True if any changed."""
+        active = [k for k, (constraint, _) in enumerate(self.constraints) if constraint.active(time)]
+        changed = active != self._active
+        if not changed and all(self.constraints[k][0].motion is None for k in active):
             return False
-        for k, (_, particles) in enumerate(self.constraints):
-            if active[k] and self._anchors[k] is None:
-                self._anchors[k] = x.numpy()[particles].astype(float)
-            elif not active[k]:
-                self._anchors[k] = None
-        self._current = active
-        self._fill([
-            (particles, constraint.hold(self._anchors[k], time))
-            for k, (constraint, particles) in enumerate(self.constraints)
-            if active[k]
-        ])
+        # Where the particles were when their constraint began; forgotten when it ends.
+        now = x.numpy().astype(float)
+        self._anchors = {k: self._anchors.get(k, now[self.constraints[k][1]]) for k in active}
+        self._active = active
+        self._fill([(self.constraints[k][1], self.constraints[k][0].hold(self._anchors[k], time)) for k in active])
         return changed
 
     def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
         wp.launch(free_all, len(self.S), [self.S, self.x_held, self.v_held], device=self.device)
-        self.particles = np.unique(np.concatenate([particles for particles, _ in holds])) if holds else np.zeros(0, np.int32)
+        self.particles = np.unique(np.concatenate([np.zeros(0, np.int32), *(particles for particles, _ in holds)]))
         if not len(self.particles):
             return
         count = len(self.particles)
@@ -71,7 +65,8 @@ class Held:
         # A fully held particle has S = 0 exactly, not a remainder of rounding.
         S[np.einsum("pii->p", S) < 0.5] = 0.0
         indices = wp.array(self.particles, dtype=wp.int32, device=self.device)
-        arrays = [wp.array(a.astype(numpy_real), dtype=t, device=self.device) for a, t in ((S, mat33), (x_held, vec3), (v_held, vec3))]
+        types = ((S, mat33), (x_held, vec3), (v_held, vec3))
+        arrays = [wp.array(values.astype(numpy_real), dtype=kind, device=self.device) for values, kind in types]
         wp.launch(hold_some, count, [indices, *arrays, self.S, self.x_held, self.v_held], device=self.device)
 
 
@@ -86,7 +81,8 @@ def free_all(S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_h
 @wp.kernel
 def hold_some(
     # in
-    particles: wp.array(dtype=wp.int32), S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
+    particles: wp.array(dtype=wp.int32), S: wp.array(dtype=mat33),
+    x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
     # out
     S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
 ):

@@ -27,10 +27,14 @@ class Nothing:
 class Formulas:
     """One element's energy, force and matrix blocks, as functions for kernels.
 
-    prepare(rest, uniform, x, v, v_at) -> Local    what the others need; x, v, v_at have one row per point
-    energy(local) -> real                          stored energy [J]; 0 for forces without a potential
-    force(local, a) -> vec3                        at point a, linearised at (x, v) and evaluated at velocity v_at [N]
-    block(local, alpha_x, alpha_v, a, b) -> mat33  -(alpha_x df_a/dx_b + alpha_v df_a/dv_b), positive definite overall
+    prepare(rest, uniform, x, x_tension, v, v_at) -> Local
+        what the others need; one row per point; see assembly.Linearization
+    energy(local) -> real
+        stored energy [J]; 0 for forces without a potential
+    force(local, a) -> vec3
+        at point a, linearised at (x, v) and evaluated at velocity v_at [N]
+    block(local, alpha_x, alpha_v, a, b) -> mat33
+        -(alpha_x df_a/dx_b + alpha_v df_a/dv_b), positive definite overall
     """
 
     points: int  # particles of one element
@@ -65,13 +69,24 @@ class Energy(Plugin):
         """New constants at a time, for an energy whose constants change; None when they do not."""
         return None
 
-    def uniform_at(self, time: float) -> Any:
-        """The uniform at a time."""
+    def uniform_at(self, time: float, seed: int) -> Any:
+        """The uniform at a time; `seed` is the scene's, for what is random."""
         return Nothing()
 
 
+def first_given(*figures: float | None) -> float:
+    """The first figure that is not None: an energy's own before the fabric's."""
+    return next(figure for figure in figures if figure is not None)
+
+
 def conditions(
-    points: int, Rest: Any, Condition: Any, condition: Callable, Hessian: Any, hessian: Callable, hessian_block: Callable
+    points: int,
+    Rest: Any,
+    Condition: Any,
+    condition: Callable,
+    Hessian: Any,
+    hessian: Callable,
+    hessian_block: Callable,
 ) -> Formulas:
     """Formulas of E = k C(x)^2 / 2 with damping k_d, from the condition alone ([BW98] eqs. (7), (8), (11), (12)).
 
@@ -92,8 +107,9 @@ def conditions(
         H: Hessian
 
     @wp.func
-    def prepare(rest: Rest, uniform: Nothing, x: stencil, v: stencil, v_at: stencil) -> Local:
+    def prepare(rest: Rest, uniform: Nothing, x: stencil, x_tension: stencil, v: stencil, v_at: stencil) -> Local:
         c = condition(rest, x)
+        tension = rest.k * condition(rest, x_tension).C
         C_dot = real(0.0)
         C_dot_at = real(0.0)
         for a in range(wp.static(points)):
@@ -104,7 +120,7 @@ def conditions(
         local.k_d = rest.k_d
         local.pull = rest.k * c.C + rest.k_d * C_dot_at
         local.c = c
-        local.H = hessian(rest, c, rest.k, rest.k * c.C + rest.k_d * C_dot)
+        local.H = hessian(rest, c, rest.k, tension + rest.k_d * C_dot)
         return local
 
     @wp.func

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions
+from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
 from toile.math.dihedral import dihedral
 from toile.math.types import mat33, mat43, real
 from toile.model.model import Model
@@ -70,21 +70,20 @@ class BendAngle(Energy):
 
     formulas: ClassVar[Formulas] = conditions(4, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
-    rigidity_warp: float | None = quantity(None, unit="N m", doc="rigidity when u curves; the fabric's when not given", ge=0)
-    rigidity_weft: float | None = quantity(None, unit="N m", doc="rigidity when v curves; the fabric's when not given", ge=0)
+    rigidity_warp: float | None = quantity(None, unit="N m", doc="when u curves; the fabric's when not given", ge=0)
+    rigidity_weft: float | None = quantity(None, unit="N m", doc="when v curves; the fabric's when not given", ge=0)
     rigidity: float | None = quantity(None, unit="N m", doc="both at once", ge=0)
-    damping: float | None = quantity(None, unit="s", doc="damping coefficient / rigidity; the fabric's when not given", ge=0)
+    damping: float | None = quantity(None, unit="s", doc="damping / rigidity; the fabric's when not given", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]
         hinges = cloth.hinges
-        chosen = [self.rigidity_warp, self.rigidity_weft]
-        fabric = (cloth.fabric.bend_warp, cloth.fabric.bend_weft)
-        D_warp, D_weft = (next(d for d in (own, self.rigidity, f) if d is not None) for own, f in zip(chosen, fabric, strict=True))
+        D_warp = first_given(self.rigidity_warp, self.rigidity, cloth.fabric.bend_warp)
+        D_weft = first_given(self.rigidity_weft, self.rigidity, cloth.fabric.bend_weft)
         edge = model.hinge_uv[hinges]
         squared = np.sum(edge**2, axis=1)
         rest = np.zeros(len(edge), Rest.numpy_dtype())
         rest["scale"] = np.sqrt(squared / model.areas[model.hinge_triangles[hinges]].sum(axis=1))
         rest["k"] = (D_weft * edge[:, 0] ** 2 + D_warp * edge[:, 1] ** 2) / squared
-        rest["k_d"] = rest["k"] * (cloth.fabric.damping if self.damping is None else self.damping)
+        rest["k_d"] = rest["k"] * first_given(self.damping, cloth.fabric.damping)
         return Elements(model.hinges[hinges], rest)

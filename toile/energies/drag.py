@@ -22,12 +22,12 @@ class Drag(Energy):
     formulas: ClassVar[Formulas] = Formulas(3, AirRest, Air, AirLocal, air_prepare, air_energy, air_force, air_block)
 
     linear: float = quantity(0.0, unit="N s/m^3", doc="pressure per normal speed", ge=0)
-    quadratic: float = quantity(0.6, unit="kg/m^3", doc="pressure per normal speed squared; half the density of air by default", ge=0)
+    quadratic: float = quantity(0.6, unit="kg/m^3", doc="pressure per speed squared; half of air's density", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         rest = np.zeros(model.triangle_count, AirRest.numpy_dtype())
         rest["linear"], rest["quadratic"] = self.linear, self.quadratic
         return Elements(model.triangles, rest)
 
-    def uniform_at(self, time: float) -> Any:
+    def uniform_at(self, time: float, seed: int) -> Any:
         return Air()

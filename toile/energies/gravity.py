@@ -38,7 +38,7 @@ class Local:
 
 
 @wp.func
-def prepare(rest: Rest, field: Field, x: point, v: point, v_at: point) -> Local:
+def prepare(rest: Rest, field: Field, x: point, x_tension: point, v: point, v_at: point) -> Local:
     local = Local()
     local.f = rest.m * field.g
     local.E = -wp.dot(local.f, x[0])
@@ -73,7 +73,7 @@ class Gravity(Energy):
         rest["m"] = model.masses
         return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
 
-    def uniform_at(self, time: float) -> Any:
+    def uniform_at(self, time: float, seed: int) -> Any:
         field = Field()
         field.g = vec3(*self.acceleration)
         return field

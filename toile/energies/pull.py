@@ -43,7 +43,7 @@ class Local:
 
 
 @wp.func
-def prepare(rest: Rest, hand: Hand, x: mat33, v: mat33, v_at: mat33) -> Local:
+def prepare(rest: Rest, hand: Hand, x: mat33, x_tension: mat33, v: mat33, v_at: mat33) -> Local:
     w = rest.weights
     offset = w[0] * x[0] + w[1] * x[1] + w[2] * x[2] - hand.target
     speed = w[0] * v_at[0] + w[1] * v_at[1] + w[2] * v_at[2] - hand.velocity
@@ -101,7 +101,7 @@ class Pull(Energy):
         rest["weights"], rest["k"], rest["d"] = self.weights, self.stiffness, self.damping
         return Elements(model.triangles[cloth.triangles][self.triangle : self.triangle + 1], rest)
 
-    def uniform_at(self, time: float) -> Any:
+    def uniform_at(self, time: float, seed: int) -> Any:
         target, velocity = np.array([self.target]), np.zeros((1, 3))
         if self.motion is not None:
             target, velocity = self.motion.move(target, time)

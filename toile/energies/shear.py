@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions
+from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -67,7 +67,7 @@ class Hessian:
 
 @wp.func
 def at_points(rest: Rest, q_u: vec3, q_v: vec3, eigenvalue: real) -> mat33:
-    """sqrt(eigenvalue) q/|q| carried from F to the three points; nothing when q vanishes, as its eigenvalue then does."""
+    """sqrt(eigenvalue) q/|q| carried from F to the three points; 0 when q is, as its eigenvalue then is too."""
     norm2 = wp.dot(q_u, q_u) + wp.dot(q_v, q_v)
     factor = wp.sqrt(wp.max(eigenvalue, real(0.0)) / wp.max(norm2, TINY))
     return factor * (wp.outer(rest.weights_u, q_u) + wp.outer(rest.weights_v, q_v))
@@ -107,16 +107,16 @@ class Shear(Energy):
     formulas: ClassVar[Formulas] = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
     stiffness: float | None = quantity(None, unit="N/m", doc="stiffness; the fabric's when not given", ge=0)
-    damping: float | None = quantity(None, unit="s", doc="damping coefficient / stiffness; the fabric's when not given", ge=0)
+    damping: float | None = quantity(None, unit="s", doc="damping / stiffness; the fabric's when not given", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]
         triangles = cloth.triangles
-        k = cloth.fabric.shear if self.stiffness is None else self.stiffness
+        k = first_given(self.stiffness, cloth.fabric.shear)
         rest = np.zeros(triangles.stop - triangles.start, Rest.numpy_dtype())
         rest["weights_u"] = model.uv_weights[triangles, 0]
         rest["weights_v"] = model.uv_weights[triangles, 1]
         rest["root_area"] = np.sqrt(model.areas[triangles])
         rest["k"] = k
-        rest["k_d"] = k * (cloth.fabric.damping if self.damping is None else self.damping)
+        rest["k_d"] = k * first_given(self.damping, cloth.fabric.damping)
         return Elements(model.triangles[triangles], rest)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions
+from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -76,9 +76,9 @@ class Stretch(Energy):
 
     formulas: ClassVar[Formulas] = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
-    stiffness_warp: float | None = quantity(None, unit="N/m", doc="stiffness along u; the fabric's when not given", ge=0)
-    stiffness_weft: float | None = quantity(None, unit="N/m", doc="stiffness along v; the fabric's when not given", ge=0)
-    damping: float | None = quantity(None, unit="s", doc="damping coefficient / stiffness; the fabric's when not given", ge=0)
+    stiffness_warp: float | None = quantity(None, unit="N/m", doc="along u; the fabric's when not given", ge=0)
+    stiffness_weft: float | None = quantity(None, unit="N/m", doc="along v; the fabric's when not given", ge=0)
+    damping: float | None = quantity(None, unit="s", doc="damping / stiffness; the fabric's when not given", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]
@@ -86,12 +86,12 @@ class Stretch(Energy):
         rest = np.zeros((2, triangles.stop - triangles.start), Rest.numpy_dtype())
         stiffness = (self.stiffness_warp, cloth.fabric.stretch_warp), (self.stiffness_weft, cloth.fabric.stretch_weft)
         for axis, (own, fabric) in enumerate(stiffness):
-            k = fabric if own is None else own
+            k = first_given(own, fabric)
             rest[axis]["weights"] = model.uv_weights[triangles, axis]
             rest[axis]["root_area"] = np.sqrt(model.areas[triangles])
             rest[axis]["b"] = model.rest_stretch(part, axis, 0.0)
             rest[axis]["k"] = k
-            rest[axis]["k_d"] = k * (cloth.fabric.damping if self.damping is None else self.damping)
+            rest[axis]["k_d"] = k * first_given(self.damping, cloth.fabric.damping)
         return Elements(np.tile(model.triangles[triangles], (2, 1)), rest.ravel())
 
     def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:

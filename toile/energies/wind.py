@@ -1,6 +1,6 @@
 """Moving air that carries the cloth along, steady or gusting.
 
-    u(t) = velocity (1 + gust sum_k sin(w_k t + p_k) / 3),    three slow sines with phases from the seed
+    u(t) = velocity (1 + gust sum_k sin(w_k t + p_k) / 3),    three slow sines with phases from the scene's seed
 
 Source      [Pro95] sec. 2.2; the formula is in toile/math/air.py
 Symbols     u  velocity of the air [m/s]     gust  relative size of the gusts [-]
@@ -30,23 +30,22 @@ class Wind(Energy):
 
     velocity: Vector = quantity(unit="m/s", doc="velocity of the air")
     linear: float = quantity(0.0, unit="N s/m^3", doc="pressure per normal speed ([Pro95] C_vi per area)", ge=0)
-    quadratic: float = quantity(0.6, unit="kg/m^3", doc="pressure per normal speed squared; half the density of air by default", ge=0)
+    quadratic: float = quantity(0.6, unit="kg/m^3", doc="pressure per speed squared; half of air's density", ge=0)
     gust: float = quantity(0.0, doc="size of the gusts relative to the velocity; 0 is a steady wind", ge=0)
     gust_period: float = quantity(2.0, unit="s", doc="period of the slowest gust", gt=0)
-    gust_seed: int = quantity(0, doc="seed of the gusts' phases", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         rest = np.zeros(model.triangle_count, AirRest.numpy_dtype())
         rest["linear"], rest["quadratic"] = self.linear, self.quadratic
         return Elements(model.triangles, rest)
 
-    def velocity_at(self, time: float) -> np.ndarray:
+    def velocity_at(self, time: float, seed: int) -> np.ndarray:
         """Velocity of the air at a time [m/s]."""
-        phases = np.random.default_rng(self.gust_seed).uniform(0.0, 2.0 * np.pi, len(GUST_FREQUENCIES))
+        phases = np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi, len(GUST_FREQUENCIES))
         angles = 2.0 * np.pi * time / self.gust_period * np.array(GUST_FREQUENCIES) + phases
         return np.array(self.velocity) * (1.0 + self.gust * np.mean(np.sin(angles)))
 
-    def uniform_at(self, time: float) -> Any:
+    def uniform_at(self, time: float, seed: int) -> Any:
         air = Air()
-        air.u = vec3(*self.velocity_at(time))
+        air.u = vec3(*self.velocity_at(time, seed))
         return air

@@ -8,9 +8,9 @@ with their own h, x_ref and v_ref. Linearising the force gives, for a guess u an
 
     A du = M (v_ref - u) + h f,    A = M - h df/dv - h^2 df/dx
 
-The first guess is the start of the step: x = x_n, so u = (x_n - x_ref)/h, and forces that depend on velocity are
-linearised at v_n. For backward Euler that is [BW98]'s equation (18) in the unknown v_n + dv: A v_n has been moved to the
-right-hand side by starting CG from du = v_n - u.
+Two first guesses are offered. `from_start` takes x = x_n: for backward Euler the system is then [BW98]'s equation (18)
+in the unknown v_n + dv. `from_velocity` takes u = v_n: a rotation, which changes the directions of the threads, is then
+followed instead of being cut short, and one linearisation is nearly as accurate as many (docs/integrators.md).
 
 Source      [BW98] eqs. (16)-(18), secs. 5.3, 5.4
 Symbols     u  velocity at the end of the step [m/s]     h  the scheme's step [s]     f  force [N]
@@ -20,6 +20,7 @@ Deviations  Position alteration y is part of x_ref (x_ref = x_n + y), so that no
 
 import warp as wp
 
+from toile.assembly import Linearization
 from toile.integrators.base import Workplace
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
@@ -27,72 +28,83 @@ from toile.model.state import State
 
 
 class NewtonStep:
-    """Finds the end of an implicit step in a given number of iterations."""
+    """Finds the end of an implicit step in a given number of linearisations."""
 
-    def __init__(self, work: Workplace, iterations: int):
-        self.work, self.iterations = work, iterations
-        system = work.system
-        n, device = system.model.particle_count, system.device
-        self.x_ref, self.v_ref, self.u, self.du, self.b, self.impulse = (wp.zeros(n, dtype=vec3, device=device) for _ in range(6))
-        self.force = wp.zeros(n, dtype=vec3, device=device)
+    def __init__(self, work: Workplace, first_guess: wp.Kernel, iterations: int):
+        self.work, self.first_guess, self.iterations = work, first_guess, iterations
+        n, device = work.system.model.particle_count, work.system.device
+        self.x_ref, self.v_ref, self.u, self.du, self.b, self.e, self.force = (
+            wp.zeros(n, dtype=vec3, device=device) for _ in range(7)
+        )
         self.solver = work.make_solver(self.b, self.du)
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
         system, held, timers = self.work.system, self.work.held, self.work.timers
-        n, device = len(self.u), system.device
-        x = state_out.x
-        total = Solution(0, 0.0, True)
-        for iteration in range(self.iterations):
-            first = iteration == 0
+        n, device, x, u, du = len(self.u), system.device, state_out.x, self.u, self.du
+        guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, du, x]
+        wp.launch(self.first_guess, n, guess, device=device)
+        at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
+        iterations, residual = 0, 0.0
+        for _ in range(self.iterations):
             with timers.stage("EVAL"):
-                if first:
-                    inputs = [held.S, held.x_held, self.x_ref, state.x, state.v, h, self.u, self.du]
-                    wp.launch(guess_start_of_step, n, inputs, device=device)
-                    A, f = system.linearize(state.x, state.v, self.u, h)
-                else:
-                    wp.launch(zero_update, n, [self.du], device=device)
-                    A, f = system.linearize(x, self.u, self.u, h)
-                wp.launch(right_side, n, [system.masses, self.v_ref, self.u, f, h, self.b], device=device)
+                A, f = system.linearize(at)  # [BW98] eq. (16)
+                wp.launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b], device=device)  # eq. (18)
             with timers.stage("CG"):
-                solution = self.solver.solve(same_step=not first)
-            total = Solution(total.iterations + solution.iterations, max(total.residual, solution.residual), solution.converged)
+                solution = self.solver.solve()  # secs. 5.2, 5.3
+            iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
             if not solution.converged:
-                return total
-            last = iteration == self.iterations - 1
-            if last:
-                A.multiply(self.du, self.impulse)
-                wp.launch(constraint_force, n, [held.S, self.impulse, self.b, h, self.force], device=device)
-            wp.launch(update, n, [self.x_ref, self.du, h, self.u, x], device=device)
-        wp.launch(finish, n, [held.S, held.x_held, held.v_held, self.u, x, state_out.v], device=device)
-        return total
+                return Solution(iterations, solution.residual, False)
+            A.multiply(du, self.e)
+            wp.launch(constraint_force, n, [held.S, self.e, self.b, h, self.force], device=device)  # sec. 5.4
+            wp.launch(update, n, [self.x_ref, h, u, du, x], device=device)
+            at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
+        wp.launch(finish, n, [held.S, held.x_held, held.v_held, u, x, state_out.v], device=device)
+        return Solution(iterations, residual, True)
+
+
+@wp.func
+def held_velocity(S: mat33, x_held: vec3, x_ref: vec3, h: real) -> vec3:
+    """What brings the held directions from x_ref to x_held, exactly."""
+    return (x_held - (identity() - S) * x_ref) / h
 
 
 @wp.kernel
-def guess_start_of_step(
+def from_start(
     # in
     S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), x_ref: wp.array(dtype=vec3),
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
     # out
-    u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3),
+    u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     u = (x[i] - x_ref[i]) / h
     u_out[i] = u
-    # Free directions start from the present velocity; held ones get what brings them to x_held, exactly.
-    held = x_held[i] - (identity() - S[i]) * x_ref[i]
-    du_out[i] = S[i] * (v[i] - u) + held / h - (identity() - S[i]) * u
+    # CG starts from the present velocity, as if dv were the unknown.
+    du_out[i] = S[i] * v[i] + held_velocity(S[i], x_held[i], x_ref[i], h) - u
+    x_out[i] = x[i]
 
 
 @wp.kernel
-def zero_update(du_out: wp.array(dtype=vec3)):
-    du_out[wp.tid()] = vec3()
+def from_velocity(
+    # in
+    S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), x_ref: wp.array(dtype=vec3),
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
+    # out
+    u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    u = S[i] * v[i] + held_velocity(S[i], x_held[i], x_ref[i], h)
+    u_out[i] = u
+    du_out[i] = vec3()
+    x_out[i] = x_ref[i] + h * u
 
 
 @wp.kernel
 def right_side(
     # in
-    masses: wp.array(dtype=real), v_ref: wp.array(dtype=vec3), u: wp.array(dtype=vec3), f: wp.array(dtype=vec3), h: real,
+    masses: wp.array(dtype=real), v_ref: wp.array(dtype=vec3), u: wp.array(dtype=vec3), f: wp.array(dtype=vec3),
+    h: real,
     # out
     b_out: wp.array(dtype=vec3),
 ):
@@ -103,26 +115,27 @@ def right_side(
 @wp.kernel
 def update(
     # in
-    x_ref: wp.array(dtype=vec3), du: wp.array(dtype=vec3), h: real,
-    # out
-    u_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
+    x_ref: wp.array(dtype=vec3), h: real,
+    # in and out
+    u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    u = u_out[i] + du[i]
+    u = u_out[i] + du_out[i]
     u_out[i] = u
+    du_out[i] = vec3()  # held directions are where they belong: later iterations change only the others
     x_out[i] = x_ref[i] + h * u
 
 
 @wp.kernel
 def constraint_force(
     # in
-    S: wp.array(dtype=mat33), impulse: wp.array(dtype=vec3), b: wp.array(dtype=vec3), h: real,
+    S: wp.array(dtype=mat33), A_du: wp.array(dtype=vec3), b: wp.array(dtype=vec3), h: real,
     # out
     force_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     # e = A du - b is what the constraint added to the momentum in this step ([BW98] sec. 5.4): a force times h.
-    force_out[i] = (identity() - S[i]) * (impulse[i] - b[i]) / h
+    force_out[i] = (identity() - S[i]) * (A_du[i] - b[i]) / h
 
 
 @wp.kernel

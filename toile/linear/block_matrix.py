@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from toile.math.types import mat33, real, vec3
+from toile.math.types import mat33, vec3
 
 
 @dataclass

@@ -5,10 +5,10 @@ Solves A dv = b in the free directions while (I - S) dv = z in the others, for e
 Source      [BW98] sec. 5.3, the procedure modified-pcg; constraint forces sec. 5.4
 Symbols     S  free directions of each particle (eq. (13))     z  prescribed values     P  preconditioner
             r  residual, filtered     c  search direction     q  S A c     s  P^-1 r
-Deviations  The paper's P_ii = 1/A_ii with steps by P^-1 would multiply by A_ii: P here approximates A. Iteration stops on
-            |r| <= tolerance |S b|, the same measure for every preconditioner, and one application of P cheaper than the
-            paper's r^T P^-1 r when the first direction already solves the system. e = A dv - b is an impulse: the force is
-            e/h.
+Deviations  The paper's P_ii = 1/A_ii with steps by P^-1 would multiply by A_ii: P here approximates A. Iteration stops
+            when |r| has fallen by the tolerance, the same measure for every preconditioner; the paper's r^T P^-1 r
+            would cost one more application of P when the first direction already solves the system. e = A dv - b is
+            an impulse: the force is e/h.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, real, vec3
 
 # Places of the dot products among the device scalars
-R_S, R_S_OLD, C_Q, R_R, B_B, SCALARS = (wp.constant(place) for place in range(6))
+R_S, R_S_OLD, C_Q, R_R, DOTS = (wp.constant(place) for place in range(5))
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Solution:
     """How a solve went."""
 
     iterations: int
-    residual: float  # |r| / |S b|
+    residual: float  # |r| relative to its start
     converged: bool
 
 
@@ -39,7 +39,7 @@ class ModifiedPCG:
     def __init__(self, A: BlockMatrix, b: wp.array, S: wp.array, dv: wp.array):
         device, n = A.device, A.row_count
         r, c, q, s = (wp.zeros(n, dtype=vec3, device=device) for _ in range(4))
-        dots = wp.zeros(SCALARS, dtype=wp.float64, device=device)
+        dots = wp.zeros(DOTS, dtype=wp.float64, device=device)
         matrix = [A.device_offsets, A.device_columns, A.values]
 
         def launch(kernel: Any, inputs: list, dim: int = n) -> wp.Launch:
@@ -61,9 +61,8 @@ class ModifiedPCG:
         """Improves dv, whose constrained components hold z on entry and still do on return."""
         self.dots.zero_()
         self._start.launch()
-        dots = self.dots.numpy()
-        r_r, b_b = float(dots[R_R]), float(dots[B_B])
-        limit = tolerance * tolerance * b_b
+        r_r = at_start = float(self.dots.numpy()[R_R])
+        limit = tolerance * tolerance * at_start
         iterations = 0
         while r_r > limit and iterations < max_iterations:
             self._iteration_before.launch()
@@ -73,7 +72,7 @@ class ModifiedPCG:
             iterations += 1
             if iterations % self._check_every == 0 or iterations == max_iterations:
                 r_r = float(self.dots.numpy()[R_R])
-        residual = float(np.sqrt(r_r / b_b)) if b_b > 0.0 else 0.0
+        residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
         return Solution(iterations, residual, bool(r_r <= limit))  # False for NaN as well
 
 
@@ -90,8 +89,6 @@ def start(
     r = S[i] * (b[i] - row_product(offsets, columns, values, dv, i))
     r_out[i] = r
     wp.atomic_add(dots_out, R_R, wp.float64(wp.dot(r, r)))
-    free = S[i] * b[i]
-    wp.atomic_add(dots_out, B_B, wp.float64(wp.dot(free, free)))
 
 
 @wp.kernel

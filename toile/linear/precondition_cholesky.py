@@ -4,8 +4,8 @@
 
 Source      [BW98] sec. 5.3 has room for any P; the filter keeps constraints exact whatever P is, so a factor of an
             earlier matrix is still a correct preconditioner
-Deviations  The paper doubts that elaborate preconditioners pay. On a hanging sheet of 2,601 particles this one makes a step
-            several times faster than block-Jacobi (benchmarks/).
+Deviations  The paper doubts that elaborate preconditioners pay. On a hanging sheet of 2,601 particles this one makes a
+            step several times faster than block-Jacobi (benchmarks/).
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ class Cholesky(Preconditioner):
 
     def build(self, A: BlockMatrix, S: wp.array) -> Any:
         if not wp.get_device(A.device).is_cpu:
-            raise InputError("solver.preconditioner = cholesky runs on the CPU only: choose block_jacobi with this device.")
+            raise InputError("solver.preconditioner = cholesky runs on the CPU only: choose block_jacobi.")
         return _Working(A, S)
 
 
@@ -86,7 +86,8 @@ class _Working:
         self._lower = wp.array(self.factor.values, dtype=wp.float64, device=device, copy=False)
 
     def update(self) -> bool:
-        wp.launch(fill_lower_triangle, len(self._model[0]), [*self._model, self.A.values, self.S, self._lower], device=self.A.device)
+        inputs = [*self._model, self.A.values, self.S, self._lower]
+        wp.launch(fill_lower_triangle, len(self._model[0]), inputs, device=self.A.device)
         return self.factor.factor()
 
     def apply(self, r: wp.array, s_out: wp.array) -> None:

@@ -28,9 +28,8 @@ def make_factor(offsets: np.ndarray, rows: np.ndarray) -> Cholmod | Qdldl:
 class Cholmod:
     """CHOLMOD through cvxopt."""
 
-    # A fresh factor costs about as much as six iterations with a stale one, so each step gets its own, and later
-    # Newton iterations of that step do not.
-    worth_keeping_up_to, give_up_after = 0, 12
+    # A fresh factor costs about as much as six iterations; with one of the step before, thirty are needed.
+    worth_keeping_up_to, give_up_after = 0, 0
 
     def __init__(self, offsets: np.ndarray, rows: np.ndarray):
         with _fast_blas():
@@ -65,7 +64,7 @@ class Qdldl:
     """QDLDL, simplicial: slower to factor, so a stale factor is kept while it serves."""
 
     # A factor costs as much as some forty iterations: it is kept from step to step while it serves.
-    worth_keeping_up_to, give_up_after = 12, 60
+    worth_keeping_up_to, give_up_after = 30, 60
 
     def __init__(self, offsets: np.ndarray, rows: np.ndarray):
         n = len(offsets) - 1

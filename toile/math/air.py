@@ -33,7 +33,7 @@ class AirLocal:
 
 
 @wp.func
-def air_prepare(rest: AirRest, air: Air, x: mat33, v: mat33, v_at: mat33) -> AirLocal:
+def air_prepare(rest: AirRest, air: Air, x: mat33, x_tension: mat33, v: mat33, v_at: mat33) -> AirLocal:
     N = wp.cross(x[1] - x[0], x[2] - x[0])
     twice_area = wp.length(N)
     area = real(0.5) * twice_area

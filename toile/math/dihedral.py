@@ -1,4 +1,4 @@
-"""The angle of a hinge and its gradient.
+r"""The angle of a hinge and its gradient.
 
     #        x3
     #      / | \

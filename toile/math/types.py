@@ -5,15 +5,43 @@ compiled for the types they were defined with, so it cannot change afterwards.
 """
 
 import os
+import sys
+import tempfile
 
 import numpy as np
 import warp as wp
 
 from toile.errors import InputError
 
-wp.config.quiet = True
+# Warp's own progress messages would mix with what commands print, and with their JSON.
+wp.config.log_level = wp.LOG_WARNING
 # No backward kernels: nothing is differentiated, and they would double the time to compile.
 wp.config.enable_backward = False
+
+
+
+def _start_warp() -> None:
+    """Initialise Warp without its warning that there is no CUDA driver: most machines have none, and need none."""
+    try:
+        stderr = sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):  # stderr was replaced by something that is not a file
+        wp.init()
+        return
+    sys.stderr.flush()
+    kept = os.dup(stderr)
+    with tempfile.TemporaryFile() as messages:
+        os.dup2(messages.fileno(), stderr)  # the message comes from native code, past sys.stderr
+        try:
+            wp.init()
+        finally:
+            os.dup2(kept, stderr)
+            os.close(kept)
+        messages.seek(0)
+        rest = [line for line in messages.read().splitlines(keepends=True) if b"NVIDIA CUDA driver" not in line]
+        os.write(stderr, b"".join(rest))
+
+
+_start_warp()
 
 precision = os.environ.get("TOILE_PRECISION", "double")
 if precision not in ("double", "single"):

@@ -76,7 +76,9 @@ class Model:
         return b
 
 
-def build_model(names: Sequence[str], meshes: Sequence[Mesh], fabrics: Sequence[Any], stretches: Sequence[tuple]) -> Model:
+def build_model(
+    names: Sequence[str], meshes: Sequence[Mesh], fabrics: Sequence[Any], stretches: Sequence[tuple]
+) -> Model:
     """One model from several cloths."""
     parts, triangles, hinges, hinge_triangles, edges, hinge_uv, edge_lengths = [], [], [], [], [], [], []
     first_particle = first_triangle = first_hinge = 0
@@ -109,7 +111,7 @@ def build_model(names: Sequence[str], meshes: Sequence[Mesh], fabrics: Sequence[
     faces = joined(triangles, (3,), np.int32)
     uv = joined([mesh.uv for mesh in meshes], (3, 2), float)
     areas = 0.5 * np.abs(_cross(uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]))
-    density = joined([np.full(mesh.triangle_count, fabric.density) for mesh, fabric in zip(meshes, fabrics, strict=True)], (), float)
+    density = np.repeat([fabric.density for fabric in fabrics], [mesh.triangle_count for mesh in meshes])
     masses = np.bincount(faces.ravel(), np.repeat(density * areas / 3.0, 3), first_particle)
     return Model(
         tuple(parts),
