@@ -35,9 +35,9 @@ CLOTH_COLOURS = (
 )
 GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
 HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
-# Strength of the light, and of what comes from above and from below
-LIGHT = 0.95
-SKY, BOUNCE = wp.constant(wp.vec3(0.52, 0.56, 0.62)), wp.constant(wp.vec3(0.30, 0.29, 0.27))
+# Strength of the light, of a weak one at the camera that shows folds in the shade, of what comes from above and below
+LIGHT, LAMP = 0.92, 0.14
+SKY, BOUNCE = wp.constant(wp.vec3(0.50, 0.54, 0.60)), wp.constant(wp.vec3(0.24, 0.23, 0.21))
 # Cloth is a little brighter where it turns away, and lets a little of the light through
 SHEEN, THROUGH = 0.12, 0.22
 # How far away cloth still keeps light of the sky out [half heights]
@@ -45,7 +45,7 @@ OPEN_RANGE = 0.6
 # Between these distances the ground turns into background [half heights]
 FADE_START, FADE_END = 2.0, 9.0
 # The light, seen from the camera: to the left, above, and towards the camera [half heights]
-LIGHT_LEFT, LIGHT_UP, LIGHT_NEAR, LIGHT_RADIUS = 2.6, 5.2, 3.0, 0.75
+LIGHT_LEFT, LIGHT_UP, LIGHT_NEAR, LIGHT_RADIUS = 2.8, 4.6, 3.6, 0.75
 # Woven lines: at least so many on the longest side of all cloths, how wide as a share of their distance, and how dark
 LINE_COUNT, LINE_WIDTH, LINE_DARKNESS = 14.0, 0.06, 0.22
 # Side of the window that smooths V and O, odd [pixels]
@@ -305,7 +305,7 @@ def trace(
         # light from the sky and back from the ground, less where the cloth is near itself; it is smooth, so every
         # other sample is enough to find that out
         sky = wp.lerp(BOUNCE, SKY, 0.5 + 0.5 * hit.normal[2])
-        ambient = wp.cw_mul(sky, albedo)
+        ambient = wp.cw_mul(sky, albedo) + LAMP * wp.max(-wp.dot(hit.normal, direction), 0.0) * albedo
         pixel.ambient += ambient
         if s % 2 == 0:
             weight = brightness(ambient)
