@@ -19,6 +19,7 @@ from toile.model.mesh import Mesh
 from toile.model.mesh_files import require_memory
 from toile.model.mesh_repair import (
     DEGENERATE,
+    FARTHEST,
     coincident,
     heights,
     repeated_corner,
@@ -32,8 +33,6 @@ from toile.model.mesh_repair import (
 SLIVER = 1e-6
 # Sizes that cloth has [m]; outside, the file is probably in other units.
 SMALLEST, LARGEST = 1e-3, 100.0
-# Coordinates beyond this [m] leave fewer than 7 digits for a millimetre in float64.
-FARTHEST = 1e6
 # Ratio of uv area to area in space beyond which uv are texture coordinates rather than lengths.
 UV_RATIO = 2.0
 # What a run takes per vertex at least: mesh, state, blocks of the matrix and its copies, hinges [bytes].

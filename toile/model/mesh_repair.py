@@ -18,13 +18,15 @@ from toile.model.mesh import Mesh
 DEGENERATE = 1e-12
 # Vertices nearer than this fraction of the bounding box are one point to anybody who looks.
 COINCIDENT = 1e-7
+# Coordinates beyond this [m] leave fewer than 7 digits for a millimetre in float64.
+FARTHEST = 1e6
 
 
 def weld(mesh: Mesh) -> Mesh:
     """One vertex where several coincide; triangles and regions follow, corners keep their own uv."""
+    if not _is_sound(mesh):
+        return mesh
     representative = np.arange(mesh.vertex_count)
-    if not mesh.vertex_count or not np.isfinite(mesh.positions).all():
-        return mesh  # `check` tells
     while True:  # nearest neighbours only: all pairs of a thousand coincident points would be half a million
         kept = np.unique(representative)
         pairs = coincident(mesh.positions[kept])
@@ -44,6 +46,8 @@ def weld(mesh: Mesh) -> Mesh:
 
 def drop_degenerate(mesh: Mesh) -> Mesh:
     """The mesh without triangles that are points or lines in space or in uv."""
+    if not _is_sound(mesh):
+        return mesh
     flat = (heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | (heights(mesh.uv) <= DEGENERATE)
     flat |= repeated_corner(mesh.triangles)
     if not flat.any():
@@ -123,6 +127,12 @@ def with_positive_uv(mesh: Mesh) -> Mesh:
         f"{np.argmax(negative)}; u was mirrored back there. Corners and sides still go by the uv that was given."
     )
     return replace(mesh, uv=uv, plane=mesh.vertex_uv(), warnings=(*mesh.warnings, told))
+
+
+def _is_sound(mesh: Mesh) -> bool:
+    """Whether a fix can look at the mesh at all; what it cannot look at is told by the mesh check."""
+    in_range = (mesh.triangles >= 0).all() and (mesh.triangles < mesh.vertex_count).all()
+    return bool(mesh.vertex_count and in_range and (np.abs(mesh.positions) <= FARTHEST).all())
 
 
 def _renumbered(mesh: Mesh, here: np.ndarray, kept: np.ndarray) -> Mesh:

@@ -119,7 +119,7 @@ def lay_flat(
         v_axis = np.cross(normals, u_axis)
         arms = x - x.mean(axis=1, keepdims=True)
         uv = np.stack([np.einsum("tcd,td->tc", arms, u_axis), np.einsum("tcd,td->tc", arms, v_axis)], axis=2)
-        uv = np.where(np.isfinite(uv), uv, 0.0) + centre[:, None] * np.isfinite(centre[:, None])
+        uv = np.nan_to_num(uv + centre[:, None], nan=0.0, posinf=0.0, neginf=0.0)  # the positions are to blame, not uv
         # Left and right as seen by somebody for whom x grows to the right (y, on a sheet that faces x).
         leading = int(np.argmax(np.abs(across) > 0.1))
         plane = np.stack([positions @ across * np.sign(across[leading]), positions @ up], axis=1)

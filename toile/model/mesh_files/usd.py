@@ -150,7 +150,10 @@ def _read_prim(prim: Any, cache: Any, UsdGeom: Any, Usd: Any) -> dict[str, Any]:
     sizes = np.asarray(mesh.GetFaceVertexCountsAttr().Get(time) or [], np.int64)
     corners = np.asarray(mesh.GetFaceVertexIndicesAttr().Get(time) or [], np.int64)
     name = prim.GetPath()
-    if (sizes < 3).any() or int(sizes.sum()) != len(corners):
+    if (sizes < 3).any():
+        face = int(np.argmax(sizes < 3))
+        raise InputError(f"{name}: face {face} has {sizes[face]} corners; a face needs at least 3.")
+    if int(sizes.sum()) != len(corners):
         raise InputError(f"{name}: faceVertexCounts ask for {sizes.sum()} indices and {len(corners)} are given.")
     if len(corners) and (corners.min() < 0 or corners.max() >= len(points)):
         wrong = corners[(corners < 0) | (corners >= len(points))][0]

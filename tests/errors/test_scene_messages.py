@@ -1,0 +1,371 @@
+"""The text of messages for broken scenes: where, which key, which value, what is wrong, what to do.
+
+Each case changes a scene that is valid and gives every line that must come out, exactly.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toile.errors import SceneError
+from toile.plugins import find, names
+from toile.scene.load import load, meshes
+from toile.scene.schema import Cloth, Scene
+
+OF_CLOTH = [name for name in names("energies") if getattr(find("energies", name), "scope", None) == "cloth"]
+VALID = """\
+name: drape
+time: {frames: 2}
+cloth:
+  - name: sheet
+    shape: {type: grid, resolution: [3, 3]}
+    translation: [0, 0, 1]
+constraints:
+  - {type: pin, cloth: sheet, where: {corners: [upper_left]}}
+"""
+
+
+def problems(folder: Path, text: str, *overrides: str, name: str = "drape.yaml") -> list[str]:
+    """Lines of the SceneError that a scene gives, with the folder taken out of them."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SceneError) as caught:
+        load(path, overrides=overrides)
+    assert caught.value.exit_code == 2
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    return [line.replace(f"{folder}/", "") for line in caught.value.problems]
+
+
+def test_the_scene_that_the_cases_change_is_valid(tmp_path: Path) -> None:
+    path = tmp_path / "drape.yaml"
+    path.write_text(VALID)
+    scene = load(path)
+    assert scene.cloth[0].translation == (0.0, 0.0, 1.0)
+    assert scene._folder == tmp_path
+
+
+# (what the valid scene says, what to say instead, the lines expected)
+ONE_FIELD = {
+    "unknown key": (
+        "time: {frames: 2}",
+        "time: {frame: 2}",
+        'drape.yaml:2  time.frame: no such key. Did you mean "frames"?',
+    ),
+    "unknown top key": (
+        "time: {frames: 2}",
+        "tiem: {frames: 2}",
+        'drape.yaml:2  tiem: no such key. Did you mean "time"?',
+    ),
+    "unknown key of a plugin": (
+        "resolution: [3, 3]",
+        "resolutoin: [3, 3]",
+        'drape.yaml:5  cloth[0].shape.resolutoin: no such key. Did you mean "resolution"?',
+    ),
+    "unknown type": (
+        "type: grid",
+        "type: gird",
+        'drape.yaml:5  cloth[0].shape.type = "gird": no such shape. Did you mean "grid"?',
+    ),
+    "unknown type, far from any": (
+        "type: grid",
+        "type: xyz",
+        'drape.yaml:5  cloth[0].shape.type = "xyz": no such shape. Choose from: ' + f"{', '.join(names('shapes'))}.",
+    ),
+    "no type": (
+        "shape: {type: grid, resolution: [3, 3]}",
+        "shape: {size: [1, 1]}",
+        f"drape.yaml:5  cloth[0].shape = {{size: [1, 1]}}: needs a type: one of {', '.join(names('shapes'))}.",
+    ),
+    "out of range with unit": (
+        "time: {frames: 2}",
+        "time: {fps: -1}",
+        "drape.yaml:2  time.fps = -1: must be > 0 [1/s].",
+    ),
+    "out of range, written 1e-3": (
+        "    translation: [0, 0, 1]",
+        "    energies: [{type: bend_angle, rigidity: -2e-5}]",
+        "drape.yaml:6  cloth[0].energies[0].rigidity = -2e-5: must be >= 0 [N m].",
+    ),
+    "unknown energy": (
+        "    translation: [0, 0, 1]",
+        "    energies: [stretch, {type: bend_angel}]",
+        'drape.yaml:6  cloth[0].energies[1].type = "bend_angel": no such energy. Did you mean "bend_angle"?',
+    ),
+    "an energy of the scene in a cloth": (
+        "    translation: [0, 0, 1]",
+        "    energies: [drag]",
+        'drape.yaml:6  cloth[0].energies[0] = "drag": no such energy. Choose from: ' + f"{', '.join(OF_CLOTH)}.",
+    ),
+    "text for a number": ("frames: 2", "max_step: fast", 'drape.yaml:2  time.max_step = "fast": must be a number [s].'),
+    "text for a whole number": (
+        "frames: 2",
+        "frames: many",
+        'drape.yaml:2  time.frames = "many": must be a whole number.',
+    ),
+    "a fraction for a whole number": (
+        "frames: 2",
+        "frames: 2.5",
+        "drape.yaml:2  time.frames = 2.5: must be a whole number.",
+    ),
+    "true for a number": ("frames: 2", "frames: yes", "drape.yaml:2  time.frames = true: must be a number."),
+    "a list for a number": ("frames: 2", "fps: [1, 2]", "drape.yaml:2  time.fps = [1, 2]: must be a number [1/s]."),
+    "a number for a list": (
+        "translation: [0, 0, 1]",
+        "translation: 1",
+        "drape.yaml:6  cloth[0].translation = 1: must be a list [m].",
+    ),
+    "a number for a mapping": (
+        "time: {frames: 2}",
+        "time: 2",
+        "drape.yaml:2  time = 2: must be a mapping of keys to values.",
+    ),
+    "too few entries": (
+        "translation: [0, 0, 1]",
+        "translation: [0]",
+        "drape.yaml:6  cloth[0].translation = [0]: needs 3 entries [m].",
+    ),
+    "too many entries": (
+        "translation: [0, 0, 1]",
+        "translation: [0, 0, 1, 2]",
+        "drape.yaml:6  cloth[0].translation = [0, 0, 1, 2]: has 4 entries; at most 3 are allowed.",
+    ),
+    "a wrong entry": (
+        "translation: [0, 0, 1]",
+        "translation: [0, x, 1]",
+        'drape.yaml:6  cloth[0].translation[1] = "x": must be a number [m].',
+    ),
+    "NaN": ("[0, 0, 1]", "[0, .nan, 1]", "drape.yaml:6  cloth[0].translation[1] = nan: must be a finite number [m]."),
+    "infinity": (
+        "[0, 0, 1]",
+        "[0, 0, -.inf]",
+        "drape.yaml:6  cloth[0].translation[2] = -inf: must be a finite number [m].",
+    ),
+    "1e400": (
+        "[0, 0, 1]",
+        "[0, 0, 1e400]",
+        "drape.yaml:6  cloth[0].translation[2] = 1e400: must be a finite number [m].",
+    ),
+    "1.0e+400": (
+        "[0, 0, 1]",
+        "[0, 0, 1.0e+400]",
+        "drape.yaml:6  cloth[0].translation[2] = inf: must be a finite number [m].",
+    ),
+    "base 60": ("frames: 2", "fps: 1:30", 'drape.yaml:2  time.fps = "1:30": must be a number [1/s].'),
+    "missing field": (
+        "    shape: {type: grid, resolution: [3, 3]}\n",
+        "",
+        "drape.yaml:4  cloth[0].shape: missing (grid, disc or mesh).",
+    ),
+    "missing field of a plugin": (
+        ", where: {corners: [upper_left]}",
+        "",
+        "drape.yaml:8  constraints[0].where: missing (which particles).",
+    ),
+    "unknown fabric": (
+        "translation: [0, 0, 1]",
+        "fabric: cotten",
+        'drape.yaml:6  cloth[0].fabric = "cotten": no such fabric. Did you mean "cotton"?',
+    ),
+    "unknown key of a fabric": (
+        "translation: [0, 0, 1]",
+        "fabric: {densty: 1}",
+        'drape.yaml:6  cloth[0].fabric.densty: no such key. Did you mean "density"?',
+    ),
+    "weightless fabric": (
+        "translation: [0, 0, 1]",
+        "fabric: {density: 0}",
+        "drape.yaml:6  cloth[0].fabric.density = 0: must be > 0 [kg/m^2].",
+    ),
+    "unknown choice": (
+        "upper_left",
+        "uper_left",
+        'drape.yaml:8  constraints[0].where.corners[0] = "uper_left": no such choice. Did you mean "upper_left"?',
+    ),
+    "steps in the wrong order": (
+        "time: {frames: 2}",
+        "time: {max_step: 1e-3, min_step: 0.01}",
+        "drape.yaml:2  time.min_step = 0.01: larger than max_step = 0.001 [s].",
+    ),
+    "a name twice": (
+        "constraints:\n",
+        "  - {name: sheet, shape: grid}\nconstraints:\n",
+        'drape.yaml:7  cloth[1].name = "sheet": another cloth has this name; names must differ.',
+    ),
+    "version from the future": ("name: drape", "version: 9", "drape.yaml:1  version = 9: must be <= 1."),
+    "empty name": ("name: drape", "name: ''", 'drape.yaml:1  name = "": string should have at least 1 character.'),
+    "keyframes out of order": (
+        "{corners: [upper_left]}",
+        "{all: true}, motion: {keyframes: [{time: 1}, {time: 0.5}]}",
+        "drape.yaml:8  constraints[0].motion: keyframe 1 at 0.5 s does not come after keyframe 0 at 1.0 s.",
+    ),
+    "a key twice": (
+        "time: {frames: 2}",
+        "time:\n  frames: 2\n  frames: 3",
+        "drape.yaml:4  time.frames: given twice; the first is in line 3.",
+    ),
+    "tag": (
+        "name: drape",
+        "name: !!python/object/apply:os.getcwd []",
+        "drape.yaml:1  name: tags such as !!python/object/apply:os.getcwd are not allowed in a scene.",
+    ),
+    "unknown cloth": (
+        "cloth: sheet",
+        "cloth: shet",
+        'drape.yaml:8  constraints[0].cloth = "shet": no such cloth. Did you mean "sheet"?',
+    ),
+    "which cloth": (
+        "constraints:\n  - {type: pin, cloth: sheet,",
+        "  - {name: other, shape: grid}\nconstraints:\n  - {type: pin,",
+        "drape.yaml:9  constraints[0].cloth: missing: the scene has several cloths. Name one of: sheet, other.",
+    ),
+    "a vertex that does not exist": (
+        "{corners: [upper_left]}",
+        "{indices: [0, 9]}",
+        "drape.yaml:8  constraints[0].where = {indices: [0, 9]}: vertex 9 does not exist: the cloth "
+        "has vertices 0 to 8.",
+    ),
+    "selects nothing": (
+        "{corners: [upper_left]}",
+        "{}",
+        "drape.yaml:8  constraints[0].where = {}: selects no particle: give indices, corners, "
+        "edges, box, region or all.",
+    ),
+    "an empty box": (
+        "{corners: [upper_left]}",
+        "{box: [[5, 5, 5], [6, 6, 6]]}",
+        "drape.yaml:8  constraints[0].where = {box: [[5.0, 5.0, 5.0], [6.0, 6.0, 6.0]]}: no "
+        "particle starts inside the box: "
+        "the cloth starts within (-0.5, -0.5, 1) to (0.5, 0.5, 1) m.",
+    ),
+    "unknown region": (
+        "{corners: [upper_left]}",
+        "{region: colar}",
+        'drape.yaml:8  constraints[0].where = {region: "colar"}: no region "colar". The cloth has no regions.',
+    ),
+    "nearest region": (
+        "    translation: [0, 0, 1]\n",
+        "    regions: {collar: {edges: [upper]}}\n    rest_stretch: [{region: colar, warp: 0.8}]\n",
+        'drape.yaml:7  cloth[0].rest_stretch[0].region = "colar": no such region. Did you mean "collar"?',
+    ),
+    "a region that selects nothing": (
+        "    translation: [0, 0, 1]\n",
+        "    regions: {collar: {}}\n",
+        "drape.yaml:6  cloth[0].regions.collar = {}: selects no particle: give indices, corners, "
+        "edges, box, region or all.",
+    ),
+    "a cloth without area": (
+        "resolution: [3, 3]",
+        "resolution: [3, 3], size: [1, 0]",
+        "drape.yaml:5  cloth[0].shape: triangle 0 (vertices 0, 1, 4) is degenerate: its corners lie "
+        "on a line or coincide "
+        "(8 such). Repair it, or set drop_degenerate: true to leave them out.",
+    ),
+    "a force on a cloth that is not there": (
+        "constraints:\n  - {type: pin, cloth: sheet, where: {corners: [upper_left]}}",
+        "forces:\n  - {type: pull, cloth: shirt, target: [0, 0, 1]}",
+        'drape.yaml:8  forces[0].cloth = "shirt": no such cloth. Did you mean "sheet"?',
+    ),
+    "a triangle that does not exist": (
+        "constraints:\n  - {type: pin, cloth: sheet, where: {corners: [upper_left]}}",
+        "forces:\n  - {type: pull, triangle: 8, target: [0, 0, 1]}",
+        "drape.yaml:8  forces[0].triangle = 8: does not exist: the cloth has 0 to 7.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), ONE_FIELD.values(), ids=ONE_FIELD.keys())
+def test_one_wrong_field(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert VALID.count(old) == 1
+    assert problems(tmp_path, VALID.replace(old, new)) == [expected]
+
+
+def test_all_problems_come_at_once_and_in_the_order_of_lines(tmp_path: Path) -> None:
+    text = """\
+time: {fps: -1}
+cloth:
+  - {name: sheet, shape: {type: grid, resolution: [2, 2]}}
+  - {name: shirt, shape: {type: grid, colour: red}}
+constraints:
+  - {type: pin, cloth: shet, where: {all: true}}
+  - {type: pin, cloth: sheet, where: {indices: [7]}}
+  - {type: pin, cloth: shirt, where: {indices: [7]}}
+seed: -1
+"""
+    assert problems(tmp_path, text) == [
+        "drape.yaml:1  time.fps = -1: must be > 0 [1/s].",
+        "drape.yaml:4  cloth[1].shape.colour: no such key. Choose from: diagonals, resolution, size, type.",
+        'drape.yaml:6  constraints[0].cloth = "shet": no such cloth. Did you mean "sheet"?',
+        "drape.yaml:7  constraints[1].where = {indices: [7]}: vertex 7 does not exist: the cloth has vertices 0 to 3.",
+        # constraints[2] is for a cloth that is itself wrong: nothing can be said about its vertices
+        "drape.yaml:9  seed = -1: must be >= 0.",
+    ]
+
+
+PINS = {
+    "differ": ("{all: true}, motion: {keyframes: [{time: 0}]}", "{corners: [upper_left]}", True),
+    "agree": ("{all: true}", "{corners: [upper_left]}", False),
+    "one after the other": ("{all: true}, end: 1, motion: {keyframes: [{time: 0}]}", "{all: true}, start: 1", None),
+    "elsewhere": ("{corners: [upper_right]}, motion: {keyframes: [{time: 0}]}", "{corners: [upper_left]}", None),
+    "the same motion from another start": (
+        "{all: true}, motion: {keyframes: [{time: 0}]}",
+        "{all: true}, start: 1, motion: {keyframes: [{time: 0}]}",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("one", "two", "contradict"), PINS.values(), ids=PINS.keys())
+def test_pins_on_the_same_particle(tmp_path: Path, one: str, two: str, contradict: bool | None) -> None:
+    """Different pins are an error, equal ones a warning, and pins of different times or particles neither."""
+    head, _, _ = VALID.partition("constraints:")
+    text = f"{head}constraints:\n  - {{type: pin, where: {one}}}\n  - {{type: pin, where: {two}}}\n"
+    if contradict:
+        (line,) = problems(tmp_path, text)
+        assert line.startswith("drape.yaml:9  constraints[1]: contradicts constraints[0]: both pin particle ")
+        assert line.endswith("but move it differently. Give them times that do not overlap.")
+        return
+    path = tmp_path / "drape.yaml"
+    path.write_text(text)
+    (mesh,) = meshes(load(path))
+    twice = 'cloth "sheet": constraints[0] and constraints[1] hold 1 particles twice, the first of them particle 6.'
+    assert mesh.warnings == ((twice,) if contradict is False else ())
+
+
+def test_figures_in_other_units_are_warned_about(tmp_path: Path) -> None:
+    path = tmp_path / "drape.yaml"
+    path.write_text(
+        VALID.replace("translation: [0, 0, 1]", "fabric: {density: 200, shear: 0, bend_warp: 2e-3}").replace(
+            "resolution: [3, 3]", "resolution: [3, 3], size: [200, 300]"
+        )
+    )
+    (mesh,) = meshes(load(path))
+    assert mesh.warnings == (
+        'cloth "sheet": the cloth is 361 m across, outside 0.001 to 100 m: is it in metres?',
+        'cloth "sheet": density = 200 kg/m^2 (fabric inline) lies outside 0.01 to 2: is it in kg/m^2?',
+        'cloth "sheet": bend_warp = 0.002 N m (fabric inline) lies outside 1e-07 to 0.001: is it in N m?',
+    )
+
+
+def test_a_mesh_too_large_for_the_machine_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    (line,) = problems(tmp_path, VALID.replace("[3, 3]", "[40000, 40000]"))
+    assert line.startswith(
+        "drape.yaml:5  cloth[0].shape: simulating 1600000000 vertices needs about 6.4e+03 GB of memory and "
+    )
+    assert line.endswith(" GB are available. Use a coarser mesh or a larger machine.")
+    (line,) = problems(tmp_path, VALID.replace("[3, 3]", "[1000000, 1000000]"))
+    assert line == ("drape.yaml:5  cloth[0].shape: 1e+12 vertices are more than can be numbered. Use a coarser mesh.")
+
+
+def test_scenes_made_in_python_get_the_same_checks() -> None:
+    scene = Scene(
+        name="script",
+        cloth=(Cloth(name="sheet", shape={"type": "grid", "resolution": (2, 2)}),),
+        constraints=({"type": "pin", "cloth": "shet", "where": {"all": True}},),
+    )
+    with pytest.raises(SceneError) as caught:
+        meshes(scene)
+    assert caught.value.problems == [
+        'script  constraints[0].cloth = "shet": no such cloth. Did you mean "sheet"?',
+    ]

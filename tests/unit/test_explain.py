@@ -1,0 +1,82 @@
+"""`toile explain`: every field of a scene appears with its value, and what the scene set is told from the defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from rich.console import Console
+
+from toile.plugins import FAMILIES, names
+from toile.scene.explain import Row, explain, explain_plugin, judgement_constants, rows
+from toile.scene.load import load
+from toile.scene.schema import Scene
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    return load("hang", overrides=["cloth[0].regions={hem: {edges: [lower]}}"])
+
+
+def row(scene: Scene, key: str, depth: int) -> Row:
+    return next(entry for entry in rows(scene) if (entry.key, entry.depth) == (key, depth))
+
+
+def fields(value: Any) -> list[str]:
+    """Names of all fields of all models inside a value."""
+    if isinstance(value, BaseModel):
+        own = list(type(value).model_fields)
+        return own + [name for key in own for name in fields(getattr(value, key))]
+    if isinstance(value, dict):
+        return [name for item in value.values() for name in fields(item)]
+    if isinstance(value, tuple):
+        return [name for item in value for name in fields(item)]
+    return []
+
+
+def test_every_field_of_every_model_is_there(scene: Scene) -> None:
+    shown = [entry.key for entry in rows(scene) if not entry.key.startswith("[")]
+    for name in set(fields(scene)):
+        assert shown.count(name) >= fields(scene).count(name), name
+
+
+def test_a_value_that_the_scene_set(scene: Scene) -> None:
+    assert row(scene, "frames", 1) == Row(1, "frames", "75", False, "", ">= 0", "frames after the start")
+
+
+def test_a_default(scene: Scene) -> None:
+    assert row(scene, "min_step", 1) == Row(
+        1, "min_step", "1e-05", True, "s", "> 0", "the run stops when a step would have to be smaller"
+    )
+
+
+def test_plugins_say_what_they_are(scene: Scene) -> None:
+    grid = row(scene, "type", 3)
+    assert (grid.value, grid.doc) == (
+        "grid", "A rectangular sheet of right triangles, with alternating or single diagonals.",
+    )  # fmt: skip
+    assert row(scene, "diagonals", 3).limits == "alternating | single"
+
+
+def test_the_whole_prints(scene: Scene) -> None:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(explain(scene))
+    text = console.export_text()
+    assert "bending rigidity when u curves" in text
+    assert "hem" in text
+
+
+def test_judgement_constants_come_with_their_reason() -> None:
+    constants = {f"{module}.{name}": (value, why) for module, name, value, why in judgement_constants()}
+    assert constants["model.mesh_repair.DEGENERATE"] == (
+        "1e-12", "Height of a triangle over its longest edge: at most this is a line up to rounding, and has no plane.",
+    )  # fmt: skip
+    assert all(why for _, why in constants.values())
+
+
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family in FAMILIES for name in names(family)])
+def test_every_plugin_can_be_explained(family: str, name: str) -> None:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(explain_plugin(family, name))
+    assert console.export_text().startswith(f"{name} ({FAMILIES[family][1]})  ")
