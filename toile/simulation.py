@@ -89,7 +89,7 @@ class Simulation:
         """Step to the next multiple of 1/fps."""
         tally = FrameTally()
         end = (self.frame + 1) / self.scene.time.fps
-        # One BLAS thread: the factor's blocks are small, and on a busy machine waiting threads cost more than they save.
+        # One BLAS thread: the factor's blocks are small, and on a busy machine waiting threads cost time.
         with threadpool_limits(1, "blas"):
             while self.state.t < end:
                 self.step(self.control.fit(end - self.state.t), tally)

@@ -29,7 +29,7 @@ class Held:
         self._active: list[int] | None = None
 
     def move(self, time: float, x: wp.array) -> bool:
-        """Bring the constraints to a time; those that begin hold particles where they are in `x`. True if any changed."""
+        """Bring the constraints to a time; those that begin hold particles where they are in x. True if any changed."""
         active = [k for k, (constraint, _) in enumerate(self.constraints) if constraint.active(time)]
         changed = active != self._active
         if not changed and all(self.constraints[k][0].motion is None for k in active):
