@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from toile.assembly import Term
 from toile.constraints.held import Held
@@ -71,6 +71,7 @@ class Simulation:
         self._next = self.state.empty_like()
         self.integrator = scene.integrator.start(Workplace(self.system, self.held, self._make_solver, self.timers))
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
+        self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
         self.frame = 0
         description = scene.model_dump_json().encode()
@@ -90,7 +91,7 @@ class Simulation:
         tally = FrameTally()
         end = (self.frame + 1) / self.scene.time.fps
         # One BLAS thread: the factor's blocks are small, and on a busy machine waiting threads cost time.
-        with threadpool_limits(1, "blas"):
+        with self._threads.limit(limits=1, user_api="blas"):
             while self.state.t < end:
                 self.step(self.control.fit(end - self.state.t), tally)
                 if end - self.state.t < FRAME_ROUNDING * end:

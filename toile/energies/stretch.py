@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
+from toile.energies.base import Elements, Energy, Formulas, conditions, first_given, pair
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -74,31 +74,29 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 class Stretch(Energy):
     """Resistance to stretching and compressing along the threads."""
 
-    formulas: ClassVar[Formulas] = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = pair(conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block))
 
     stiffness_warp: float | None = quantity(None, unit="N/m", doc="along u; the fabric's when not given", ge=0)
     stiffness_weft: float | None = quantity(None, unit="N/m", doc="along v; the fabric's when not given", ge=0)
     damping: float | None = quantity(None, unit="s", doc="damping / stiffness; the fabric's when not given", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
-        cloth = model.parts[part]
-        triangles = cloth.triangles
-        rest = np.zeros((2, triangles.stop - triangles.start), Rest.numpy_dtype())
-        stiffness = (self.stiffness_warp, cloth.fabric.stretch_warp), (self.stiffness_weft, cloth.fabric.stretch_weft)
-        for axis, (own, fabric) in enumerate(stiffness):
-            k = first_given(own, fabric)
-            rest[axis]["weights"] = model.uv_weights[triangles, axis]
-            rest[axis]["root_area"] = np.sqrt(model.areas[triangles])
-            rest[axis]["b"] = model.rest_stretch(part, axis, 0.0)
-            rest[axis]["k"] = k
-            rest[axis]["k_d"] = k * first_given(self.damping, cloth.fabric.damping)
-        return Elements(np.tile(model.triangles[triangles], (2, 1)), rest.ravel())
+        return Elements(model.triangles[model.parts[part].triangles], self._rest(model, part, 0.0))
 
     def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:
-        if not model.rest_stretch_moves(part):
-            return None
-        rest = self.elements(model, part).rest
-        half = len(rest) // 2
-        for axis in (0, 1):
-            rest["b"][axis * half : (axis + 1) * half] = model.rest_stretch(part, axis, time)
+        return self._rest(model, part, time) if model.rest_stretch_moves(part) else None
+
+    def _rest(self, model: Model, part: int | None, time: float) -> np.ndarray:
+        cloth = model.parts[part]
+        triangles = cloth.triangles
+        rest = np.zeros(triangles.stop - triangles.start, self.formulas.Rest.numpy_dtype())
+        damping = first_given(self.damping, cloth.fabric.damping)
+        warp = first_given(self.stiffness_warp, cloth.fabric.stretch_warp)
+        weft = first_given(self.stiffness_weft, cloth.fabric.stretch_weft)
+        for axis, (name, k) in enumerate((("first", warp), ("second", weft))):
+            rest[name]["weights"] = model.uv_weights[triangles, axis]
+            rest[name]["root_area"] = np.sqrt(model.areas[triangles])
+            rest[name]["b"] = model.rest_stretch(part, axis, time)
+            rest[name]["k"] = k
+            rest[name]["k_d"] = k * damping
         return rest

@@ -22,6 +22,7 @@ import warp as wp
 
 from toile.assembly import Linearization
 from toile.integrators.base import Workplace
+from toile.linear.block_matrix import row_product
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
@@ -33,8 +34,8 @@ class NewtonStep:
     def __init__(self, work: Workplace, first_guess: wp.Kernel, iterations: int):
         self.work, self.first_guess, self.iterations = work, first_guess, iterations
         n, device = work.system.model.particle_count, work.system.device
-        self.x_ref, self.v_ref, self.u, self.du, self.b, self.e, self.force = (
-            wp.zeros(n, dtype=vec3, device=device) for _ in range(7)
+        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force = (
+            wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
         )
         self.solver = work.make_solver(self.b, self.du)
 
@@ -55,8 +56,8 @@ class NewtonStep:
             iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
             if not solution.converged:
                 return Solution(iterations, solution.residual, False)
-            A.multiply(du, self.e)
-            wp.launch(constraint_force, n, [held.S, self.e, self.b, h, self.force], device=device)  # sec. 5.4
+            matrix = [A.device_offsets, A.device_columns, A.values]
+            wp.launch(constraint_force, n, [*matrix, held.S, du, self.b, h, self.force], device=device)  # sec. 5.4
             wp.launch(update, n, [self.x_ref, h, u, du, x], device=device)
             at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
         wp.launch(finish, n, [held.S, held.x_held, held.v_held, u, x, state_out.v], device=device)
@@ -128,14 +129,19 @@ def update(
 
 @wp.kernel
 def constraint_force(
+    # model
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    S: wp.array(dtype=mat33), A_du: wp.array(dtype=vec3), b: wp.array(dtype=vec3), h: real,
+    A: wp.array(dtype=mat33), S: wp.array(dtype=mat33), du: wp.array(dtype=vec3), b: wp.array(dtype=vec3), h: real,
     # out
     force_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    # e = A du - b is what the constraint added to the momentum in this step ([BW98] sec. 5.4): a force times h.
-    force_out[i] = (identity() - S[i]) * (A_du[i] - b[i]) / h
+    force = vec3()
+    if wp.trace(S[i]) < real(2.5):  # a direction is held
+        # e = A du - b is what the constraint added to the momentum in this step ([BW98] sec. 5.4): a force times h.
+        force = (identity() - S[i]) * (row_product(offsets, columns, A, du, i) - b[i]) / h
+    force_out[i] = force
 
 
 @wp.kernel
