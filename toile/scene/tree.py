@@ -77,6 +77,7 @@ def _build(node: yaml.Node, path: Path, tree: Tree, above: tuple[int, ...]) -> A
         return _mapping(node, path, tree, above)
     if isinstance(node, yaml.SequenceNode):
         return [_build(item, (*path, i), tree, above) for i, item in enumerate(node.value)]
+    assert isinstance(node, yaml.ScalarNode)
     return _scalar(node)
 
 
