@@ -1,0 +1,130 @@
+"""Forces and matrix of a whole sheet, element by element into dense arrays.
+
+    f        total force at (x, v)                                   [N]
+    A(h)     M - h df/dv - h^2 df/dx, made positive definite         [kg]
+
+Internal forces follow from their conditions ([BW98] eqs. (7), (11)); the matrix holds k dC dC^T + sigma d2C with its
+negative eigenvalues clamped over F, and k dC dC^T alone for bending. Air and pull are [BW98] sec. 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reference.conditions import Condition, bend, deformation, gradient, shear, stretch, uv_area
+from reference.hessians import at_corners, clamped, shear_hessian, stretch_hessian
+
+
+@dataclass
+class Sheet:
+    """A cloth as the reference sees it: a list of triangles with their corners in the plane."""
+
+    triangles: np.ndarray  # (triangles, 3)
+    uv: np.ndarray  # (triangles, 3, 2) [m]
+    count: int  # particles of the whole model
+
+    def hinges(self) -> list[tuple[list[int], np.ndarray, float]]:
+        """For every inner edge: flap, flap, edge start, edge end; the edge in uv; rest area of both triangles."""
+        seen: dict[frozenset[int], tuple[int, int]] = {}
+        found = []
+        for t, corners in enumerate(self.triangles):
+            for c in range(3):
+                start, end = int(corners[c]), int(corners[(c + 1) % 3])
+                key = frozenset((start, end))
+                if key not in seen:
+                    seen[key] = (t, c)
+                    continue
+                other, d = seen[key]
+                edge = self.uv[t, (c + 1) % 3] - self.uv[t, c]
+                # This triangle runs start -> end; its own flap is x0, the other triangle's is x1.
+                points = [int(corners[(c + 2) % 3]), int(self.triangles[other][(d + 2) % 3]), start, end]
+                found.append((points, edge, uv_area(self.uv[t]) + uv_area(self.uv[other])))
+        return found
+
+
+class Dense:
+    """Sums of forces, energies and matrices over elements."""
+
+    def __init__(self, x: np.ndarray, v: np.ndarray, masses: np.ndarray):
+        self.x, self.v = x, v
+        n = len(x)
+        self.f = np.zeros((n, 3))
+        self.energy = 0.0
+        self.dissipated = 0.0  # power of damping, positive [W]
+        self.M = np.repeat(masses, 3)
+        self.K = np.zeros((3 * n, 3 * n))  # -df/dx, positive definite
+        self.D = np.zeros((3 * n, 3 * n))  # -df/dv
+
+    def A(self, h: float) -> np.ndarray:
+        return np.diag(self.M) + h * self.D + h**2 * self.K
+
+    def add_stretch(self, sheet: Sheet, k: Sequence[float], b: Sequence[float], damping: float) -> None:
+        """Along warp and weft; `damping` is k_d/k [s]."""
+        for corners, uv in zip(sheet.triangles, sheet.uv, strict=True):
+            for axis in (0, 1):
+                C = stretch(uv, axis, b[axis])
+                s = self._add_condition(C, corners, k[axis], damping * k[axis]) / np.sqrt(uv_area(uv))
+                H = stretch_hessian(deformation(uv, self.x[corners]), axis, k[axis], np.array(s))
+                self._add_block(self.K, corners, at_corners(clamped(H), uv))
+
+    def add_shear(self, sheet: Sheet, k: float, damping: float) -> None:
+        for corners, uv in zip(sheet.triangles, sheet.uv, strict=True):
+            s = self._add_condition(shear(uv), corners, k, damping * k) / np.sqrt(uv_area(uv))
+            H = shear_hessian(deformation(uv, self.x[corners]), k, np.array(s))
+            self._add_block(self.K, corners, at_corners(clamped(H), uv))
+
+    def add_bend(self, sheet: Sheet, D_warp: float, D_weft: float, damping: float) -> None:
+        """An edge along u folds the weft, one along v the warp."""
+        for points, edge, area in sheet.hinges():
+            share_u = edge[0] ** 2 / (edge @ edge)
+            D = D_weft * share_u + D_warp * (1.0 - share_u)
+            C = bend(float(np.linalg.norm(edge)), area)
+            self._add_condition(C, points, D, damping * D)
+            slope = gradient(C, self.x[points]).ravel()
+            self._add_block(self.K, points, D * np.outer(slope, slope))
+
+    def add_gravity(self, g: np.ndarray) -> None:
+        m = self.M[::3, None]
+        self.f += m * g
+        self.energy -= float(np.sum(m * g * self.x))
+
+    def add_air(self, triangles: np.ndarray, u: np.ndarray, linear: float, quadratic: float) -> None:
+        """Pressure (c + q |s|) s along the normal, s the normal speed of the air past the triangle."""
+        for corners in triangles:
+            a, b, c = self.x[corners]
+            normal = np.cross(b - a, c - a)
+            area = 0.5 * np.linalg.norm(normal)
+            n = normal / np.linalg.norm(normal)
+            s = n @ (u - self.v[corners].mean(axis=0))
+            self.f[corners] += area * (linear * s + quadratic * abs(s) * s) * n / 3.0
+            slope = area * (linear + 2.0 * quadratic * abs(s)) / 9.0
+            self._add_block(self.D, corners, np.kron(np.ones((3, 3)), slope * np.outer(n, n)))
+
+    def add_pull(
+        self, corners: np.ndarray, weights: np.ndarray, target: np.ndarray, velocity: np.ndarray, k: float, d: float
+    ) -> None:
+        """Spring k and damper d between a point of a triangle and a moving target."""
+        offset = weights @ self.x[corners] - target
+        self.f[corners] -= np.outer(weights, k * offset + d * (weights @ self.v[corners] - velocity))
+        self.energy += 0.5 * k * float(offset @ offset)
+        both = np.kron(np.outer(weights, weights), np.eye(3))
+        self._add_block(self.K, corners, k * both)
+        self._add_block(self.D, corners, d * both)
+
+    def _add_condition(self, C: Condition, points: Sequence[int] | np.ndarray, k: float, k_d: float) -> float:
+        """Force, energy and damping matrix of E = k C^2/2; returns sigma = k C + k_d dC/dt."""
+        slope = gradient(C, self.x[points])
+        value = float(np.real(C(self.x[points])))
+        rate = float(np.sum(slope * self.v[points]))
+        self.f[points] -= (k * value + k_d * rate) * slope
+        self.energy += 0.5 * k * value**2
+        self.dissipated += k_d * rate**2
+        self._add_block(self.D, points, k_d * np.outer(slope.ravel(), slope.ravel()))
+        return k * value + k_d * rate
+
+    def _add_block(self, to: np.ndarray, points: Sequence[int] | np.ndarray, block: np.ndarray) -> None:
+        rows = (3 * np.asarray(points)[:, None] + np.arange(3)).ravel()
+        to[np.ix_(rows, rows)] += block
