@@ -1,0 +1,228 @@
+"""Measures what the README and docs claim of speed and accuracy, and writes the figures to benchmarks/claims.json.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/claims.py [name ...]
+
+Variants that are compared are stepped alternately in one run, because machines drift; of repeated times the median is
+taken. Without names everything is measured (about five minutes); names pick from the functions below.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+
+
+def sheet(resolution: int, stiffness: float, integrator: Any = "implicit_bdf2", fps: float = 30, **fields: Any) -> Any:
+    """The sheet of all comparisons: one metre square, from rest in the horizontal, hung by two corners, no damping."""
+    from toile.scene.schema import Scene
+
+    fabric = {"density": 0.2, "stretch_warp": stiffness, "stretch_weft": stiffness, "shear": 5e2, "damping": 0.0}
+    fabric |= {"bend_warp": 5e-5, "bend_weft": 5e-5} | fields.pop("fabric", {})
+    return Scene.model_validate({
+        "name": "sheet",
+        "time": {"frames": int(fps), "fps": fps, "max_step": 1 / 60},
+        "cloth": [{"shape": {"type": "grid", "resolution": [resolution, resolution]}, "fabric": fabric}],
+        "constraints": [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}],
+        "integrator": integrator,
+        **fields,
+    })  # fmt: skip
+
+
+def alternate(scenes: dict[str, Any], frames: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Steps several scenes in turn, frame by frame; milliseconds of each frame, and the simulations."""
+    from toile.simulation import Simulation
+
+    simulations = {name: Simulation(scene) for name, scene in scenes.items()}
+    for simulation in simulations.values():
+        simulation.advance_frame()  # loads kernels
+    times: dict[str, list[float]] = {name: [] for name in scenes}
+    for _ in range(frames - 1):
+        for name, simulation in simulations.items():
+            begin = time.perf_counter()
+            simulation.advance_frame()
+            times[name].append(1e3 * (time.perf_counter() - begin))
+    return times, simulations
+
+
+def preconditioners() -> dict[str, Any]:
+    """A step with cholesky against one with block_jacobi: k = 1e4 N/m, h = 1/60 s, residual 1e-3."""
+    found = {}
+    for resolution in (51, 86):
+        scenes = {
+            name: sheet(resolution, 1e4, "implicit_euler", 60, solver={"preconditioner": name, "tolerance": 1e-3})
+            for name in ("cholesky", "block_jacobi")
+        }
+        times, simulations = alternate(scenes, 25)
+        ms = {name: float(np.median(values)) for name, values in times.items()}
+        iterations = [entry["solver"]["iterations"] for entry in simulations["block_jacobi"].report()["frames"]]
+        found[f"{resolution}x{resolution}"] = {
+            "ms_per_step": ms,
+            "ratio": ms["block_jacobi"] / ms["cholesky"],
+            "block_jacobi_iterations": float(np.median(iterations)),
+        }
+    return found
+
+
+def bare_factor() -> dict[str, Any]:
+    """A step of implicit_euler with its certificate and frame against CHOLMOD's refactorisation and solve alone."""
+    from toile.simulation import Simulation
+
+    simulation = Simulation(sheet(51, 1e4, "implicit_euler", 60))
+    running = simulation.run()
+    for _ in range(3):
+        next(running)
+    factor = simulation.integrator.newton.solver.preconditioner.factor
+    right = np.ones(3 * simulation.model.particle_count)
+    out = np.zeros_like(right)
+    steps, bare = [], []
+    for _ in range(50):
+        begin = time.perf_counter()
+        next(running)
+        middle = time.perf_counter()
+        factor._cholmod.numeric(factor._matrix, factor._symbolic)
+        factor.solve(right, out)
+        steps.append(1e3 * (middle - begin))
+        bare.append(1e3 * (time.perf_counter() - middle))
+    return {
+        "step_ms": float(np.median(steps)),
+        "bare_ms": float(np.median(bare)),
+        "ratio": float(np.median(np.array(steps) / np.array(bare))),
+        "ratio_of_best": float(min(steps) / min(bare)),
+    }
+
+
+def growth() -> dict[str, Any]:
+    """Time per frame of hang against the number of particles."""
+    from toile.bench import growth as measure
+
+    rows, exponent = measure()
+    return {"ms_per_frame": {row["particles"]: row["ms_per_frame"] for row in rows}, "exponent": exponent}
+
+
+def explicit_reference(scene: Any, steps_per_frame: int) -> np.ndarray:
+    """Centre of mass at each frame by symplectic Euler with tiny steps: forces only, none of the implicit machinery."""
+    from toile.simulation import Simulation
+
+    simulation = Simulation(scene)
+    masses = simulation.model.masses
+    simulation.held.move(0.0, simulation.state.x)
+    x, v, free = simulation.state.x, simulation.state.v, np.ones(len(masses), bool)
+    free[simulation.held.particles] = False
+    scale = (free / masses)[:, None]
+    h = 1.0 / scene.time.fps / steps_per_frame
+    centres = []
+    for _ in range(scene.time.frames):
+        for _ in range(steps_per_frame):
+            force = simulation.system.forces(x, v).numpy()
+            velocities = v.numpy()  # a view on the CPU: what is written here is the state
+            velocities += h * scale * force
+            positions = x.numpy()
+            positions += h * velocities
+        centres.append(masses @ x.numpy() / masses.sum())
+    return np.array(centres)
+
+
+def swing() -> dict[str, Any]:
+    """Error of the centre of mass over the first second, time and strain, at h = 1/60 s."""
+    reference = explicit_reference(sheet(51, 5e3), 1200)
+    variants: dict[str, Any] = {
+        "implicit_euler": "implicit_euler",
+        "implicit_bdf2": "implicit_bdf2",
+        "implicit_bdf2, 2 iterations": {"type": "implicit_bdf2", "newton_iterations": 2},
+    }
+    times, _ = alternate({name: sheet(51, 5e3, integrator) for name, integrator in variants.items()}, 30)
+    found = {}
+    for name, integrator in variants.items():
+        from toile.simulation import Simulation
+
+        simulation = Simulation(sheet(51, 5e3, integrator))
+        masses = simulation.model.masses
+        centres = np.array([masses @ frame.positions / masses.sum() for frame in simulation.run()][1:])
+        frames = simulation.report()["frames"]
+        found[name] = {
+            "rms_error_cm": 100 * float(np.sqrt(np.mean(np.sum((centres - reference) ** 2, axis=1)))),
+            "ms_per_frame": float(np.median(times[name])),
+            "time_ratio": float(np.median(np.array(times[name]) / np.array(times["implicit_euler"]))),
+            "warp_mean_max": max(entry["strain"]["warp_mean"] for entry in frames),
+            "weft_mean_max": max(entry["strain"]["weft_mean"] for entry in frames),
+            "edge_max": max(entry["strain"]["edge_max"] for entry in frames),
+        }
+    return found
+
+
+def bending() -> dict[str, Any]:
+    """Time per frame with the bending rigidity multiplied by 0.1 to 1,000."""
+    factors = (0.1, 1.0, 10.0, 100.0, 1000.0)
+    scenes = {f"{f:g}": sheet(51, 5e3, fabric={"bend_warp": 5e-5 * f, "bend_weft": 5e-5 * f}) for f in factors}
+    times, simulations = alternate(scenes, 30)
+    ms = {name: float(np.median(values)) for name, values in times.items()}
+    rejected = {name: simulation.report()["summary"]["rejected"] for name, simulation in simulations.items()}
+    return {"ms_per_frame": ms, "spread": max(ms.values()) / min(ms.values()) - 1.0, "rejected": rejected}
+
+
+def same_bits() -> dict[str, Any]:
+    """The hanging sheet twice."""
+    from toile.scene.load import load
+    from toile.simulation import Simulation
+
+    last = []
+    for _ in range(2):
+        *_, frame = Simulation(load("hang", overrides=["outputs=[]"])).run(30)
+        last.append(frame)
+    same = all(np.array_equal(getattr(last[0], name), getattr(last[1], name)) for name in ("positions", "velocities"))
+    return {"identical": same}
+
+
+def cold_start() -> dict[str, Any]:
+    """Seconds from starting Python to the first frame of hang: with an empty kernel cache, then with a full one."""
+    code = (
+        "import time, toile; s = toile.Simulation(toile.load('hang')); r = s.run(); next(r); next(r);"
+        "print('first frame')"
+    )
+    seconds = []
+    with tempfile.TemporaryDirectory() as cache:
+        for _ in range(3):
+            begin = time.perf_counter()
+            environment = {**os.environ, "WARP_CACHE_PATH": cache}
+            subprocess.run([sys.executable, "-c", code], check=True, env=environment, stdout=subprocess.DEVNULL)
+            seconds.append(time.perf_counter() - begin)
+    return {"empty_cache_s": seconds[0], "full_cache_s": min(seconds[1:])}
+
+
+MEASUREMENTS = (preconditioners, bare_factor, growth, swing, bending, same_bits, cold_start)
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or [function.__name__ for function in MEASUREMENTS]
+    path = HERE / "claims.json"
+    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
+    cpu = next((line.split(":")[1].strip() for line in cpus.splitlines() if line.startswith("model name")), "")
+    for function in MEASUREMENTS:
+        if function.__name__ in wanted:
+            found = function()
+            figures[function.__name__] = found
+            print(function.__name__, json.dumps(found, indent=1), flush=True)
+    figures["machine"] = {
+        "date": datetime.date.today().isoformat(),
+        "cpu": cpu or platform.processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Times scenes as [BW98] table 1 does, and how the time of a frame grows with the number of particles.
+
+Seconds on different machines say little; shares, steps and the exponent can be compared with the paper, which found
+63.6 % CG, 17.9 % EVAL for its hanging sheet and an exponent of 1.43 from 500 to 7,359 particles.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from toile.scene.load import load, scene_names
+from toile.simulation import Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from toile.scene.schema import Scene
+
+# Grids with about the paper's numbers of particles: 500, 899, 2,602 and 7,359.
+GROWTH = ((20, 25), (29, 31), (51, 51), (86, 86))
+GROWTH_FRAMES = 12
+
+STAGES = ("EVAL", "CG", "C/C", "C/S")
+
+
+def measure(scene: Scene, frames: int | None = None) -> dict[str, Any]:
+    """Runs a scene without outputs; wall time per frame and the stages' shares of it."""
+    simulation = Simulation(scene)
+    running = simulation.run(frames)
+    next(running)
+    times = []
+    begin = time.perf_counter()
+    for _ in running:
+        times.append(1e3 * (time.perf_counter() - begin))
+        begin = time.perf_counter()
+    report = simulation.report()
+    entries = report["frames"][1:]  # the first frame loads kernels
+    total = sum(times[1:]) or 1.0
+    return {
+        "scene": scene.name,
+        "particles": simulation.model.particle_count,
+        "triangles": simulation.model.triangle_count,
+        "frames": report["summary"]["frames"],
+        "steps": report["summary"]["steps"],
+        "rejected": report["summary"]["rejected"],
+        "h_min": min((entry["h_min"] for entry in report["frames"]), default=0.0),
+        "h_max": max((entry["h_max"] for entry in report["frames"]), default=0.0),
+        "ms_per_frame": float(np.median(times[1:])) if len(times) > 1 else 0.0,
+        "shares": {stage: sum(entry["ms"][stage] for entry in entries) / total for stage in STAGES},
+        "max_strain": report["summary"]["max_strain"],
+    }
+
+
+def growth(sizes: Sequence[tuple[int, int]] = GROWTH, frames: int = GROWTH_FRAMES) -> tuple[list[dict], float]:
+    """The hanging sheet at several resolutions, and the exponent p of time ~ n^p through all of them."""
+    rows = []
+    for resolution in sizes:
+        scene = load("hang", overrides=[f"cloth[0].shape.resolution={list(resolution)}", "outputs=[]"])
+        rows.append(measure(scene, frames))
+    slope = np.polyfit(np.log([row["particles"] for row in rows]), np.log([row["ms_per_frame"] for row in rows]), 1)[0]
+    return rows, float(slope)
+
+
+def run(names: Sequence[str], console: Console) -> None:
+    """Prints both tables."""
+    columns = ("scene", "vertices/tri.", "fr./steps", "h [ms]", "ms/frame", *STAGES, "strain")
+    table = Table(*columns, box=None, padding=(0, 1, 0, 0))  # fits 80 columns
+    for name in names or scene_names():
+        row = measure(load(name, overrides=["outputs=[]"]))
+        table.add_row(
+            row["scene"],
+            f"{row['particles']:,}/{row['triangles']:,}",
+            f"{row['frames']}/{row['steps']}",
+            f"{1e3 * row['h_min']:.1f}/{1e3 * row['h_max']:.1f}",
+            f"{row['ms_per_frame']:.1f}",
+            *(f"{row['shares'][stage]:.1%}" for stage in STAGES),
+            f"{row['max_strain']:.1%}",
+        )
+    console.print(table)
+    rows, exponent = growth()
+    table = Table("particles", "ms/frame", *STAGES, box=None, title="hang at other resolutions")
+    for row in rows:
+        shares = (f"{row['shares'][stage]:.1%}" for stage in STAGES)
+        table.add_row(f"{row['particles']:,}", f"{row['ms_per_frame']:.1f}", *shares)
+    console.print(table)
+    console.print(f"time per frame grows as n^{exponent:.2f}")
