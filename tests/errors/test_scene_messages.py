@@ -262,6 +262,16 @@ ONE_FIELD = {
         "on a line or coincide "
         "(8 such). Repair it, or set drop_degenerate: true to leave them out.",
     ),
+    "far away": (
+        "translation: [0, 0, 1]",
+        "translation: [1e300, 0, 0]",
+        "drape.yaml:4  cloth[0]: starts farther than 1e+06 m from the origin; check translation and rotation.",
+    ),
+    "turned without end": (
+        "translation: [0, 0, 1]",
+        "rotation: [1e300, 1e300, 0]",
+        "drape.yaml:4  cloth[0]: starts farther than 1e+06 m from the origin; check translation and rotation.",
+    ),
     "a force on a cloth that is not there": (
         "constraints:\n  - {type: pin, cloth: sheet, where: {corners: [upper_left]}}",
         "forces:\n  - {type: pull, cloth: shirt, target: [0, 0, 1]}",

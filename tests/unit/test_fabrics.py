@@ -76,7 +76,7 @@ def test_conversion_from_kes(name: str, B: float, W: float, bending_length: floa
 
 @pytest.mark.parametrize(
     ("name", "mean_rigidity"),
-    zip(WANG, [9.8e-6, 2.2e-5, 1.0e-5, 1.3e-5, 9.2e-6, 4.7e-6, 2.0e-5, 1.4e-5, 4.3e-6, 3.1e-5], strict=True),
+    list(zip(WANG, [9.8e-6, 2.2e-5, 1.0e-5, 1.3e-5, 9.2e-6, 4.7e-6, 2.0e-5, 1.4e-5, 4.3e-6, 3.1e-5], strict=True)),
 )
 def test_rigidity_of_the_ten(name: str, mean_rigidity: float) -> None:
     """A quarter of the tabulated figure; the mean over 0, 45 and 90 degrees lies near that of warp and weft."""

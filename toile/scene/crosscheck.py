@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from toile.errors import InputError
 from toile.model.mesh import Mesh
 from toile.model.mesh_check import check, require_room
+from toile.model.mesh_repair import FARTHEST
 from toile.model.motion import rotation_matrix
 from toile.model.selection import Selection
 from toile.plugins import Plugin, nearest
@@ -71,6 +72,10 @@ def survey(parts: Parts) -> Survey:
             value = getattr(cloth.shape, "file", NOTHING)
             found.problems += [Problem(key, line, value) for line in str(error).splitlines()]
             continue
+        if not (np.abs(mesh.positions) <= FARTHEST).all():
+            text = f"starts farther than {FARTHEST:g} m from the origin; check translation and rotation."
+            found.problems.append(Problem(("cloth", i), text))
+            continue
         mesh = replace(mesh, warnings=(*mesh.warnings, *_unusual_figures(cloth)))
         found.meshes[i], problems = _with_regions(mesh, cloth, ("cloth", i))
         found.problems += [*problems, *_references(found.meshes[i], cloth, ("cloth", i))]
@@ -92,7 +97,8 @@ def survey(parts: Parts) -> Survey:
 def _placed(cloth: Cloth, parts: Parts) -> Mesh:
     require_room(_announced_vertices(cloth.shape))
     mesh = check(cloth.shape.mesh(parts.folder, parts.allow_outside))
-    return mesh.moved(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))
+    with np.errstate(all="ignore"):  # what overflows is farther away than cloth may be, and told as that
+        return mesh.moved(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))
 
 
 def _announced_vertices(shape: Plugin) -> int:
