@@ -9,7 +9,7 @@ negative eigenvalues clamped over F, and k dC dC^T alone for bending. Air and pu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,15 @@ class Sheet:
 class Dense:
     """Sums of forces, energies and matrices over elements."""
 
-    def __init__(self, x: np.ndarray, v: np.ndarray, masses: np.ndarray):
-        self.x, self.v = x, v
+    def __init__(
+        self,
+        x: np.ndarray,
+        v: np.ndarray,
+        masses: np.ndarray,
+        project: Callable[[np.ndarray], np.ndarray] = clamped,
+    ):
+        """`project` makes the second derivatives over F positive definite."""
+        self.x, self.v, self.project = x, v, project
         n = len(x)
         self.f = np.zeros((n, 3))
         self.energy = 0.0
@@ -68,13 +75,13 @@ class Dense:
                 C = stretch(uv, axis, b[axis])
                 s = self._add_condition(C, corners, k[axis], damping * k[axis]) / np.sqrt(uv_area(uv))
                 H = stretch_hessian(deformation(uv, self.x[corners]), axis, k[axis], np.array(s))
-                self._add_block(self.K, corners, at_corners(clamped(H), uv))
+                self._add_block(self.K, corners, at_corners(self.project(H), uv))
 
     def add_shear(self, sheet: Sheet, k: float, damping: float) -> None:
         for corners, uv in zip(sheet.triangles, sheet.uv, strict=True):
             s = self._add_condition(shear(uv), corners, k, damping * k) / np.sqrt(uv_area(uv))
             H = shear_hessian(deformation(uv, self.x[corners]), k, np.array(s))
-            self._add_block(self.K, corners, at_corners(clamped(H), uv))
+            self._add_block(self.K, corners, at_corners(self.project(H), uv))
 
     def add_bend(self, sheet: Sheet, D_warp: float, D_weft: float, damping: float) -> None:
         """An edge along u folds the weft, one along v the warp."""
