@@ -2,18 +2,20 @@
 
     C(x) = sqrt(a) (w_u . w_v),    E = k C^2 / 2
 
-Source      [BW98] sec. 4.3, eqs. (7)-(9); eigensystem after Kim 2020, extended here to damped shear
+Source      [BW98] sec. 4.3, eqs. (7)-(9); eigenvalues as in Kim 2020, with damping
 Symbols     w_u, w_v  images of the unit u, v directions [-]     a  rest area [m^2]     k  stiffness [N/m]
 Deviations  sqrt(a) where the paper has a, so that k does not change with the mesh. Negative eigenvalues are clamped
             exactly, in closed form.
 
-With F = (w_u, w_v) stacked to six numbers f, g = (w_v, w_u) and S the swap of the halves, the Hessian over F is
-k (g g^T) + s S (times a), where s = k w_u.w_v without damping. S g = f and S f = g, so
+Stack F = (w_u, w_v) to six numbers f, swap its halves to g = (w_v, w_u) = S f. In units of k a, the Hessian over F is
+g g^T + s S, where s = w_u.w_v without damping. In the directions p = (P, P) and q = (Q, -Q), with P and Q the unit
+vectors along w_u + w_v and w_u - w_v, it is
 
-    on span{f, g}    lambda+- = (I2 +- sqrt(I2^2 + 4 s (2 I6 + s))) / 2,   vectors s f + lambda g
-    elsewhere        +s on symmetric, -s on antisymmetric vectors of S
+    | A^2 + s     A B   |        A = |w_u + w_v| / sqrt(2),    B = -|w_u - w_v| / sqrt(2)
+    |   A B     B^2 - s |
 
-(in units of k; I2 = |f|^2, I6 = w_u.w_v).
+and on what is left it is +s for vectors (y, y) and -s for vectors (y, -y). Both are clamped by themselves. Nothing is
+divided by a length that may vanish, even where the two threads coincide.
 """
 
 from typing import ClassVar
@@ -56,49 +58,44 @@ def condition(rest: Rest, x: mat33) -> Condition:
 
 @wp.struct
 class Hessian:
-    weights_u: vec3
-    weights_v: vec3
-    upper: mat33  # eigenvector of lambda+ at each point, times the root of its eigenvalue
-    lower: mat33  # the same for lambda-, when positive
-    out: mat33  # the one direction of the half space below that lies in span{f, g}
-    half: real  # |s|: eigenvalue of the half of R^6 where sign S = 1
-    sign: real
-
-
-@wp.func
-def at_points(rest: Rest, q_u: vec3, q_v: vec3, eigenvalue: real) -> mat33:
-    """sqrt(eigenvalue) q/|q| carried from F to the three points; 0 when q is, as its eigenvalue then is too."""
-    norm2 = wp.dot(q_u, q_u) + wp.dot(q_v, q_v)
-    factor = wp.sqrt(wp.max(eigenvalue, real(0.0)) / wp.max(norm2, TINY))
-    return factor * (wp.outer(rest.weights_u, q_u) + wp.outer(rest.weights_v, q_v))
+    sums: vec3  # (weights_u + weights_v) / sqrt(2)
+    differences: vec3  # (weights_u - weights_v) / sqrt(2)
+    P_P: mat33  # between vectors (y, y)
+    Q_Q: mat33  # between vectors (y, -y)
+    P_Q: mat33
 
 
 @wp.func
 def hessian(rest: Rest, c: Condition, k: real, sigma: real) -> Hessian:
-    area = rest.root_area * rest.root_area
-    I6 = wp.dot(c.w_u, c.w_v)
-    I2 = wp.dot(c.w_u, c.w_u) + wp.dot(c.w_v, c.w_v)
+    half = real(0.5)
+    k_area = k * rest.root_area * rest.root_area
     s = sigma / (wp.max(k, TINY) * rest.root_area)
-    root = wp.sqrt(wp.max(I2 * I2 + real(4.0) * s * (real(2.0) * I6 + s), real(0.0)))
-    upper = real(0.5) * (I2 + root)
-    lower = real(0.5) * (I2 - root)
+    plus, minus = c.w_u + c.w_v, c.w_u - c.w_v
+    P = plus / wp.max(wp.length(plus), TINY)
+    Q = minus / wp.max(wp.length(minus), TINY)
+    A2, B2 = half * wp.dot(plus, plus), half * wp.dot(minus, minus)
+    AB = -wp.sqrt(A2 * B2)
+    # Eigenvalues mean +- radius of the 2x2 matrix, and its axes by cosine and sine of twice their angle.
+    mean, tilt = half * (A2 + B2), half * (A2 - B2) + s
+    radius = wp.sqrt(tilt * tilt + AB * AB)
+    cosine, sine = tilt / wp.max(radius, TINY), AB / wp.max(radius, TINY)
+    upper, lower = mean + radius, wp.max(mean - radius, real(0.0))
+    mid, spread = half * (upper + lower), half * (upper - lower)
+    PP, QQ = wp.outer(P, P), wp.outer(Q, Q)
     H = Hessian()
-    H.weights_u = rest.weights_u
-    H.weights_v = rest.weights_v
-    H.upper = at_points(rest, s * c.w_u + upper * c.w_v, s * c.w_v + upper * c.w_u, k * area * upper)
-    H.lower = at_points(rest, s * c.w_u + lower * c.w_v, s * c.w_v + lower * c.w_u, k * area * lower)
-    H.sign = wp.where(s < real(0.0), real(-1.0), real(1.0))
-    H.half = k * area * wp.abs(s)
-    H.out = at_points(rest, c.w_v + H.sign * c.w_u, c.w_u + H.sign * c.w_v, H.half)
+    root_half = wp.sqrt(half)
+    H.sums = root_half * (rest.weights_u + rest.weights_v)
+    H.differences = root_half * (rest.weights_u - rest.weights_v)
+    H.P_P = k_area * ((mid + spread * cosine) * PP + wp.max(s, real(0.0)) * (identity() - PP))
+    H.Q_Q = k_area * ((mid - spread * cosine) * QQ + wp.max(-s, real(0.0)) * (identity() - QQ))
+    H.P_Q = k_area * spread * sine * wp.outer(P, Q)
     return H
 
 
 @wp.func
 def hessian_block(H: Hessian, a: int, b: int) -> mat33:
-    same = H.weights_u[a] * H.weights_u[b] + H.weights_v[a] * H.weights_v[b]
-    swapped = H.weights_u[a] * H.weights_v[b] + H.weights_v[a] * H.weights_u[b]
-    in_half = real(0.5) * H.half * (same + H.sign * swapped) * identity() - wp.outer(H.out[a], H.out[b])
-    return wp.outer(H.upper[a], H.upper[b]) + wp.outer(H.lower[a], H.lower[b]) + in_half
+    same = H.sums[a] * H.sums[b] * H.P_P + H.differences[a] * H.differences[b] * H.Q_Q
+    return same + H.sums[a] * H.differences[b] * H.P_Q + H.differences[a] * H.sums[b] * wp.transpose(H.P_Q)
 
 
 class Shear(Energy):
