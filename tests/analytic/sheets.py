@@ -15,9 +15,16 @@ DENSITY = 0.2  # [kg/m^2]
 
 # Nothing but stretch, and that undamped: what else a test needs it says.
 BARE = {
-    "density": DENSITY, "stretch_warp": 1e3, "stretch_weft": 1e3, "shear": 0.0, "bend_warp": 0.0, "bend_weft": 0.0,
+    "density": DENSITY,
+    "stretch_warp": 1e3,
+    "stretch_weft": 1e3,
+    "shear": 0.0,
+    "bend_warp": 0.0,
+    "bend_weft": 0.0,
     "damping": 0.0,
-}  # fmt: skip
+}
+# A cloth with everything in it
+ALL_ENERGIES = {"stretch_warp": 5e3, "stretch_weft": 5e3, "shear": 5e2, "bend_warp": 5e-5, "bend_weft": 5e-5}
 
 
 def sheet(

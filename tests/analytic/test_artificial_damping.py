@@ -1,4 +1,4 @@
-"""What a scheme does to an oscillator that has no damping (VALIDATION I3).
+"""What a scheme does to an oscillator that has no damping.
 
     implicit_euler   |lambda| = 1/sqrt(1 + w^2 h^2) per step
     implicit_bdf2    z_n = A l_1^n + B l_2^n,    l the roots of (1 + 2 i w h/3) l^2 - 4 l/3 + 1/3,    z = x + i v/w
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sheets import DENSITY, positions, put, sheet
+from analytic.sheets import DENSITY, positions, put, sheet
 
 SIDE, STIFFNESS, START = 0.1, 100.0, 0.01  # [m], [N/m], [m]
 FREQUENCY = np.sqrt(1.5 * STIFFNESS / (DENSITY * SIDE**2))  # [rad/s]
@@ -41,7 +41,7 @@ def motion(device: str, integrator: str, wh: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("wh", "kept"), [(0.1, 0.99504), (0.2, 0.98058), (0.33, 0.94963)])
 def test_backward_euler(device: str, wh: float, kept: float) -> None:
-    """1e-6 as VALIDATION asks, of the amplitude after each step; the printed figures have five digits."""
+    """1e-6 of the amplitude after each step; the printed figures have five digits."""
     z = motion(device, "implicit_euler", wh)
     ratios = np.abs(z[1:] / z[:-1])
     np.testing.assert_allclose(ratios, 1.0 / np.sqrt(1.0 + wh**2), rtol=1e-6)

@@ -1,16 +1,16 @@
-"""A strip clamped at one end rings like a beam (VALIDATION D8), with the rigidity of the thread that curves.
+"""A strip clamped at one end rings like a beam, with the rigidity of the thread that curves.
 
     w_1 = 1.8751^2 sqrt(D / (rho L^4))
 
 The clamp pins two columns of particles. A hinge stands for the half cells on its two sides, so the first one, at the
-second column, bends half a cell of what is pinned: the beam begins half a cell before that column (VALIDATION T19).
+second column, bends half a cell of what is pinned: the beam begins half a cell before that column.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sheets import DENSITY, half_periods, positions, put, sheet, trajectory
+from analytic.sheets import DENSITY, half_periods, positions, put, sheet, trajectory
 
 LENGTH = 0.1  # [m]
 D = 1e-4  # [N m]

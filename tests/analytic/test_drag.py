@@ -1,4 +1,4 @@
-"""A sheet falling through still air (VALIDATION D6).
+"""A sheet falling through still air.
 
     linear      rho dv/dt = rho g - c v      v_t = rho g / c;    backward Euler: v_(n+1) = (v_n + h g)/(1 + h c/rho)
     quadratic   rho dv/dt = rho g - q v^2    v = v_t tanh(g t / v_t),    v_t = sqrt(rho g / q)
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sheets import DENSITY, G, sheet
+from analytic.sheets import DENSITY, G, sheet
 
 
 @pytest.mark.parametrize("tilt", [0.0, 180.0], ids=["face up", "face down"])
 def test_linear_drag(device: str, tilt: float) -> None:
-    """The step is linear in v, so that every velocity follows to rounding; 1e-10 as VALIDATION asks."""
+    """The step is linear in v, so that every velocity follows to rounding; 1e-10."""
     c, h = 2.0, 1.0 / 60.0
     simulation = sheet(
         device,

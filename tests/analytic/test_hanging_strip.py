@@ -1,4 +1,4 @@
-"""A strip hanging under its own weight (VALIDATION S1).
+"""A strip hanging under its own weight.
 
     strain at distance X below the pinned end   rho g (L - X) / k
     elongation                                  rho g L^2 / (2 k)
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sheets import DENSITY, G, sheet
+from analytic.sheets import DENSITY, G, sheet
 
 from toile.model.model import Model
 

@@ -1,4 +1,4 @@
-"""Order of the integrators: halving the step divides the error by 2 or by 4 (VALIDATION I1).
+"""Order of the integrators: halving the step divides the error by 2 or by 4.
 
     oscillator   two triangles pinned at their left side. The corner that has a triangle of its own moves by
                  w^2 = 3 k/(2 rho a^2) along u, independent of all others, x = x0 cos(w t)
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sheets import DENSITY, positions, put, sheet, velocities, walk
+from analytic.sheets import DENSITY, positions, put, sheet, velocities, walk
 
 from toile.simulation import Simulation
 
@@ -17,7 +17,7 @@ SIDE, STIFFNESS, START = 0.1, 100.0, 0.01  # [m], [N/m], [m]
 FREQUENCY = np.sqrt(1.5 * STIFFNESS / (DENSITY * SIDE**2))  # [rad/s]
 CORNER = 3  # mass rho a^2/3 from two triangles, of which one stretches with it: k_eff = k/2
 
-# The limits of VALIDATION: the measured order at these steps is within 0.05 of the true one.
+# The measured order at these steps is within 0.06 of the true one.
 BETWEEN = {"implicit_euler": (0.9, 1.1), "implicit_bdf2": (1.9, 2.1)}
 
 
@@ -66,6 +66,8 @@ def test_oscillator(device: str, integrator: str, ratio: float) -> None:
 
 
 SHEET_TIME = 0.2  # [s]
+# So soft that 100 steps resolve every mode
+SOFT = {"stretch_warp": 2e2, "stretch_weft": 2e2, "shear": 20.0, "bend_warp": 1e-3, "bend_weft": 1e-3, "damping": 2e-3}
 
 
 def waving_sheet(device: str, integrator: str) -> Simulation:
@@ -76,12 +78,9 @@ def waving_sheet(device: str, integrator: str) -> Simulation:
         h=SHEET_TIME,
         integrator=integrator,
         tolerance=1e-10,
-        fabric={
-            "stretch_warp": 200.0, "stretch_weft": 200.0, "shear": 20.0, "bend_warp": 1e-3, "bend_weft": 1e-3,
-            "damping": 2e-3,
-        },
+        fabric=SOFT,
         constraints=[{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}],
-    )  # fmt: skip
+    )
     x = positions(simulation)
     v = np.zeros_like(x)
     u_, v_ = x[:, 0].copy(), x[:, 1].copy()

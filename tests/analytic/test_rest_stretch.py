@@ -1,4 +1,4 @@
-"""Cloth made to seek another length ([BW98] sec. 4.2: b_u and b_v; VALIDATION S10).
+"""Cloth made to seek another length ([BW98] sec. 4.2: b_u and b_v).
 
     length along u at rest = b_u times the length in uv,    E = 0,    nothing changes along v
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sheets import positions, sheet
+from analytic.sheets import positions, sheet
 
 SIZE = (0.6, 0.4)  # [m]
 COLUMNS, ROWS = 7, 5
@@ -36,7 +36,7 @@ def relaxed(device: str, rest_stretch: list[dict[str, Any]], **more: Any) -> tup
 
 @pytest.mark.parametrize(("b_u", "b_v"), [(1.1, 1.0), (1.0, 0.9), (1.05, 1.2)])
 def test_the_whole_sheet(device: str, b_u: float, b_v: float) -> None:
-    """1e-8 as VALIDATION asks; energy is quadratic in what is left."""
+    """1e-8; energy is quadratic in what is left."""
     along_u, along_v, certificate = relaxed(device, [{"warp": b_u, "weft": b_v}])
     np.testing.assert_allclose(along_u, b_u * SIZE[0] / (COLUMNS - 1), rtol=1e-8)
     np.testing.assert_allclose(along_v, b_v * SIZE[1] / (ROWS - 1), rtol=1e-8)

@@ -1,4 +1,4 @@
-"""A strip hanging from its upper edge swings like a chain (VALIDATION D7).
+"""A strip hanging from its upper edge swings like a chain.
 
     w_1 = 1.20241 sqrt(g/L),    shape J0(2 w sqrt(s/g)) at height s above the free end
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from analytic.sheets import DENSITY, G, half_periods, positions, put, sheet, trajectory
 from scipy.special import j0
-from sheets import DENSITY, G, half_periods, positions, put, sheet, trajectory
 
 LENGTH, CELLS = 1.0, 20
 STIFFNESS = 1e4  # [N/m]: the strip is 1e-4 longer than its cloth

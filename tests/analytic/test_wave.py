@@ -1,4 +1,4 @@
-"""A pulse of tension runs along a strip at the speed of sound of the cloth (VALIDATION D9).
+"""A pulse of tension runs along a strip at the speed of sound of the cloth.
 
     c = sqrt(k / rho)
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from analytic.sheets import DENSITY, positions, put, sheet
 from scipy.special import erf
-from sheets import DENSITY, positions, put, sheet
 
 LENGTH, CELLS = 1.0, 100
 
@@ -19,7 +19,7 @@ LENGTH, CELLS = 1.0, 100
 @pytest.mark.parametrize("along", ["warp", "weft"])
 def test_speed(device: str, along: str) -> None:
     """A wave of wavelength 2 pi/q lags by (q dx)^2/24 on the grid and by (q dx n)^2/3 in BDF2 with n cells a step; with
-    q about 1/width that is 0.4 % for n = 0.3. 1 % as VALIDATION asks."""
+    q about 1/width that is 0.4 % for n = 0.3. 1 %."""
     k = 50.0
     c = np.sqrt(k / DENSITY)
     cell, width, amplitude = LENGTH / CELLS, 0.06, 1e-3
