@@ -86,7 +86,8 @@ def test_filtered_inverse_is_symmetric_and_positive(preconditioner: Precondition
     for _ in range(20):
         a, b = (filtered(system, rng.normal(size=(SIZE, 3))) for _ in range(2))
         Pa, Pb = (filtered(system, apply(made, system, r)) for r in (a, b))
-        assert np.sum(a * Pb) == pytest.approx(np.sum(b * Pa), abs=1e-12 * np.linalg.norm(a) * np.linalg.norm(Pb))
+        size = float(np.linalg.norm(a) * np.linalg.norm(Pb))
+        assert np.sum(a * Pb) == pytest.approx(np.sum(b * Pa), abs=1e-12 * size)
         assert np.sum(a * Pa) > 0.0
 
 
