@@ -15,7 +15,15 @@ import pkgutil
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 from pydantic_core import PydanticCustomError
 
 # family -> (package, what one member is called, prefix that its file names carry)
@@ -42,6 +50,11 @@ class Plugin(BaseModel):
             if prefix and module.startswith(prefix):
                 return module.removeprefix(prefix)
         return module
+
+    @model_serializer(mode="wrap")
+    def _with_type(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What `choice` reads: a dumped scene can be loaded again."""
+        return {"type": self.word(), **fields(self)}
 
     @classmethod
     def summary(cls) -> str:

@@ -18,9 +18,8 @@ from toile.diagnostics import Certificate, FrameTally, Strain
 from toile.energies.gravity import Gravity
 from toile.errors import InputError, StepFailed
 from toile.integrators.base import Workplace
+from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
-from toile.linear.precondition_block_jacobi import BlockJacobi
-from toile.linear.precondition_cholesky import Cholesky
 from toile.linear.solver import Solver
 from toile.model.frame import Frame, Part, Surface
 from toile.model.model import build_model
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toile.energies.base import Energy
-    from toile.linear.base import Preconditioner
     from toile.model.model import Model
     from toile.scene.schema import Scene
 
@@ -74,8 +72,7 @@ class Simulation:
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
         self.frame = 0
-        description = scene.model_dump_json().encode()
-        self.certificate = Certificate(scene.name, hashlib.sha256(description).hexdigest(), self.device, scene.seed)
+        self.certificate = Certificate(scene.name, _hash(scene, self.surface), self.device, scene.seed)
 
     def run(self, frames: int | None = None) -> Iterator[Frame]:
         """The start state as frame 0, then each frame."""
@@ -138,10 +135,7 @@ class Simulation:
 
     def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
         settings = self.scene.solver
-        preconditioner: Preconditioner | None = settings.preconditioner
-        if preconditioner is None:
-            direct = wp.get_device(self.device).is_cpu and self.model.particle_count > 0
-            preconditioner = Cholesky() if direct else BlockJacobi()
+        preconditioner = settings.preconditioner or automatic(self.model.particle_count, self.device)
         pcg = ModifiedPCG(self.system.A, b, self.held.S, dv)
         working = preconditioner.build(self.system.A, self.held.S)
         return Solver(pcg, working, settings.tolerance, settings.max_iterations)
@@ -190,6 +184,14 @@ def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
     return [
         Term(energy.word(), energy, part, energy.elements(model, part), device, scene.seed) for energy, part in acting
     ]
+
+
+def _hash(scene: Scene, surface: Surface) -> str:
+    """Of the scene and of the meshes it reads: two runs with the same hash had the same input."""
+    digest = hashlib.sha256(scene.model_dump_json().encode())
+    for array in (surface.rest, surface.triangles, surface.uv):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _device(name: str) -> str:

@@ -6,10 +6,10 @@
 Source      [BW98] sec. 4.3 with its anisotropic edge weight; gradient as in [BMF03] sec. 4
 Symbols     theta  angle, 0 when flat [rad]     e  shared edge at rest [m]     A0, A1  rest areas [m^2]
             D_warp, D_weft  bending rigidity when warp or weft threads curve [N m]
-Deviations  The factor |e|^2/(A0 + A1) makes D the plate's rigidity whatever the size and shape of the triangles, within
-            the limits of all hinge models (docs/papers.md); the paper's C = theta does so on squares only. An edge along
-            u folds the weft, so it takes D_weft: the paper's k_u is ours for the other thread. The second derivative of
-            theta is left out of the matrix, which is then positive definite; the force is exact.
+Deviations  The factor |e|^2/(A0 + A1) makes D the plate's rigidity whatever the size and shape of triangles, within
+            the limits of all hinge models (docs/papers.md); the paper's C = theta does so on squares only. An edge
+            along u folds the weft, so it takes D_weft: the paper's k_u is ours for the other thread. The second
+            derivative of theta is left out of the matrix, which is then positive definite; the force is exact.
 """
 
 from typing import ClassVar

@@ -16,7 +16,6 @@ class Preconditioner(Plugin):
 
         update() -> bool       takes in the present values of A and S; False when A is not positive definite
         apply(r, s_out)        s = P^-1 r
-        worth_keeping_up_to    an old one is kept for the next step while solves take fewer iterations than this
-        give_up_after          with an old one, iterations after which a new one is made
+        give_up_after          iterations with an old one after which a new one is made; 0 to make a new one always
         """
         raise NotImplementedError

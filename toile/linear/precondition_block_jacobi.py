@@ -40,8 +40,7 @@ class BlockJacobi(Preconditioner):
 
 
 class _Working:
-    # Making it anew costs less than one iteration.
-    worth_keeping_up_to, give_up_after = 0, 0
+    give_up_after = 0  # making it anew costs less than one iteration
 
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S

@@ -75,7 +75,7 @@ class _Working:
                 shift = np.where(rows == columns, r - c, r)
                 row_indices[(places[:, c] + shift)[here]] = 3 * rows[here] + r
         self.factor = make_factor(offsets, row_indices)
-        self.worth_keeping_up_to, self.give_up_after = self.factor.worth_keeping_up_to, self.factor.give_up_after
+        self.give_up_after = self.factor.give_up_after
         device = A.device
         self._model = [
             wp.array(slots, dtype=wp.int32, device=device),

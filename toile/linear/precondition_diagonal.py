@@ -41,8 +41,7 @@ class Diagonal(Preconditioner):
 
 
 class _Working:
-    # Making it anew costs less than one iteration.
-    worth_keeping_up_to, give_up_after = 0, 0
+    give_up_after = 0  # making it anew costs less than one iteration
 
     def __init__(self, A: BlockMatrix):
         self.A = A

@@ -4,6 +4,9 @@ from typing import Any
 
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 
+# After an old preconditioner failed to serve, so many solves get a new one before an old one is tried again.
+SOLVES_BEFORE_RETRY = 8
+
 
 class Solver:
     """Solves A dv = b for the present values of A, b and the constraints."""
@@ -12,20 +15,21 @@ class Solver:
         """`preconditioner` is a working one, made by `Preconditioner.build`."""
         self.pcg, self.preconditioner = pcg, preconditioner
         self.tolerance, self.max_iterations = tolerance, max_iterations
-        self._last_iterations = 0
         self._usable = False
+        self._wait = 0  # solves until an old preconditioner is tried again
 
     def solve(self) -> Solution:
         """Improves dv in place."""
-        if self._usable and self._last_iterations < self.preconditioner.worth_keeping_up_to:
+        spent = 0
+        if self._usable and self._wait == 0 and self.preconditioner.give_up_after > 0:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
             solution = self.pcg.solve(self.preconditioner, self.tolerance, limit)
             if solution.converged:
-                self._last_iterations = solution.iterations
                 return solution
+            spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
+        self._wait = max(0, self._wait - 1)
         self._usable = self.preconditioner.update()
         if not self._usable:
-            return Solution(0, float("nan"), False)
+            return Solution(spent, float("nan"), False)
         solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations)
-        self._last_iterations = solution.iterations
-        return solution
+        return Solution(spent + solution.iterations, solution.residual, solution.converged)

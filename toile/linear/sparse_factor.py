@@ -28,8 +28,8 @@ def make_factor(offsets: np.ndarray, rows: np.ndarray) -> Cholmod | Qdldl:
 class Cholmod:
     """CHOLMOD through cvxopt."""
 
-    # A fresh factor costs about as much as six iterations; with one of the step before, thirty are needed.
-    worth_keeping_up_to, give_up_after = 0, 0
+    # A fresh factor costs about as much as six iterations; with the one of the step before, thirty are needed.
+    give_up_after = 0
 
     def __init__(self, offsets: np.ndarray, rows: np.ndarray):
         with _fast_blas():
@@ -63,8 +63,7 @@ class Cholmod:
 class Qdldl:
     """QDLDL, simplicial: slower to factor, so a stale factor is kept while it serves."""
 
-    # A factor costs as much as some forty iterations: it is kept from step to step while it serves.
-    worth_keeping_up_to, give_up_after = 30, 60
+    give_up_after = 30  # a factor costs as much as some thirty iterations: it is kept while it serves
 
     def __init__(self, offsets: np.ndarray, rows: np.ndarray):
         n = len(offsets) - 1

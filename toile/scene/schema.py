@@ -141,7 +141,7 @@ class Solver(SceneModel):
     """How the linear systems are solved."""
 
     preconditioner: Preconditioner | None = quantity(
-        None, doc="auto when not given: cholesky on the CPU, block_jacobi on a GPU"
+        None, doc="chosen by size and device when not given"
     )
     tolerance: float = quantity(1e-3, doc="residual of a solve relative to its right-hand side", gt=0, lt=1)
     max_iterations: int = quantity(2000, doc="a solve that needs more fails its step", ge=0)
