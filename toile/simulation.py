@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # A step in which any triangle's stretch changes by more than this is discarded ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
-LARGEST_STRETCH_CHANGE = 0.3
+LARGEST_STRETCH_CHANGE = 0.15
 
 # Rounding allowed in the sum of a frame's steps.
 FRAME_ROUNDING = 1e-10
@@ -114,7 +114,7 @@ class Simulation:
                 self._fail(trouble, h)
             h = min(0.5 * h, self.control.size)
         self.integrator.accept(self.state, h)
-        self.control.succeeded()
+        self.control.succeeded(h)
         tally.add_step(h, solution.iterations, solution.residual)
         self.state, self._next = self._next, self.state
         self.state.t = t

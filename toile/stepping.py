@@ -35,7 +35,10 @@ class StepControl:
         """A step that divides the time left until the frame evenly, no larger than `size`."""
         return remaining / max(1, math.ceil(remaining / self.size * (1.0 - ROUNDING)))
 
-    def succeeded(self) -> None:
+    def succeeded(self, h: float) -> None:
+        """A step of h was taken."""
+        if self.growing and h <= 0.5 * self.size:
+            return  # the end of a frame cut the try short: it proved nothing
         if self.level == 0:
             self.growing, self.patience = False, FIRST_PATIENCE
             return

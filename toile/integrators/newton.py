@@ -154,4 +154,6 @@ def finish(
     i = wp.tid()
     # x_ref + h u is within rounding of the held position; this makes it exact.
     x_out[i] = S[i] * x_out[i] + x_held[i]
-    v_out[i] = S[i] * u[i] + v_held[i]
+    v_out[i] = u[i]  # across a plane or line that turns, u is the rate at which it carries the particle where it is
+    if wp.trace(S[i]) < real(0.5):
+        v_out[i] = v_held[i]  # a pin has the exact velocity of its keyframes

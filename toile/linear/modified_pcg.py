@@ -59,6 +59,8 @@ class ModifiedPCG:
 
     def solve(self, preconditioner: Any, tolerance: float, max_iterations: int) -> Solution:
         """Improves dv, whose constrained components hold z on entry and still do on return."""
+        if not len(self.r):
+            return Solution(0, 0.0, True)  # a scene without cloth
         self.dots.zero_()
         self._start.launch()
         r_r = at_start = float(self.dots.numpy()[R_R])

@@ -85,7 +85,8 @@ class Qdldl:
                 self._solver.update(self._upper, upper=True)
         except RuntimeError:
             return False
-        return True
+        # LDL^T exists for indefinite matrices too: the pivots tell. NaN is not greater than 0 either.
+        return bool((self._solver.factors()[1] > 0.0).all())
 
     def solve(self, right: np.ndarray, out: np.ndarray) -> None:
         out[:] = self._solver.solve(right)
