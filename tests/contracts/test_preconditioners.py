@@ -18,6 +18,7 @@ from reference.systems import LinearSystem, random_system
 from toile import plugins
 from toile.errors import InputError
 from toile.linear.base import Preconditioner
+from toile.linear.precondition_block_jacobi import BlockJacobi
 from toile.linear.solver import Solver
 from toile.math.types import vec3
 
@@ -153,6 +154,15 @@ def test_solver_remakes_it_when_it_no_longer_serves(preconditioner: Precondition
         dv, expected = system.dv.numpy(), constrained_solve(A, system.b, system.S, system.z)
         error = (dv - expected).ravel()
         assert error @ A @ error <= 1e-18 * (expected.ravel() @ A @ expected.ravel())
+
+
+def test_block_jacobi_solves_particles_that_do_not_couple_at_once(device: str) -> None:
+    """Its inverse is that of the free directions, held ones left out: exact for particles on their own."""
+    system = random_system(SIZE, device, seed=12)
+    alone = np.kron(np.eye(SIZE), np.ones((3, 3)))
+    system.fill(alone * system.A)
+    solution = system.start().solve(working(BlockJacobi(), system), 1e-12, 2)
+    assert solution.converged and (solution.iterations == 1 or device != "cpu")
 
 
 def test_factor_solves_at_once(factor: Preconditioner, device: str) -> None:

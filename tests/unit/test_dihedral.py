@@ -36,11 +36,12 @@ def random_hinges(count: int) -> np.ndarray:
     """Hinges of every shape, none of them nearly collapsed or on the cut at 180 degrees, where theta jumps."""
     rng = np.random.default_rng(1)
     hinges = rng.normal(size=(4 * count, 4, 3))
-    good = [
-        min(height(x, 0), height(x, 1)) > 0.3 and np.linalg.norm(x[3] - x[2]) > 0.3 and abs(angle(x).real) < 3.1
-        for x in hinges
-    ]
-    return hinges[good][:count]
+    return np.array([x for x in hinges if is_regular(x)][:count])
+
+
+def is_regular(x: np.ndarray) -> bool:
+    edge = float(np.linalg.norm(x[3] - x[2]))
+    return min(height(x, 0), height(x, 1), edge) > 0.3 and abs(angle(x).real) < 3.1
 
 
 def height(x: np.ndarray, flap: int) -> float:

@@ -29,7 +29,7 @@ def steps_of(control: StepControl, works: Callable[[float], bool], count: int) -
         good = works(size)
         tries.append((size, good))
         if good:
-            control.succeeded()
+            control.succeeded(size)
         else:
             assert control.failed()
     return tries
@@ -49,7 +49,7 @@ def frames_of(
                 assert control.failed()
                 h = min(0.5 * h, control.size)
             tries.append((h, True))
-            control.succeeded()
+            control.succeeded(h)
             t += h
     return tries
 
