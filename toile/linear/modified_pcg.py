@@ -24,6 +24,11 @@ from toile.math.types import mat33, real, vec3
 R_S, R_S_OLD, C_Q, R_R, DOTS = (wp.constant(place) for place in range(5))
 
 
+# Dot products below this count as 0. Between two looks at the residual the system may be solved many times over, and
+# quotients of numbers that underflow are not numbers.
+NOTHING = wp.constant(wp.float64(1e-250))
+
+
 @dataclass
 class Solution:
     """How a solve went."""
@@ -121,7 +126,7 @@ def update_direction(
 ):
     i = wp.tid()
     beta = real(0.0)  # the first direction has no predecessor
-    if dots[R_S_OLD] > wp.float64(0.0):
+    if dots[R_S_OLD] > NOTHING:
         beta = real(dots[R_S] / dots[R_S_OLD])
     c_out[i] = S[i] * (s[i] + beta * c_out[i])
 
@@ -149,8 +154,8 @@ def advance(
     dv_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), dots_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    alpha = real(0.0)  # c vanishes once the system is solved; between two looks at the residual that can happen
-    if dots_out[C_Q] > wp.float64(0.0):
+    alpha = real(0.0)
+    if dots_out[C_Q] > NOTHING:
         alpha = real(dots_out[R_S] / dots_out[C_Q])
     dv_out[i] = dv_out[i] + alpha * c[i]
     r = r_out[i] - alpha * q[i]
