@@ -20,13 +20,9 @@ import warp as wp
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, real, vec3
 
-# Places of the dot products among the device scalars
-R_S, R_S_OLD, C_Q, R_R, DOTS = (wp.constant(place) for place in range(5))
-
-
-# Dot products below this count as 0. Between two looks at the residual the system may be solved many times over, and
-# quotients of numbers that underflow are not numbers.
-NOTHING = wp.constant(wp.float64(1e-250))
+# Places of the dot products among the device scalars, and of what controls the iteration: the value of r.r at which it
+# ends, whether it goes on (1 or 0), and how many iterations went on.
+R_S, R_S_OLD, C_Q, R_R, LIMIT, GOING, COUNT, SCALARS = (wp.constant(place) for place in range(8))
 
 
 @dataclass
@@ -44,41 +40,44 @@ class ModifiedPCG:
     def __init__(self, A: BlockMatrix, b: wp.array, S: wp.array, dv: wp.array):
         device, n = A.device, A.row_count
         r, c, q, s = (wp.zeros(n, dtype=vec3, device=device) for _ in range(4))
-        dots = wp.zeros(DOTS, dtype=wp.float64, device=device)
+        scalars = wp.zeros(SCALARS, dtype=wp.float64, device=device)
         matrix = [A.device_offsets, A.device_columns, A.values]
 
         def launch(kernel: Any, inputs: list, dim: int = n) -> wp.Launch:
             return wp.launch(kernel, dim=dim, inputs=inputs, device=device, record_cmd=True)
 
-        self.r, self.s, self.dots = r, s, dots
-        self._start = launch(start, [*matrix, b, S, dv, r, dots])
-        self._iteration_before = launch(next_iteration, [dots], dim=1)
+        self.r, self.s, self.scalars = r, s, scalars
+        self._start = launch(start, [*matrix, b, S, dv, r, scalars])
+        self._iteration_before = launch(next_iteration, [scalars], dim=1)
         self._iteration_after = [
-            launch(dot_residual, [r, s, dots]),
-            launch(update_direction, [S, s, c, dots]),
-            launch(multiply_direction, [*matrix, S, c, q, dots]),
-            launch(advance, [c, q, dv, r, dots]),
+            launch(dot_residual, [r, s, scalars]),
+            launch(update_direction, [S, s, c, scalars]),
+            launch(multiply_direction, [*matrix, S, c, q, scalars]),
+            launch(advance, [c, q, dv, r, scalars]),
         ]
-        # On a GPU every look at the residual waits for the device; on the CPU it is free.
+        # On a GPU every look at the residual waits for the device; on the CPU it is free. What is launched after the
+        # limit is reached changes nothing.
         self._check_every = 1 if wp.get_device(device).is_cpu else 10
 
     def solve(self, preconditioner: Any, tolerance: float, max_iterations: int) -> Solution:
         """Improves dv, whose constrained components hold z on entry and still do on return."""
         if not len(self.r):
             return Solution(0, 0.0, True)  # a scene without cloth
-        self.dots.zero_()
+        self.scalars.zero_()
         self._start.launch()
-        r_r = at_start = float(self.dots.numpy()[R_R])
+        wp.launch(set_limit, 1, [tolerance * tolerance, self.scalars], device=self.scalars.device)
+        r_r = at_start = float(self.scalars.numpy()[R_R])
         limit = tolerance * tolerance * at_start
-        iterations = 0
-        while r_r > limit and iterations < max_iterations:
+        launched = 0
+        while r_r > limit and launched < max_iterations:
             self._iteration_before.launch()
             preconditioner.apply(self.r, self.s)
             for command in self._iteration_after:
                 command.launch()
-            iterations += 1
-            if iterations % self._check_every == 0 or iterations == max_iterations:
-                r_r = float(self.dots.numpy()[R_R])
+            launched += 1
+            if launched % self._check_every == 0 or launched == max_iterations:
+                r_r = float(self.scalars.numpy()[R_R])
+        iterations = int(self.scalars.numpy()[COUNT])
         residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
         return Solution(iterations, residual, bool(r_r <= limit))  # False for NaN as well
 
@@ -90,20 +89,27 @@ def start(
     # in
     values: wp.array(dtype=mat33), b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
     # out
-    r_out: wp.array(dtype=vec3), dots_out: wp.array(dtype=wp.float64),
+    r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
     r = S[i] * (b[i] - row_product(offsets, columns, values, dv, i))
     r_out[i] = r
-    wp.atomic_add(dots_out, R_R, wp.float64(wp.dot(r, r)))
+    wp.atomic_add(scalars_out, R_R, wp.float64(wp.dot(r, r)))
 
 
 @wp.kernel
-def next_iteration(dots_out: wp.array(dtype=wp.float64)):
-    dots_out[R_S_OLD] = dots_out[R_S]
-    dots_out[R_S] = wp.float64(0.0)
-    dots_out[C_Q] = wp.float64(0.0)
-    dots_out[R_R] = wp.float64(0.0)
+def set_limit(tolerance2: wp.float64, scalars_out: wp.array(dtype=wp.float64)):
+    scalars_out[LIMIT] = tolerance2 * scalars_out[R_R]
+
+
+@wp.kernel
+def next_iteration(scalars_out: wp.array(dtype=wp.float64)):
+    scalars_out[GOING] = wp.where(scalars_out[R_R] > scalars_out[LIMIT], wp.float64(1.0), wp.float64(0.0))
+    scalars_out[COUNT] = scalars_out[COUNT] + scalars_out[GOING]
+    scalars_out[R_S_OLD] = scalars_out[R_S]
+    scalars_out[R_S] = wp.float64(0.0)
+    scalars_out[C_Q] = wp.float64(0.0)
+    scalars_out[R_R] = wp.float64(0.0)
 
 
 @wp.kernel
@@ -111,10 +117,10 @@ def dot_residual(
     # in
     r: wp.array(dtype=vec3), s: wp.array(dtype=vec3),
     # out
-    dots_out: wp.array(dtype=wp.float64),
+    scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    wp.atomic_add(dots_out, R_S, wp.float64(wp.dot(r[i], s[i])))
+    wp.atomic_add(scalars_out, R_S, wp.float64(wp.dot(r[i], s[i])))
 
 
 @wp.kernel
@@ -122,12 +128,12 @@ def update_direction(
     # in
     S: wp.array(dtype=mat33), s: wp.array(dtype=vec3),
     # in and out
-    c_out: wp.array(dtype=vec3), dots: wp.array(dtype=wp.float64),
+    c_out: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
     beta = real(0.0)  # the first direction has no predecessor
-    if dots[R_S_OLD] > NOTHING:
-        beta = real(dots[R_S] / dots[R_S_OLD])
+    if scalars[R_S_OLD] > wp.float64(0.0):
+        beta = real(scalars[R_S] / scalars[R_S_OLD])
     c_out[i] = S[i] * (s[i] + beta * c_out[i])
 
 
@@ -138,12 +144,12 @@ def multiply_direction(
     # in
     values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
-    q_out: wp.array(dtype=vec3), dots_out: wp.array(dtype=wp.float64),
+    q_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
     q = S[i] * row_product(offsets, columns, values, c, i)
     q_out[i] = q
-    wp.atomic_add(dots_out, C_Q, wp.float64(wp.dot(c[i], q)))
+    wp.atomic_add(scalars_out, C_Q, wp.float64(wp.dot(c[i], q)))
 
 
 @wp.kernel
@@ -151,13 +157,13 @@ def advance(
     # in
     c: wp.array(dtype=vec3), q: wp.array(dtype=vec3),
     # in and out
-    dv_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), dots_out: wp.array(dtype=wp.float64),
+    dv_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
     alpha = real(0.0)
-    if dots_out[C_Q] > NOTHING:
-        alpha = real(dots_out[R_S] / dots_out[C_Q])
+    if scalars_out[GOING] > wp.float64(0.0) and scalars_out[C_Q] > wp.float64(0.0):
+        alpha = real(scalars_out[R_S] / scalars_out[C_Q])
     dv_out[i] = dv_out[i] + alpha * c[i]
     r = r_out[i] - alpha * q[i]
     r_out[i] = r
-    wp.atomic_add(dots_out, R_R, wp.float64(wp.dot(r, r)))
+    wp.atomic_add(scalars_out, R_R, wp.float64(wp.dot(r, r)))
