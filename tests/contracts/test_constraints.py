@@ -1,7 +1,7 @@
 """What every constraint must do: hold its directions exactly, at every step, while it is in force, and no others.
 
 First through `Held` alone, which turns constraints into S and held positions; then through short simulations with every
-integrator (VALIDATION P7, C6).
+integrator.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def test_sliding_on_what_turns(word: str, integrator: str, device: str) -> None:
 
 @pytest.mark.parametrize("word", FOUND)
 def test_constraint_forces_are_what_momentum_lacks(word: str, device: str) -> None:
-    """sum m dv/h = weight + pull + constraint forces, at every step of backward Euler; the force is e/h (T3), not e.
+    """sum m dv/h = weight + pull + constraint forces, at every step of backward Euler; the force is e/h, not e.
 
     The internal forces add up to nothing, in the linearised system as well. With a residual of 1e-10 in every free
     direction what remains is that, relative to the weight.
@@ -358,7 +358,7 @@ def test_constraint_forces_are_what_momentum_lacks(word: str, device: str) -> No
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_pins_carry_the_weight_of_a_sheet_at_rest(integrator: str, device: str) -> None:
-    """C6: m g in total. The sheet hangs straight down; its stretching dies out within two seconds, by its damping."""
+    """m g in total. The sheet hangs straight down; its stretching dies out within two seconds, by its damping."""
     hanging = scene(
         [{"type": "pin", "where": {"edges": ["upper"]}}],
         integrator=integrator,

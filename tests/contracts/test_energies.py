@@ -1,6 +1,6 @@
 """What every energy must satisfy, through the real assembly: derivatives, invariance, momentum, dissipation.
 
-Two irregular sheets (tests/reference/sheets.py) in random states; VALIDATION U1, U3, U4, U7, D4. The oracle for forces
+Two irregular sheets (tests/reference/sheets.py) in random states. The oracle for forces
 and matrices is the dense NumPy assembly of tests/reference.
 """
 
@@ -101,7 +101,7 @@ def test_every_energy_is_tested() -> None:
 
 @pytest.mark.parametrize("word", STORED)
 def test_force_is_minus_the_gradient_of_the_energy(word: str, device: str) -> None:
-    """U1, all coordinates of a few states.
+    """f = -dE/dx: all coordinates of a few states.
 
     A central difference with step s has an error of order s^2 from its own expansion and eps E/s from rounding: near
     s = 1e-5 edges both are below 1e-9, so the best of a sweep is asked for 1e-7.
@@ -122,7 +122,7 @@ def test_force_is_minus_the_gradient_of_the_energy(word: str, device: str) -> No
 
 @pytest.mark.parametrize("word", STORED)
 def test_force_is_the_slope_of_the_energy_in_many_states(word: str, device: str) -> None:
-    """U1, 200 states, each along one random direction d: dE/ds = -f . d.
+    """f = -dE/dx: 200 states, each along one random direction d: dE/ds = -f . d.
 
     Relative to |f| |d|, which exceeds |f . d| some tenfold for a random d, so the tolerance is a tenth of that above.
     """
@@ -149,7 +149,7 @@ def test_energy_and_force_are_those_of_the_reference(word: str, device: str) -> 
 
 @pytest.mark.parametrize("word", STORED)
 def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: str, device: str) -> None:
-    """U3. A flat sheet stretched along its threads: stretch is in tension, and shear and bending have no tension that
+    """The matrix is -df/dx. A flat sheet stretched along its threads: stretch is in tension, and shear and bending have no tension that
     their second derivative could be multiplied by, so the matrix is the whole Hessian.
 
     Differences of forces with step s: error s^2/EDGE^2 from expansion, eps |f|/s from rounding; 1e-7 at s = 1e-5 EDGE
@@ -168,7 +168,7 @@ def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: st
 
 
 def test_stretch_keeps_its_whole_hessian_in_tension(device: str) -> None:
-    """U3 away from flat: every thread direction longer than at rest, in all directions of space."""
+    """The same away from flat: every thread direction longer than at rest, in all directions of space."""
     rng = np.random.default_rng(5)
     x = flat(MODEL, 1.3, 1.3) + rng.uniform(-0.04 * EDGE, 0.04 * EDGE, (MODEL.particle_count, 3))
     tested = bench(device, "stretch")
@@ -177,7 +177,7 @@ def test_stretch_keeps_its_whole_hessian_in_tension(device: str) -> None:
 
 
 def test_bending_keeps_the_product_of_gradients(device: str) -> None:
-    """U3: k dC dC^T and no more, also where the hinges are folded. Rounding only."""
+    """The matrix of bending: k dC dC^T and no more, also where the hinges are folded. Rounding only."""
     tested = bench(device, "bend_angle")
     for x, v in states(3, seed=6):
         close(tested.matrices(x, v)[2], reference(["bend_angle"], x, v).K, 1e-12)
@@ -185,7 +185,7 @@ def test_bending_keeps_the_product_of_gradients(device: str) -> None:
 
 @pytest.mark.parametrize("word", FOUND)
 def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(word: str, device: str) -> None:
-    """U3 for df/dv. Forces are linear in v, or quadratic (air), for which a central difference is exact: what is left
+    """The matrix of damping is -df/dv. Forces are linear in v, or quadratic (air), for which a central difference is exact: what is left
     is rounding, eps |f|/s."""
     tested = bench(device, word)
     x, v = states(1, seed=7)[0]
@@ -211,7 +211,7 @@ def test_force_is_carried_to_another_velocity_along_its_derivative(word: str, de
 
 @pytest.mark.parametrize("word", INTERNAL)
 def test_rigid_motion_changes_nothing(word: str, device: str) -> None:
-    """U4: E(R x + t) = E(x), f(R x + t) = R f(x). Positions of up to 2 m and edges of 0.1 m lose two digits of 16."""
+    """E(R x + t) = E(x), f(R x + t) = R f(x). Positions of up to 2 m and edges of 0.1 m lose two digits of 16."""
     tested = bench(device, word)
     rng = np.random.default_rng(9)
     for x, _ in states(100, seed=9):
@@ -222,7 +222,7 @@ def test_rigid_motion_changes_nothing(word: str, device: str) -> None:
 
 @pytest.mark.parametrize("word", INTERNAL)
 def test_internal_forces_keep_momentum(word: str, device: str) -> None:
-    """U7: no total force and no total torque, elastic and damping, on each cloth."""
+    """No total force and no total torque, elastic and damping, on each cloth."""
     tested = bench(device, word)
     for x, v in states(20, seed=10):
         elastic = tested.force(x)
@@ -237,7 +237,7 @@ def test_internal_forces_keep_momentum(word: str, device: str) -> None:
 
 @pytest.mark.parametrize("word", INTERNAL)
 def test_damping_dissipates(word: str, device: str) -> None:
-    """D4: the power of damping is -k_d (dC/dt)^2, summed over elements."""
+    """The power of damping is -k_d (dC/dt)^2, summed over elements."""
     tested = bench(device, word)
     for x, v in states(5, seed=11):
         power = np.sum((tested.force(x, v) - tested.force(x)) * v)
@@ -247,7 +247,7 @@ def test_damping_dissipates(word: str, device: str) -> None:
 
 @pytest.mark.parametrize("word", INTERNAL)
 def test_damping_lets_rigid_motion_be(word: str, device: str) -> None:
-    """D4: no damping force for translation and rotation, relative to that for a random velocity of the same size."""
+    """No damping force for translation and rotation, relative to that for a random velocity of the same size."""
     tested = bench(device, word)
     rng = np.random.default_rng(12)
     for x, v in states(20, seed=12):
@@ -270,7 +270,7 @@ MODES: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], tuple[Any, Any, A
 
 @pytest.mark.parametrize("mode", MODES)
 def test_each_damping_acts_on_its_own_mode_only(mode: str, device: str) -> None:
-    """D4: stretching, shearing and bending a flat sheet dissipate in their own energy, and nowhere else."""
+    """Stretching, shearing and bending a flat sheet dissipate in their own energy, and nowhere else."""
     own, velocity = MODES[mode]
     x = flat(MODEL)
     v = np.stack(velocity(x[:, 0], x[:, 1]), axis=1) / EDGE

@@ -6,6 +6,7 @@ read by something that shares no code with the writer.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -294,12 +295,13 @@ def test_an_error_at_the_last_moment_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_a_disk_that_fills_up_is_one_clear_error(name: str, tmp_path: Path, small_disk: Callable[[], None]) -> None:
+def test_a_disk_that_fills_up_is_one_clear_error(
+    name: str, tmp_path: Path, small_disk: Callable[[], contextlib.AbstractContextManager[None]]
+) -> None:
     """The system itself refuses the bytes, wherever the writer happens to be when they run out."""
     surface = two_sheets()
     frames = moving(surface)
-    small_disk()
-    with pytest.raises(ToileError, match=re.escape(str(tmp_path)) + r".*too large.*disk") as caught:
+    with small_disk(), pytest.raises(ToileError, match=re.escape(str(tmp_path)) + r".*too large.*disk") as caught:
         writer = output(name).writer(tmp_path, NAME, surface)
         try:
             for frame in frames:
@@ -313,13 +315,21 @@ def test_a_disk_that_fills_up_is_one_clear_error(name: str, tmp_path: Path, smal
 
 
 @pytest.fixture
-def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], None]]:
-    """No file may grow beyond 100 bytes once it is called."""
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """No file may grow beyond 100 bytes inside it; pytest's own report may be a file, and is written outside it."""
     resource = pytest.importorskip("resource")  # not on Windows
     write("picture", tmp_path_factory.mktemp("warm"))  # kernels are cached on disk too
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    @contextlib.contextmanager
+    def limited() -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

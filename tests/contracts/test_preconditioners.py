@@ -96,7 +96,7 @@ def test_filtered_inverse_is_symmetric_and_positive(preconditioner: Precondition
 def test_constraints_are_exact_after_any_number_of_iterations(
     preconditioner: Preconditioner, iterations: int, device: str
 ) -> None:
-    """U9, P7: to the last bit where nothing is free, to rounding of S elsewhere."""
+    """To the last bit where nothing is free, to rounding of S elsewhere."""
     system = random_system(SIZE, device, seed=2)
     system.start().solve(working(preconditioner, system), 1e-15, iterations)
     dv = system.dv.numpy().astype(float)
@@ -105,7 +105,7 @@ def test_constraints_are_exact_after_any_number_of_iterations(
 
 
 def test_converged_is_the_reduced_solve(preconditioner: Preconditioner, device: str) -> None:
-    """U9: 1e-9 in dv from a residual of 1e-12 and condition numbers below 1e3."""
+    """1e-9 in dv from a residual of 1e-12 and condition numbers below 1e3."""
     for seed in (3, 4):
         system = random_system(SIZE, device, seed)
         assert np.linalg.cond(system.A) < 1e3

@@ -1,7 +1,8 @@
 """What [BW98] says of its solver: iterations that grow like the square root of n, and no interest in bending stiffness.
 
-VALIDATION P4 (the reason for its exponent) and P5, for the preconditioners that are not a factor. A sheet hung by two
-corners (figure 2), backward Euler. Work is counted in iterations, which do not depend on the machine.
+For the preconditioners that are not a factor; the growth of iterations explains the paper's exponent of the growth of
+time. A sheet hung by two corners (figure 2), backward Euler. Work is counted in iterations, which do not depend on the
+machine.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def test_small_steps_need_few_iterations(device: str) -> None:
 def test_bending_stiffness_hardly_matters(
     resolution: int, device: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """P5: bending from 0.1 to 1,000 times the default; the paper's running time varied by less than 5 %.
+    """Sec. 8: bending from 0.1 to 1,000 times the default; the paper's running time varied by less than 5 %.
 
     The number of steps is the same throughout (asserted in `iterations`). Counts stay within a tenth up to 100 times
     the default; at 1,000 times the cloth is cardboard, bending (like 1/dx^4) begins to matter to the condition number,

@@ -2,7 +2,7 @@
 
     k dC dC^T + sigma d2C,    sigma = k C + k_d dC/dt
 
-Over f = (w_u; w_v), six numbers per triangle and per unit of area (VALIDATION section 4):
+Over f = (w_u; w_v), six numbers per triangle and per unit of area:
 
     stretch   k w^ w^^T + s (I - w^ w^^T)/|w|         on the half of f that belongs to w = w_u or w_v
     shear     k g g^T + s [[0, I], [I, 0]],           g = (w_v; w_u)

@@ -1,4 +1,4 @@
-"""The angle of a hinge and its gradient (VALIDATION U2), up to folds of 179 degrees."""
+"""The angle of a hinge and its gradient, up to folds of 179 degrees."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
 """Filtered conjugate gradients ([BW98] sec. 5.3): exact constraints at any number of iterations, and the right answer.
 
-VALIDATION U9, P7, P8, T2. Random block matrices and constraints; the oracle is a dense solve in the free directions.
+Random block matrices and constraints; the oracle is a dense solve in the free directions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def residual(system: LinearSystem, dv: np.ndarray) -> np.ndarray:
 def test_constraints_are_exact_after_any_number_of_iterations(
     iterations: int, preconditioner: Diagonal | BlockJacobi, device: str
 ) -> None:
-    """U9, P7: to the last bit where nothing is free; elsewhere S itself is a projection only to rounding."""
+    """To the last bit where nothing is free; elsewhere S itself is a projection only to rounding."""
     for seed in range(5):
         system = random_system(SIZE, device, seed)
         solution = system.start().solve(working(system, preconditioner), 1e-14, iterations)
@@ -66,7 +66,7 @@ def test_constraints_are_exact_after_any_number_of_iterations(
 
 @pytest.mark.parametrize("preconditioner", [Diagonal(), BlockJacobi()], ids=["diagonal", "block_jacobi"])
 def test_converged_is_the_reduced_solve(preconditioner: Diagonal | BlockJacobi, device: str) -> None:
-    """U9. A residual of 1e-12 of the start and condition numbers below 1e3 leave 1e-9 in dv."""
+    """A residual of 1e-12 of the start and condition numbers below 1e3 leave 1e-9 in dv."""
     for seed in range(5):
         system = random_system(SIZE, device, seed)
         assert np.linalg.cond(system.A) < 1e3
@@ -130,7 +130,7 @@ def plain_pcg(A: np.ndarray, b: np.ndarray, diagonal: np.ndarray, tolerance: flo
 
 @pytest.mark.parametrize("seed", range(4))
 def test_filter_costs_no_iterations(seed: int, device: str) -> None:
-    """P8: against plain CG on the penalty system A + 1e8 (I - S) with z = 0; [BW98] saw no substantial difference.
+    """Against plain CG on the penalty system A + 1e8 (I - S) with z = 0; [BW98] saw no substantial difference.
 
     Pins only: a penalty across the axes would make the diagonal a bad preconditioner for plain CG.
     """
@@ -148,7 +148,7 @@ def test_filter_costs_no_iterations(seed: int, device: str) -> None:
 
 
 def test_preconditioner_as_printed_does_not_converge(device: str) -> None:
-    """T2: [BW98] prints P_ii = 1/A_ii and steps by P^-1, which multiplies by A_ii. Corrected it converges, and well."""
+    """[BW98] prints P_ii = 1/A_ii and steps by P^-1, which multiplies by A_ii. Corrected it converges, and well."""
     rng = np.random.default_rng(10)
     system = random_system(100, device, seed=10)
     # Stiffness contrast: each particle's unknowns on their own scale, a factor of 1e4 apart.

@@ -1,4 +1,4 @@
-"""Closed-form positive-definite Hessians against a numeric eigen-clamp (VALIDATION U5), and A as a whole (U6).
+"""Closed-form positive-definite Hessians against a numeric eigen-clamp, and A as a whole.
 
 Ten thousand triangles that share no vertex go through the real assembly at once; each has its own deformation F.
 """
@@ -88,7 +88,7 @@ class Soup:
 
 
 def compare(found: np.ndarray, expected: np.ndarray, uv: np.ndarray, k: float) -> None:
-    """Equal to 1e-9 and without negative eigenvalues to 1e-10 k, as VALIDATION asks; k is carried to the corners."""
+    """Equal to 1e-9 and without negative eigenvalues to 1e-10 k; k is carried to the corners."""
     stiffness = np.abs(at_corners(k * np.eye(6), uv)).max(axis=(1, 2))
     scale = np.maximum(stiffness, np.abs(expected).max(axis=(1, 2)))
     error = np.abs(found - expected).max(axis=(1, 2)) / scale
@@ -104,7 +104,7 @@ def rates(size: float) -> np.ndarray:
 # Rate of deformation [1/s]: with k_d/k = 0.05 s, 1/s changes the tension by a few hundredths, 50/s by more than itself.
 @pytest.mark.parametrize("rate", [0.0, 1.0, 50.0])
 def test_stretch_is_the_clamped_hessian(rate: float, device: str) -> None:
-    """U5, with and without damping; the tension is that of another state, as in an implicit step."""
+    """With and without damping; the tension is that of another state, as in an implicit step."""
     F, F_rate = deformations(), rates(rate)
     soup = Soup.of(Stretch(stiffness_warp=K_WARP, stiffness_weft=K_WEFT, damping=DAMPING), device)
     for F_tension in (F, np.roll(F, 1, axis=0)):
@@ -120,13 +120,13 @@ def test_stretch_is_the_clamped_hessian(rate: float, device: str) -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, 50.0])
 def test_shear_is_the_clamped_hessian(rate: float, device: str) -> None:
-    """U5, as above."""
+    """As above."""
     compare_shear(deformations(), rates(rate), device)
 
 
 @pytest.mark.parametrize("rate", [0.0, 50.0])
 def test_shear_is_the_clamped_hessian_where_threads_coincide(rate: float, device: str) -> None:
-    """U5 on triangles folded along their diagonal, so that warp and weft run together."""
+    """On triangles folded along their diagonal, so that warp and weft run together."""
     compare_shear(coinciding_threads(), rates(rate), device)
 
 
@@ -167,7 +167,7 @@ STEPS = [1e-4, 1e-3, 1.0 / 60.0, 1.0 / 30.0, 0.1]
 
 
 def test_the_matrix_is_positive_definite_at_every_step(device: str) -> None:
-    """U6: Cholesky succeeds for A of random states, compressed and moving ones among them, h from 1e-4 to 1/10.
+    """Cholesky succeeds for A of random states, compressed and moving ones among them, h from 1e-4 to 1/10.
 
     The reference without clamping fails for some of the same states: they are hard enough.
     """

@@ -1,6 +1,6 @@
 """Step control ([BW98] sec. 7): halving, growth after two successes, back-off to one try in 40, even steps in a frame.
 
-VALIDATION I7, P10. Failures are scripted, so counts are exact.
+Failures are scripted, so counts are exact.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ RHYTHMS = [(1.0 / 30.0, 1.0 / 30.0), (1.0 / 60.0, 1.0 / 30.0), (0.02, 1.0 / 30.0
 @pytest.mark.parametrize(("max_step", "frame"), RHYTHMS)
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.3, 0.13])
 def test_at_most_one_step_in_forty_is_wasted(max_step: float, frame: float, share: float) -> None:
-    """P10: the user's step is too large for good; once settled, at most every 41st try fails.
+    """The user's step is too large for good; once settled, at most every 41st try fails.
 
     Steps above `share` of the largest fail. Settling takes a hundred tries (2 + 4 + 8 + 16 + 32 and the failures).
     """
