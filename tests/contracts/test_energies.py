@@ -149,7 +149,9 @@ def test_energy_and_force_are_those_of_the_reference(word: str, device: str) -> 
 
 @pytest.mark.parametrize("word", STORED)
 def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: str, device: str) -> None:
-    """The matrix is -df/dx. A flat sheet stretched along its threads: stretch is in tension, and shear and bending have no tension that
+    """The matrix is -df/dx.
+
+    A flat sheet stretched along its threads: stretch is in tension, and shear and bending have no tension that
     their second derivative could be multiplied by, so the matrix is the whole Hessian.
 
     Differences of forces with step s: error s^2/EDGE^2 from expansion, eps |f|/s from rounding; 1e-7 at s = 1e-5 EDGE
@@ -185,7 +187,9 @@ def test_bending_keeps_the_product_of_gradients(device: str) -> None:
 
 @pytest.mark.parametrize("word", FOUND)
 def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(word: str, device: str) -> None:
-    """The matrix of damping is -df/dv. Forces are linear in v, or quadratic (air), for which a central difference is exact: what is left
+    """The matrix of damping is -df/dv.
+
+    Forces are linear in v, or quadratic (air), for which a central difference is exact: what is left
     is rounding, eps |f|/s."""
     tested = bench(device, word)
     x, v = states(1, seed=7)[0]
