@@ -4,16 +4,18 @@ An energy gives formulas for one element (toile/energies/base.py). Here they bec
 with matrix, and energy. Each energy is a module of its own, compiled once and cached.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas
+from toile.energies.base import Energy, Formulas, both
+from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import mat33, real, vec3
+from toile.model.model import Model
 
 
 @dataclass(frozen=True)
@@ -113,55 +115,82 @@ class Linearization:
     h: float  # A = M - h df/dv - h^2 df/dx [s]
 
 
-@dataclass
 class Term:
     """One energy at work: its elements on the device, and its kernels."""
 
-    name: str
-    energy: Energy
-    part: int | None
-    elements: Elements
-    device: str
-    seed: int = 0
-    kernels: Kernels = field(init=False)
-    uniform: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.kernels = make_kernels(self.name, self.energy.formulas)
-        self.count = len(self.elements.particles)
-        self.particles = wp.array(self.elements.particles, dtype=wp.int32, device=self.device)
-        self.rest = wp.array(self.elements.rest, dtype=self.energy.formulas.Rest, device=self.device)
-        self.energies = wp.zeros(self.count, dtype=real, device=self.device)
-        self.slots: wp.array | None = None
-        self.uniform = self.energy.uniform_at(0.0, self.seed)
-
-    def couple(self, A: BlockMatrix) -> None:
-        """Find the slots of this term's blocks in the matrix."""
-        particles = self.elements.particles
-        points = particles.shape[1]
-        rows, columns = np.repeat(particles, points, axis=1), np.tile(particles, (1, points))
-        self.slots = wp.array(A.slots(rows, columns), dtype=wp.int32, device=self.device)
-
-    def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
-        model = [self.particles, self.slots, self.rest]
-        inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
-        wp.launch(self.kernels.linearize, self.count, inputs, device=self.device)
+    def __init__(self, name: str, energy: Energy, model: Model, part: int | None, device: str, seed: int = 0):
+        self.name, self.energy, self.model, self.part, self.device, self.seed = name, energy, model, part, device, seed
+        self.formulas = energy.formulas
+        self.kernels = make_kernels(name, energy.formulas)
+        self.elements = energy.elements(model, part)
+        self.constant = not energy.changes_in_time and energy.rest_at(model, part, 0.0) is None
+        self.uniform = energy.uniform_at(0.0, seed)
+        self._count = len(self.elements.particles)
+        self._particles = wp.array(self.elements.particles, dtype=wp.int32, device=device)
+        self._rest = wp.array(self.elements.rest, dtype=energy.formulas.Rest, device=device)
+        self._energies = wp.zeros(self._count, dtype=real, device=device)
+        self._launch = Launcher(device)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
-        inputs = [self.particles, self.rest, self.uniform, x, v, f_out]
-        wp.launch(self.kernels.add_forces, self.count, inputs, device=self.device)
+        inputs = [self._particles, self._rest, self.uniform, x, v, f_out]
+        self._launch(self.kernels.add_forces, self._count, inputs)
 
     def measure(self, x: wp.array, v: wp.array) -> float:
         """Stored energy [J]."""
-        inputs = [self.particles, self.rest, self.uniform, x, v, self.energies]
-        wp.launch(self.kernels.measure, self.count, inputs, device=self.device)
-        return float(np.sum(self.energies.numpy(), dtype=np.float64))
+        inputs = [self._particles, self._rest, self.uniform, x, v, self._energies]
+        self._launch(self.kernels.measure, self._count, inputs)
+        return float(np.sum(self._energies.numpy(), dtype=np.float64))
 
-    def move(self, model: Any, time: float) -> None:
+    def move(self, time: float) -> None:
         """Constants and uniform at a time."""
+        if self.constant:
+            return
         self.uniform = self.energy.uniform_at(time, self.seed)
-        rest = self.energy.rest_at(model, self.part, time)
+        rest = self.energy.rest_at(self.model, self.part, time)
         if rest is not None:
-            self.rest.assign(wp.array(rest, dtype=self.energy.formulas.Rest, device=self.device))
+            self._rest.assign(wp.array(rest, dtype=self.formulas.Rest, device=self.device))
 
 
+class Batch:
+    """Terms on the same particles, linearised by one kernel: their blocks are added up before they are scattered."""
+
+    def __init__(self, terms: list[Term], A: BlockMatrix):
+        self.terms, self.device = terms, A.device
+        formulas, rest, uniform = terms[0].formulas, terms[0].elements.rest, terms[0].uniform
+        for term in terms[1:]:
+            formulas = both(formulas, term.formulas)
+            joined = np.zeros(len(rest), formulas.Rest.numpy_dtype())
+            joined["first"], joined["second"] = rest, term.elements.rest
+            pair = formulas.Uniform()
+            pair.first, pair.second = uniform, term.uniform
+            rest, uniform = joined, pair
+        self.kernel = make_kernels("_".join(term.name for term in terms), formulas).linearize
+        particles = terms[0].elements.particles
+        self._count, points = particles.shape
+        rows, columns = np.repeat(particles, points, axis=1), np.tile(particles, (1, points))
+        self._slots = wp.array(A.slots(rows, columns), dtype=wp.int32, device=self.device)
+        self._particles = terms[0]._particles
+        # A term by itself may change in time, and is then read anew; several are constant, and are copied here.
+        self._rest = terms[0]._rest if len(terms) == 1 else wp.array(rest, dtype=formulas.Rest, device=self.device)
+        self._uniform = uniform
+        self._launch = Launcher(self.device)
+
+    def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
+        uniform = self.terms[0].uniform if len(self.terms) == 1 else self._uniform
+        model = [self._particles, self._slots, self._rest]
+        inputs = [*model, uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
+        self._launch(self.kernel, self._count, inputs)
+
+
+def batches(terms: list[Term], A: BlockMatrix) -> list[Batch]:
+    """Terms that can be linearised together: on the same particles, in the same order, and constant."""
+    groups: list[list[Term]] = []
+    for term in terms:
+        for group in groups:
+            first = group[0]
+            if term.constant and first.constant and np.array_equal(term.elements.particles, first.elements.particles):
+                group.append(term)
+                break
+        else:
+            groups.append([term])
+    return [Batch(group, A) for group in groups]

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from toile.launcher import Launcher
 from toile.math.types import precision, real, vec3
 from toile.model.model import Model
 from toile.model.state import State
 from toile.system import System
 
-# The entries of a frame's strain that count for the largest of a run
+# A frame's strain entry, in the order the kernels write it, and what of it counts for the largest of a run
+STRAINS = ("warp_max", "warp_mean", "weft_max", "weft_mean", "edge_max")
 LARGEST = ("warp_max", "weft_max", "edge_max")
 
 
@@ -25,40 +27,41 @@ class Strain:
     """Stretch of every triangle and edge of a model."""
 
     def __init__(self, model: Model, device: str):
-        self.model, self.device = model, device
+        self.model = model
         self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
         self._weights = wp.array(model.uv_weights.reshape(-1, 3), dtype=vec3, device=device)
-        self._stretch = wp.zeros(2 * model.triangle_count, dtype=real, device=device)
+        self._shares = wp.array(model.areas / max(model.areas.sum(), 1e-300), dtype=real, device=device)
         self._edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
-        self._edge_lengths = wp.zeros(len(model.edges), dtype=real, device=device)
+        self._lengths = wp.array(model.edge_lengths, dtype=real, device=device)
+        self._b = wp.array(self._rest_stretch(0.0), dtype=real, device=device)
+        self._moves = any(model.rest_stretch_moves(part) for part in range(len(model.parts)))
+        self._found = wp.zeros(len(STRAINS), dtype=real, device=device)
         self._change = wp.zeros(1, dtype=real, device=device)
-
-    def stretch(self, x: wp.array) -> np.ndarray:
-        """|w_u| and |w_v| of each triangle, (triangles, 2)."""
-        inputs = [self._triangles, self._weights, x, self._stretch]
-        wp.launch(measure_stretch, self.model.triangle_count, inputs, device=self.device)
-        return self._stretch.numpy().reshape(-1, 2)
+        self._launch = Launcher(device)
 
     def largest_change(self, x_before: wp.array, x: wp.array) -> float:
         """The largest change of |w_u| or |w_v| of any triangle; NaN if a position is not a number."""
         self._change.zero_()
         inputs = [self._triangles, self._weights, x_before, x, self._change]
-        wp.launch(measure_change, self.model.triangle_count, inputs, device=self.device)
+        self._launch(measure_change, self.model.triangle_count, inputs)
         return float(self._change.numpy()[0])
 
     def summary(self, x: wp.array, time: float) -> dict[str, float]:
         """The certificate's strain entry."""
+        if self._moves:
+            self._b.assign(self._rest_stretch(time))
+        self._found.zero_()
+        triangle_inputs = [self._triangles, self._weights, self._shares, self._b, x, self._found]
+        self._launch(measure_triangles, self.model.triangle_count, triangle_inputs)
+        self._launch(measure_edges, len(self.model.edges), [self._edges, self._lengths, x, self._found])
+        return dict(zip(STRAINS, self._found.numpy().astype(float).tolist(), strict=True))
+
+    def _rest_stretch(self, time: float) -> np.ndarray:
+        """b_u and b_v of every triangle, one after the other."""
         model = self.model
-        stretch = self.stretch(x).astype(float)
-        found: dict[str, float] = {}
-        for axis, name in enumerate(("warp", "weft")):
-            b = np.concatenate([np.ones(0), *(model.rest_stretch(p, axis, time) for p in range(len(model.parts)))])
-            strain = stretch[:, axis] / b - 1.0
-            found[f"{name}_max"] = float(np.max(strain, initial=0.0))
-            found[f"{name}_mean"] = float(np.average(np.abs(strain), weights=model.areas)) if len(strain) else 0.0
-        wp.launch(measure_edges, len(model.edges), [self._edges, x, self._edge_lengths], device=self.device)
-        found["edge_max"] = float(np.max(self._edge_lengths.numpy() / model.edge_lengths - 1.0, initial=0.0))
-        return found
+        parts = range(len(model.parts))
+        b = [np.concatenate([np.ones(0), *(model.rest_stretch(p, axis, time) for p in parts)]) for axis in (0, 1)]
+        return np.stack(b, axis=1).ravel()
 
 
 @dataclass
@@ -156,20 +159,6 @@ def stretch_along(weights: vec3, corners: wp.vec3i, x: wp.array(dtype=vec3)) -> 
 
 
 @wp.kernel
-def measure_stretch(
-    # model
-    triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
-    # in
-    x: wp.array(dtype=vec3),
-    # out
-    stretch_out: wp.array(dtype=real),
-):
-    t = wp.tid()
-    stretch_out[2 * t] = stretch_along(weights[2 * t], triangles[t], x)
-    stretch_out[2 * t + 1] = stretch_along(weights[2 * t + 1], triangles[t], x)
-
-
-@wp.kernel
 def measure_change(
     # model
     triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
@@ -190,6 +179,29 @@ def measure_change(
 
 
 @wp.kernel
-def measure_edges(edges: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), lengths_out: wp.array(dtype=real)):
+def measure_triangles(
+    # model
+    triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3), shares: wp.array(dtype=real),
+    # in
+    b: wp.array(dtype=real), x: wp.array(dtype=vec3),
+    # out
+    found_out: wp.array(dtype=real),
+):
+    t = wp.tid()
+    for axis in range(2):
+        strain = stretch_along(weights[2 * t + axis], triangles[t], x) / b[2 * t + axis] - real(1.0)
+        wp.atomic_max(found_out, 2 * axis, strain)
+        wp.atomic_add(found_out, 2 * axis + 1, shares[t] * wp.abs(strain))
+
+
+@wp.kernel
+def measure_edges(
+    # model
+    edges: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real),
+    # in
+    x: wp.array(dtype=vec3),
+    # out
+    found_out: wp.array(dtype=real),
+):
     e = wp.tid()
-    lengths_out[e] = wp.length(x[edges[e][1]] - x[edges[e][0]])
+    wp.atomic_max(found_out, 4, wp.length(x[edges[e][1]] - x[edges[e][0]]) / lengths[e] - real(1.0))

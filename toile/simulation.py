@@ -181,9 +181,7 @@ def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
         (energy, number) for number, cloth in enumerate(scene.cloth) for energy in cloth.energies
     ]
     acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
-    return [
-        Term(energy.word(), energy, part, energy.elements(model, part), device, scene.seed) for energy, part in acting
-    ]
+    return [Term(energy.word(), energy, model, part, device, scene.seed) for energy, part in acting]
 
 
 def _hash(scene: Scene, surface: Surface) -> str:

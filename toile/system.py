@@ -2,7 +2,8 @@
 
 import warp as wp
 
-from toile.assembly import Linearization, Term
+from toile.assembly import Linearization, Term, batches
+from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
@@ -16,23 +17,23 @@ class System:
         n = model.particle_count
         self.masses = wp.array(model.masses, dtype=real, device=device)
         self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in terms], device)
-        for term in terms:
-            term.couple(self.A)
+        self._batches = batches(terms, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
+        self._launch = Launcher(device)
 
     def move(self, time: float) -> None:
         """Bring everything that depends on time to this time."""
         for term in self.terms:
-            term.move(self.model, time)
+            term.move(time)
 
     def linearize(self, at: Linearization) -> tuple[BlockMatrix, wp.array]:
         """A = M - h df/dv - h^2 df/dx, and the force."""
         A, f = self.A, self.f
         A.values.zero_()
         f.zero_()
-        wp.launch(add_masses, A.row_count, [A.diagonal, self.masses, A.values], device=self.device)
-        for term in self.terms:
-            term.linearize(at, f, A)
+        self._launch(add_masses, A.row_count, [A.diagonal, self.masses, A.values])
+        for batch in self._batches:
+            batch.linearize(at, f, A)
         return A, f
 
     def forces(self, x: wp.array, v: wp.array) -> wp.array:

@@ -95,7 +95,7 @@ class Bench:
         for energy in energies:
             parts: list[int | None] = list(range(len(model.parts))) if energy.scope == "cloth" else [None]
             terms += [
-                Term(energy.word(), energy, part, energy.elements(model, part), device, seed) for part in parts
+                Term(energy.word(), energy, model, part, device, seed) for part in parts
             ]
         system = System(model, terms, device)
         system.move(time)

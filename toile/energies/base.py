@@ -59,6 +59,7 @@ class Energy(Plugin):
     """An internal force of one cloth (scope "cloth") or a force on all of them (scope "scene")."""
 
     scope: ClassVar[str] = "cloth"
+    changes_in_time: ClassVar[bool] = False  # whether `uniform_at` does
     formulas: ClassVar[Formulas]
 
     def elements(self, model: Model, part: int | None) -> Elements:
@@ -71,43 +72,51 @@ class Energy(Plugin):
 
     def uniform_at(self, time: float, seed: int) -> Any:
         """The uniform at a time; `seed` is the scene's, for what is random."""
-        return Nothing()
+        return self.formulas.Uniform()
 
 
-def pair(one: Formulas) -> Formulas:
-    """Two elements of an energy on the same particles as one: gathered and scattered once instead of twice."""
+def both(one: Formulas, two: Formulas) -> Formulas:
+    """Two energies on the same particles as one: gathered and scattered once instead of twice."""
     stencil = wp.types.matrix(shape=(one.points, 3), dtype=real)
-    OneRest, OneLocal, Uniform = one.Rest, one.Local, one.Uniform
-    one_prepare, one_energy, one_force, one_block = one.prepare, one.energy, one.force, one.block
+    Rest1, Rest2, Uniform1, Uniform2, Local1, Local2 = (
+        one.Rest, two.Rest, one.Uniform, two.Uniform, one.Local, two.Local
+    )  # fmt: skip
+    prepare1, energy1, force1, block1 = one.prepare, one.energy, one.force, one.block
+    prepare2, energy2, force2, block2 = two.prepare, two.energy, two.force, two.block
 
     @wp.struct
     class Rest:
-        first: OneRest
-        second: OneRest
+        first: Rest1
+        second: Rest2
+
+    @wp.struct
+    class Uniform:
+        first: Uniform1
+        second: Uniform2
 
     @wp.struct
     class Local:
-        first: OneLocal
-        second: OneLocal
+        first: Local1
+        second: Local2
 
     @wp.func
     def prepare(rest: Rest, uniform: Uniform, x: stencil, x_tension: stencil, v: stencil, v_at: stencil) -> Local:
         local = Local()
-        local.first = one_prepare(rest.first, uniform, x, x_tension, v, v_at)
-        local.second = one_prepare(rest.second, uniform, x, x_tension, v, v_at)
+        local.first = prepare1(rest.first, uniform.first, x, x_tension, v, v_at)
+        local.second = prepare2(rest.second, uniform.second, x, x_tension, v, v_at)
         return local
 
     @wp.func
     def energy(local: Local) -> real:
-        return one_energy(local.first) + one_energy(local.second)
+        return energy1(local.first) + energy2(local.second)
 
     @wp.func
     def force(local: Local, a: int) -> vec3:
-        return one_force(local.first, a) + one_force(local.second, a)
+        return force1(local.first, a) + force2(local.second, a)
 
     @wp.func
     def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
-        return one_block(local.first, alpha_x, alpha_v, a, b) + one_block(local.second, alpha_x, alpha_v, a, b)
+        return block1(local.first, alpha_x, alpha_v, a, b) + block2(local.second, alpha_x, alpha_v, a, b)
 
     return Formulas(one.points, Rest, Uniform, Local, prepare, energy, force, block)
 

@@ -5,7 +5,7 @@ Symbols     linear  c [N s/m^3]     quadratic  q [kg/m^3]; q = air density is a 
 Deviations  none beyond those of toile/math/air.py
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +28,3 @@ class Drag(Energy):
         rest = np.zeros(model.triangle_count, AirRest.numpy_dtype())
         rest["linear"], rest["quadratic"] = self.linear, self.quadratic
         return Elements(model.triangles, rest)
-
-    def uniform_at(self, time: float, seed: int) -> Any:
-        return Air()

@@ -75,6 +75,7 @@ class Pull(Energy):
     """Pulls one point of a cloth towards a point that may move."""
 
     scope: ClassVar[str] = "scene"
+    changes_in_time: ClassVar[bool] = True
     formulas: ClassVar[Formulas] = Formulas(3, Rest, Hand, Local, prepare, energy, force, block)
 
     cloth: str | None = quantity(None, doc="name of the cloth; not needed when there is one")

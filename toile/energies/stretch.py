@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions, first_given, pair
+from toile.energies.base import Elements, Energy, Formulas, both, conditions, first_given
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -71,10 +71,13 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
     return H.weights[a] * H.weights[b] * H.core
 
 
+one_direction = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
+
+
 class Stretch(Energy):
     """Resistance to stretching and compressing along the threads."""
 
-    formulas: ClassVar[Formulas] = pair(conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block))
+    formulas: ClassVar[Formulas] = both(one_direction, one_direction)
 
     stiffness_warp: float | None = quantity(None, unit="N/m", doc="along u; the fabric's when not given", ge=0)
     stiffness_weft: float | None = quantity(None, unit="N/m", doc="along v; the fabric's when not given", ge=0)

@@ -26,6 +26,7 @@ class Wind(Energy):
     """Air moving with the given velocity, resisting motion relative to it."""
 
     scope: ClassVar[str] = "scene"
+    changes_in_time: ClassVar[bool] = True
     formulas: ClassVar[Formulas] = Formulas(3, AirRest, Air, AirLocal, air_prepare, air_energy, air_force, air_block)
 
     velocity: Vector = quantity(unit="m/s", doc="velocity of the air")

@@ -14,6 +14,7 @@ import warp as wp
 
 from toile.integrators.base import Integrator, Stepper, Workplace
 from toile.integrators.newton import NewtonStep, from_velocity
+from toile.launcher import Launcher
 from toile.linear.modified_pcg import Solution
 from toile.math.types import real, vec3
 from toile.model.state import State
@@ -37,11 +38,12 @@ class _Stepper(Stepper):
         self.x_before = wp.zeros(n, dtype=vec3, device=device)
         self.v_before = wp.zeros(n, dtype=vec3, device=device)
         self.h_before: float | None = None
+        self._launch = Launcher(device)
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
         r = 0.0 if self.h_before is None else h / self.h_before
         history = [state.x, state.v, self.x_before, self.v_before, r]
-        wp.launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref], device=state.x.device)
+        self._launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref])
         return self.newton.solve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
 
     def accept(self, state: State, h: float) -> None:

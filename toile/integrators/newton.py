@@ -22,6 +22,7 @@ import warp as wp
 
 from toile.assembly import Linearization
 from toile.integrators.base import Workplace
+from toile.launcher import Launcher
 from toile.linear.block_matrix import row_product
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
@@ -38,29 +39,30 @@ class NewtonStep:
             wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
         )
         self.solver = work.make_solver(self.b, self.du)
+        self._launch = Launcher(device)
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
         system, held, timers = self.work.system, self.work.held, self.work.timers
-        n, device, x, u, du = len(self.u), system.device, state_out.x, self.u, self.du
+        n, launch, x, u, du = len(self.u), self._launch, state_out.x, self.u, self.du
         guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, du, x]
-        wp.launch(self.first_guess, n, guess, device=device)
+        launch(self.first_guess, n, guess)
         at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
         iterations, residual = 0, 0.0
         for _ in range(self.iterations):
             with timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
-                wp.launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b], device=device)  # eq. (18)
+                launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
             with timers.stage("CG"):
                 solution = self.solver.solve()  # secs. 5.2, 5.3
             iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
             if not solution.converged:
                 return Solution(iterations, solution.residual, False)
             matrix = [A.device_offsets, A.device_columns, A.values]
-            wp.launch(constraint_force, n, [*matrix, held.S, du, self.b, h, self.force], device=device)  # sec. 5.4
-            wp.launch(update, n, [self.x_ref, h, u, du, x], device=device)
+            launch(constraint_force, n, [*matrix, held.S, du, self.b, h, self.force])  # sec. 5.4
+            launch(update, n, [self.x_ref, h, u, du, x])
             at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
-        wp.launch(finish, n, [held.S, held.x_held, held.v_held, u, x, state_out.v], device=device)
+        launch(finish, n, [held.S, held.x_held, held.v_held, u, x, state_out.v])
         return Solution(iterations, residual, True)
 
 

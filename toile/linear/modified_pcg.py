@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, real, vec3
 
@@ -35,7 +36,7 @@ class Solution:
 
 
 class ModifiedPCG:
-    """The solver for one matrix, with its vectors and its launches made once."""
+    """The solver for one matrix, with its vectors made once."""
 
     def __init__(self, A: BlockMatrix, b: wp.array, S: wp.array, dv: wp.array):
         device, n = A.device, A.row_count
@@ -43,37 +44,35 @@ class ModifiedPCG:
         scalars = wp.zeros(SCALARS, dtype=wp.float64, device=device)
         matrix = [A.device_offsets, A.device_columns, A.values]
 
-        def launch(kernel: Any, inputs: list, dim: int = n) -> wp.Launch:
-            return wp.launch(kernel, dim=dim, inputs=inputs, device=device, record_cmd=True)
-
         self.r, self.s, self.scalars = r, s, scalars
-        self._start = launch(start, [*matrix, b, S, dv, r, scalars])
-        self._iteration_before = launch(next_iteration, [scalars], dim=1)
-        self._iteration_after = [
-            launch(dot_residual, [r, s, scalars]),
-            launch(update_direction, [S, s, c, scalars]),
-            launch(multiply_direction, [*matrix, S, c, q, scalars]),
-            launch(advance, [c, q, dv, r, scalars]),
-        ]
+        self._n, self._launch = n, Launcher(device)
+        self._start = [*matrix, b, S, dv, r, scalars]
+        self._iteration = (
+            (dot_residual, [r, s, scalars]),
+            (update_direction, [S, s, c, scalars]),
+            (multiply_direction, [*matrix, S, c, q, scalars]),
+            (advance, [c, q, dv, r, scalars]),
+        )
         # On a GPU every look at the residual waits for the device; on the CPU it is free. What is launched after the
         # limit is reached changes nothing.
         self._check_every = 1 if wp.get_device(device).is_cpu else 10
 
     def solve(self, preconditioner: Any, tolerance: float, max_iterations: int) -> Solution:
         """Improves dv, whose constrained components hold z on entry and still do on return."""
-        if not len(self.r):
+        if not self._n:
             return Solution(0, 0.0, True)  # a scene without cloth
         self.scalars.zero_()
-        self._start.launch()
-        wp.launch(set_limit, 1, [tolerance * tolerance, self.scalars], device=self.scalars.device)
+        launch, n = self._launch, self._n
+        launch(start, n, self._start)
+        launch(set_limit, 1, [tolerance * tolerance, self.scalars])
         r_r = at_start = float(self.scalars.numpy()[R_R])
         limit = tolerance * tolerance * at_start
         launched = 0
         while r_r > limit and launched < max_iterations:
-            self._iteration_before.launch()
+            launch(next_iteration, 1, [self.scalars])
             preconditioner.apply(self.r, self.s)
-            for command in self._iteration_after:
-                command.launch()
+            for kernel, inputs in self._iteration:
+                launch(kernel, n, inputs)
             launched += 1
             if launched % self._check_every == 0 or launched == max_iterations:
                 r_r = float(self.scalars.numpy()[R_R])

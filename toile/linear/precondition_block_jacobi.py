@@ -8,6 +8,7 @@ from typing import Any
 
 import warp as wp
 
+from toile.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, vec3
@@ -45,11 +46,12 @@ class _Working:
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S
         self.inverse = wp.zeros(A.row_count, dtype=mat33, device=A.device)
+        self._launch = Launcher(A.device)
 
     def update(self) -> bool:
         A = self.A
-        wp.launch(invert_blocks, A.row_count, [A.diagonal, A.values, self.S, self.inverse], device=A.device)
+        self._launch(invert_blocks, A.row_count, [A.diagonal, A.values, self.S, self.inverse])
         return True
 
     def apply(self, r: wp.array, s_out: wp.array) -> None:
-        wp.launch(apply_blocks, self.A.row_count, [self.inverse, r, s_out], device=self.A.device)
+        self._launch(apply_blocks, self.A.row_count, [self.inverse, r, s_out])

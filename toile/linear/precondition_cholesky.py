@@ -14,6 +14,7 @@ import numpy as np
 import warp as wp
 
 from toile.errors import InputError
+from toile.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.sparse_factor import make_factor
@@ -83,11 +84,12 @@ class _Working:
             wp.array(columns, dtype=wp.int32, device=device),
             wp.array(places, dtype=wp.vec3i, device=device),
         ]
+        self._launch = Launcher(device)
         self._lower = wp.array(self.factor.values, dtype=wp.float64, device=device, copy=False)
 
     def update(self) -> bool:
         inputs = [*self._model, self.A.values, self.S, self._lower]
-        wp.launch(fill_lower_triangle, len(self._model[0]), inputs, device=self.A.device)
+        self._launch(fill_lower_triangle, len(self._model[0]), inputs)
         return self.factor.factor()
 
     def apply(self, r: wp.array, s_out: wp.array) -> None:

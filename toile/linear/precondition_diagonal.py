@@ -8,6 +8,7 @@ from typing import Any
 
 import warp as wp
 
+from toile.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import mat33, real, vec3
@@ -46,11 +47,12 @@ class _Working:
     def __init__(self, A: BlockMatrix):
         self.A = A
         self.inverse = wp.zeros(A.row_count, dtype=vec3, device=A.device)
+        self._launch = Launcher(A.device)
 
     def update(self) -> bool:
         A = self.A
-        wp.launch(invert_diagonal, A.row_count, [A.diagonal, A.values, self.inverse], device=A.device)
+        self._launch(invert_diagonal, A.row_count, [A.diagonal, A.values, self.inverse])
         return True
 
     def apply(self, r: wp.array, s_out: wp.array) -> None:
-        wp.launch(scale, self.A.row_count, [self.inverse, r, s_out], device=self.A.device)
+        self._launch(scale, self.A.row_count, [self.inverse, r, s_out])
