@@ -1,5 +1,6 @@
 """The mechanical system an integrator sees: masses, total force, and its linearisation; never a particular energy."""
 
+import numpy as np
 import warp as wp
 
 from toile.assembly import Linearization, Term, batches
@@ -16,7 +17,8 @@ class System:
         self.model, self.terms, self.device = model, terms, device
         n = model.particle_count
         self.masses = wp.array(model.masses, dtype=real, device=device)
-        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in terms], device)
+        points = np.concatenate([np.zeros((0, 3)), *(part.mesh.positions for part in model.parts)])
+        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in terms], device, points)
         self._batches = batches(terms, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
         self._launch = Launcher(device)

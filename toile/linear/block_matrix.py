@@ -18,6 +18,7 @@ class BlockMatrix:
     offsets: np.ndarray  # (rows + 1,) int32: slots of row i are offsets[i] .. offsets[i + 1]
     columns: np.ndarray  # (blocks,) int32, increasing within a row
     device: str
+    points: np.ndarray | None = None  # [m]  (rows, 3) where the particles are, roughly: a factor's order comes from it
 
     def __post_init__(self) -> None:
         n = len(self.offsets) - 1
@@ -29,7 +30,9 @@ class BlockMatrix:
         self.device_columns = wp.array(self.columns, dtype=wp.int32, device=self.device)
 
     @staticmethod
-    def from_stencils(n: int, stencils: list[np.ndarray], device: str) -> "BlockMatrix":
+    def from_stencils(
+        n: int, stencils: list[np.ndarray], device: str, points: np.ndarray | None = None
+    ) -> "BlockMatrix":
         """The pattern in which all particles of a stencil couple."""
         keys = [np.arange(n, dtype=np.int64) * (n + 1)]  # the diagonal is always there: mass
         for stencil in stencils:
@@ -37,7 +40,7 @@ class BlockMatrix:
             keys.append(np.unique((wide[:, :, None] * n + wide[:, None, :]).ravel()))
         every = np.unique(np.concatenate(keys))
         offsets = np.searchsorted(every, np.arange(n + 1, dtype=np.int64) * n).astype(np.int32)
-        return BlockMatrix(offsets, (every % max(n, 1)).astype(np.int32), device)
+        return BlockMatrix(offsets, (every % max(n, 1)).astype(np.int32), device, points)
 
     @property
     def row_count(self) -> int:

@@ -17,6 +17,7 @@ from toile.errors import InputError
 from toile.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
+from toile.linear.nested_dissection import nested_dissection
 from toile.linear.sparse_factor import make_factor
 from toile.math.types import identity, mat33
 
@@ -75,7 +76,10 @@ class _Working:
                 here = (rows != columns) | (r >= c)
                 shift = np.where(rows == columns, r - c, r)
                 row_indices[(places[:, c] + shift)[here]] = 3 * rows[here] + r
-        self.factor = make_factor(offsets, row_indices)
+        order = None
+        if A.points is not None:
+            order = (3 * nested_dissection(A.rows, A.columns, A.points)[:, None] + np.arange(3)).ravel()
+        self.factor = make_factor(offsets, row_indices, order)
         self.give_up_after = self.factor.give_up_after
         device = A.device
         self._model = [

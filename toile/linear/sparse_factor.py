@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def make_factor(offsets: np.ndarray, rows: np.ndarray) -> Cholmod | Qdldl:
-    """The best factor this installation has, for a lower triangle given by column offsets and row indices."""
+def make_factor(offsets: np.ndarray, rows: np.ndarray, order: np.ndarray | None = None) -> Cholmod | Qdldl:
+    """The best factor this installation has, for a lower triangle given by column offsets and row indices.
+
+    `order` is an elimination order; each has minimum degree as its own, and QDLDL takes no other.
+    """
     try:
-        return Cholmod(offsets, rows)
+        return Cholmod(offsets, rows, order)
     except ImportError:
         return Qdldl(offsets, rows)
 
@@ -31,7 +34,7 @@ class Cholmod:
     # A fresh factor costs about as much as six iterations; with the one of the step before, thirty are needed.
     give_up_after = 0
 
-    def __init__(self, offsets: np.ndarray, rows: np.ndarray):
+    def __init__(self, offsets: np.ndarray, rows: np.ndarray, order: np.ndarray | None = None):
         with _fast_blas():
             from cvxopt import cholmod, matrix, spmatrix
         self._cholmod = cholmod
@@ -41,7 +44,8 @@ class Cholmod:
         self.values = np.asarray(self._V).ravel()  # a view: what is written here is what gets factored
         self._matrix = spmatrix(1.0, rows.astype(int).tolist(), columns.tolist(), (n, n))
         cholmod.options["supernodal"] = 2
-        self._symbolic = cholmod.symbolic(self._matrix, uplo="L")
+        permutation = None if order is None else matrix(order.tolist())
+        self._symbolic = cholmod.symbolic(self._matrix, permutation, uplo="L")
         self._right = matrix(0.0, (n, 1))
         self._right_view = np.asarray(self._right).ravel()
 
