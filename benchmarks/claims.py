@@ -80,7 +80,7 @@ def preconditioners() -> dict[str, Any]:
 
 
 def steps_of(scenes: dict[str, Any], count: int) -> tuple[dict[str, list[float]], dict[str, list[int]]]:
-    """Milliseconds and iterations of the steps of several scenes, in turn; the shortest of three times the same step."""
+    """Milliseconds and iterations of the steps of several scenes, in turn; the shortest of three times each."""
     from toile.diagnostics import FrameTally
     from toile.simulation import Simulation
 

@@ -32,11 +32,11 @@ def factor_size(rows: np.ndarray, columns: np.ndarray, order: np.ndarray) -> int
 
 def test_fills_in_less_than_the_natural_order() -> None:
     """A band of width m in n = m^2 rows fills to n m; nested dissection to about n log n (George 1973)."""
-    rows, columns, points = grid(24)
+    rows, columns, points = grid(40)
     order = nested_dissection(rows, columns, points)
     assert sorted(order) == list(range(len(points)))
     natural = factor_size(rows, columns, np.arange(len(points)))
-    assert factor_size(rows, columns, order) < 0.7 * natural
+    assert factor_size(rows, columns, order) < 0.6 * natural
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 100])

@@ -76,10 +76,11 @@ class _Working:
                 here = (rows != columns) | (r >= c)
                 shift = np.where(rows == columns, r - c, r)
                 row_indices[(places[:, c] + shift)[here]] = 3 * rows[here] + r
-        order = None
-        if A.points is not None:
-            order = (3 * nested_dissection(A.rows, A.columns, A.points)[:, None] + np.arange(3)).ravel()
-        self.factor = make_factor(offsets, row_indices, order)
+        if A.points is None:
+            self.factor = make_factor(offsets, row_indices)
+        else:
+            order = nested_dissection(A.rows, A.columns, A.points)
+            self.factor = make_factor(offsets, row_indices, (3 * order[:, None] + np.arange(3)).ravel())
         self.give_up_after = self.factor.give_up_after
         device = A.device
         self._model = [

@@ -44,8 +44,8 @@ class Cholmod:
         self.values = np.asarray(self._V).ravel()  # a view: what is written here is what gets factored
         self._matrix = spmatrix(1.0, rows.astype(int).tolist(), columns.tolist(), (n, n))
         cholmod.options["supernodal"] = 2
-        permutation = None if order is None else matrix(order.tolist())
-        self._symbolic = cholmod.symbolic(self._matrix, permutation, uplo="L")
+        permutation = [] if order is None else [matrix(order.tolist())]  # cvxopt takes no None here
+        self._symbolic = cholmod.symbolic(self._matrix, *permutation, uplo="L")
         self._right = matrix(0.0, (n, 1))
         self._right_view = np.asarray(self._right).ravel()
 
