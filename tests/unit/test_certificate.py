@@ -254,6 +254,7 @@ def test_free_fall(device: str) -> None:
         time={"frames": n, "fps": 1.0 / h, "max_step": h},
         cloth=[{"shape": {"type": "grid", "size": [0.5, 0.4], "resolution": [4, 4]}, "fabric": FABRIC}],
         integrator="implicit_euler",
+        solver={"tolerance": 1e-13},
     )
     simulation = Simulation(falling, device)
     *_, last = simulation.run()
