@@ -5,13 +5,23 @@ a line to slide on, one leaves a plane ([BW98] sec. 5.1).
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
-from toile.model.motion import Motion
+from toile.model.motion import Motion, Vector
 from toile.model.selection import Selection
 from toile.plugins import Plugin, quantity
+
+
+def _not_zero(vector: Vector) -> Vector:
+    if np.linalg.norm(vector) < 1e-12:
+        raise ValueError("must not be zero.")
+    return vector
+
+
+Direction = Annotated[Vector, AfterValidator(_not_zero)]
 
 
 @dataclass(frozen=True)

@@ -5,24 +5,15 @@ Deviations  none
 """
 
 import numpy as np
-from pydantic import field_validator
 
-from toile.constraints.base import Constraint, Hold
-from toile.model.motion import Vector
+from toile.constraints.base import Constraint, Direction, Hold
 from toile.plugins import quantity
 
 
 class SlideOnLine(Constraint):
     """One degree of freedom left."""
 
-    direction: Vector = quantity((1.0, 0.0, 0.0), doc="direction of the line; need not be of length 1")
-
-    @field_validator("direction")
-    @classmethod
-    def _not_zero(cls, direction: Vector) -> Vector:
-        if np.linalg.norm(direction) < 1e-12:
-            raise ValueError("must not be zero.")
-        return direction
+    direction: Direction = quantity((1.0, 0.0, 0.0), doc="direction of the line; need not be of length 1")
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
         points, velocities = self.moved(anchors, time)

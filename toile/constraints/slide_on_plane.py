@@ -5,24 +5,15 @@ Deviations  none
 """
 
 import numpy as np
-from pydantic import field_validator
 
-from toile.constraints.base import Constraint, Hold
-from toile.model.motion import Vector
+from toile.constraints.base import Constraint, Direction, Hold
 from toile.plugins import quantity
 
 
 class SlideOnPlane(Constraint):
     """Two degrees of freedom left."""
 
-    normal: Vector = quantity((0.0, 0.0, 1.0), doc="normal of the plane; need not be of length 1")
-
-    @field_validator("normal")
-    @classmethod
-    def _not_zero(cls, normal: Vector) -> Vector:
-        if np.linalg.norm(normal) < 1e-12:
-            raise ValueError("must not be zero.")
-        return normal
+    normal: Direction = quantity((0.0, 0.0, 1.0), doc="normal of the plane; need not be of length 1")
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
         points, velocities = self.moved(anchors, time)

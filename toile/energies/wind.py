@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from toile.energies.base import Elements, Energy, Formulas
-from toile.math.air import Air, AirLocal, AirRest, air_block, air_energy, air_force, air_prepare
+from toile.energies._air import AirForce
+from toile.math.air import Air
 from toile.math.types import vec3
-from toile.model.model import Model
 from toile.model.motion import Vector
 from toile.plugins import quantity
 
@@ -22,23 +21,14 @@ from toile.plugins import quantity
 GUST_FREQUENCIES = (1.0, 1.618, 2.718)
 
 
-class Wind(Energy):
+class Wind(AirForce):
     """Air moving with the given velocity, resisting motion relative to it."""
 
-    scope: ClassVar[str] = "scene"
     changes_in_time: ClassVar[bool] = True
-    formulas: ClassVar[Formulas] = Formulas(3, AirRest, Air, AirLocal, air_prepare, air_energy, air_force, air_block)
 
     velocity: Vector = quantity(unit="m/s", doc="velocity of the air")
-    linear: float = quantity(0.0, unit="N s/m^3", doc="pressure per normal speed ([Pro95] C_vi per area)", ge=0)
-    quadratic: float = quantity(0.6, unit="kg/m^3", doc="pressure per speed squared; half of air's density", ge=0)
     gust: float = quantity(0.0, doc="size of the gusts relative to the velocity; 0 is a steady wind", ge=0)
     gust_period: float = quantity(2.0, unit="s", doc="period of the slowest gust", gt=0)
-
-    def elements(self, model: Model, part: int | None) -> Elements:
-        rest = np.zeros(model.triangle_count, AirRest.numpy_dtype())
-        rest["linear"], rest["quadratic"] = self.linear, self.quadratic
-        return Elements(model.triangles, rest)
 
     def velocity_at(self, time: float, seed: int) -> np.ndarray:
         """Velocity of the air at a time [m/s]."""
