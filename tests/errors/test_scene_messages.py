@@ -258,9 +258,17 @@ ONE_FIELD = {
     "a cloth without area": (
         "resolution: [3, 3]",
         "resolution: [3, 3], size: [1, 0]",
-        "drape.yaml:5  cloth[0].shape: triangle 0 (vertices 0, 1, 4) is degenerate: its corners lie "
-        "on a line or coincide "
-        "(8 such). Repair it, or set drop_degenerate: true to leave them out.",
+        "drape.yaml:5  cloth[0].shape.size[1] = 0: must be > 0 [m].",
+    ),
+    "a grid without cells": (
+        "resolution: [3, 3]",
+        "resolution: [3, 1]",
+        "drape.yaml:5  cloth[0].shape.resolution[1] = 1: must be >= 2.",
+    ),
+    "a negative number of vertices": (
+        "resolution: [3, 3]",
+        "resolution: [-3, 3]",
+        "drape.yaml:5  cloth[0].shape.resolution[0] = -3: must be >= 2.",
     ),
     "far away": (
         "translation: [0, 0, 1]",

@@ -59,6 +59,29 @@ def test_plugins_say_what_they_are(scene: Scene) -> None:
     assert row(scene, "diagonals", 3).limits == "alternating | single"
 
 
+def test_limits_of_the_entries_of_a_list_are_shown(scene: Scene) -> None:
+    assert (row(scene, "size", 3).limits, row(scene, "resolution", 3).limits) == ("> 0", ">= 2")
+
+
+def test_names_stay_whole_on_a_narrow_screen(scene: Scene) -> None:
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(explain(scene))
+    lines = console.export_text().splitlines()
+    constants = [f"{module}.{name}" for module, name, _, _ in judgement_constants()]
+    for key in [*("  " * entry.depth + entry.key for entry in rows(scene)), *constants]:
+        assert any(line.startswith(key) for line in lines), key
+
+
+def test_a_plugin_shows_the_fields_of_what_goes_into_it() -> None:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(explain_plugin("constraints", "pin"))
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert [line.split()[0] for line in lines if line.startswith("  ") and not line.startswith("   ")] == [
+        "indices", "corners", "edges", "box", "region", "all", "keyframes", "interpolation", "centre",
+    ]  # fmt: skip
+    assert any(line.startswith("    rotation ") for line in lines)
+
+
 def test_the_whole_prints(scene: Scene) -> None:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain(scene))

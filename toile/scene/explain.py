@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from toile.plugins import FAMILIES, Plugin, find
-from toile.scene.fields import literals_of, unit_of
+from toile.scene.fields import literals_of, models_in, notes_inside, unit_of
 from toile.scene.problems import value_text
 from toile.scene.schema import Scene
 
@@ -62,12 +62,19 @@ def explain(scene: Scene) -> RenderableType:
 def explain_plugin(family: str, name: str) -> RenderableType:
     """One member of a family: what it is and its fields with their defaults."""
     plugin = find(family, name)
-    fields = [_row(0, key, info, _default(info), True) for key, info in plugin.model_fields.items()]
     from rich.console import Group
     from rich.text import Text
 
     title = Text.assemble((name, "bold"), f" ({FAMILIES[family][1]})  {plugin.summary()}\n")
-    return Group(title, _table(fields))
+    return Group(title, _table(list(field_rows(plugin))))
+
+
+def field_rows(model: type[BaseModel], depth: int = 0) -> Iterator[Row]:
+    """The fields of a model that nobody has made yet, each followed by those of what goes into it."""
+    for key, info in model.model_fields.items():
+        yield _row(depth, key, info, _default(info), True)
+        for inner in models_in(info):
+            yield from field_rows(inner, depth + 1)
 
 
 def rows(model: BaseModel, depth: int = 0) -> Iterator[Row]:
@@ -133,7 +140,8 @@ def _shown(value: Any) -> str:
 
 
 def _limits(info: FieldInfo) -> str:
-    limits = [f"{MARKS[name]} {value:g}" for note in info.metadata for name, value in _limits_in(note)]
+    notes = [*info.metadata, *notes_inside(info.annotation)]
+    limits = dict.fromkeys(f"{MARKS[name]} {value:g}" for note in notes for name, value in _limits_in(note))
     choices = sorted(literals_of(info.annotation))
     return ", ".join([*limits, *([" | ".join(choices)] if choices else [])])
 
@@ -177,7 +185,7 @@ def _table(entries: list[Row]) -> RenderableType:
 
     table = Table.grid(padding=(0, 2))
     for column in ("key", "value", "unit", "limits", "doc"):
-        table.add_column(column, overflow="fold", no_wrap=column == "unit")
+        table.add_column(column, overflow="fold", no_wrap=column in ("key", "unit"))
     for row in entries:
         style = "" if row.is_default else "bold"
         cells = ("  " * row.depth + row.key, row.value, row.unit, row.limits, row.doc)

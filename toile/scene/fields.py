@@ -156,3 +156,21 @@ def kinds_of(field: FieldInfo) -> set[Any]:
             found.add(part)
             pending += [member for member in typing.get_args(part) if typing.get_origin(part) is not typing.Literal]
     return found
+
+
+def models_in(field: FieldInfo) -> list[type[BaseModel]]:
+    """The models of plain values that a field's annotation mentions; what is chosen by type is not among them."""
+    if family_in(_annotation(field)):
+        return []
+    return [kind for kind in kinds_of(field) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def notes_inside(annotation: Any) -> list[Any]:
+    """Limits that stand at the entries of a list, not at the list."""
+    found: list[Any] = []
+    for part in _parts(annotation):
+        if typing.get_origin(part) is tuple:
+            for entry in typing.get_args(part):
+                for note in getattr(entry, "__metadata__", ()):
+                    found += note.metadata if isinstance(note, FieldInfo) else [note]
+    return found

@@ -6,20 +6,25 @@ Alternating diagonals bend the same in every direction with `bend_angle`; single
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from toile.model.mesh import Mesh
 from toile.plugins import quantity
 from toile.shapes.base import Shape
 
+# Limits stand at the entries, so that a message names the one that is wrong.
+Length = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=2)]
+
 
 class Grid(Shape):
     """size = width along u (x) and height along v (y); centred on the origin."""
 
-    size: tuple[float, float] = quantity((1.0, 1.0), unit="m", doc="width along u and height along v")
-    resolution: tuple[int, int] = quantity((51, 51), doc="vertices along u and along v, at least 2 each")
+    size: tuple[Length, Length] = quantity((1.0, 1.0), unit="m", doc="width along u and height along v")
+    resolution: tuple[Count, Count] = quantity((51, 51), doc="vertices along u and along v")
     diagonals: Literal["alternating", "single"] = quantity("alternating", doc="how each cell is cut in two")
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
