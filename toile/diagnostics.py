@@ -22,6 +22,8 @@ from toile.system import System
 STRAINS = ("warp_max", "warp_mean", "weft_max", "weft_mean", "edge_max")
 LARGEST = ("warp_max", "weft_max", "edge_max")
 
+INFINITE = wp.constant(real(np.inf))
+
 
 class Strain:
     """Stretch of every triangle and edge of a model."""
@@ -32,7 +34,7 @@ class Strain:
         self._weights = wp.array(model.uv_weights.reshape(-1, 3), dtype=vec3, device=device)
         self._shares = wp.array(model.areas / max(model.areas.sum(), 1e-300), dtype=real, device=device)
         self._edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
-        self._lengths = wp.array(model.edge_lengths, dtype=real, device=device)
+        self._lengths = wp.array(model.edge_lengths(0.0), dtype=real, device=device)
         self._b = wp.array(self._rest_stretch(0.0), dtype=real, device=device)
         self._moves = any(model.rest_stretch_moves(part) for part in range(len(model.parts)))
         self._found = wp.zeros(len(STRAINS), dtype=real, device=device)
@@ -40,7 +42,7 @@ class Strain:
         self._launch = Launcher(device)
 
     def largest_change(self, x_before: wp.array, x: wp.array) -> float:
-        """The largest change of |w_u| or |w_v| of any triangle; NaN if a position is not a number."""
+        """The largest change of |w_u| or |w_v| of any triangle; infinite if a position is not a number."""
         self._change.zero_()
         inputs = [self._triangles, self._weights, x_before, x, self._change]
         self._launch(measure_change, self.model.triangle_count, inputs)
@@ -50,6 +52,7 @@ class Strain:
         """The certificate's strain entry."""
         if self._moves:
             self._b.assign(self._rest_stretch(time))
+            self._lengths.assign(self.model.edge_lengths(time))
         self._found.zero_()
         triangle_inputs = [self._triangles, self._weights, self._shares, self._b, x, self._found]
         self._launch(measure_triangles, self.model.triangle_count, triangle_inputs)
@@ -92,6 +95,7 @@ class Certificate:
     seed: int
     frames: list[dict[str, Any]] = field(default_factory=list)
     complete: bool = False
+    failed_tries: int = 0  # of the frame that could not be computed
 
     def add(
         self, number: int, state: State, tally: FrameTally, strain: dict, system: System, ms: dict
@@ -134,7 +138,7 @@ class Certificate:
             "summary": {
                 "frames": len(frames),
                 "steps": sum(entry["steps"] for entry in frames),
-                "rejected": sum(entry["rejected"] for entry in frames),
+                "rejected": sum(entry["rejected"] for entry in frames) + self.failed_tries,
                 # The median: the first frame loads kernels, and may compile them.
                 "ms_per_frame": float(np.median([sum(e["ms"].values()) for e in frames])) if frames else 0.0,
                 "max_strain": max((e["strain"][name] for e in frames for name in LARGEST), default=0.0),
@@ -171,11 +175,10 @@ def measure_change(
     for axis in range(2):
         w = weights[2 * t + axis]
         change = wp.abs(stretch_along(w, triangles[t], x) - stretch_along(w, triangles[t], x_before))
-        # Comparisons with NaN are false: written so that NaN gets through, and stays.
-        if not (change <= change_out[0]):
-            wp.atomic_max(change_out, 0, change)
-            if wp.isnan(change):
-                change_out[0] = change
+        # Not a number counts as infinite: a maximum would forget it.
+        if not (change < INFINITE):
+            change = INFINITE
+        wp.atomic_max(change_out, 0, change)
 
 
 @wp.kernel

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from toile.energies.base import Energy
     from toile.model.model import Model
+    from toile.plugins import Plugin
     from toile.scene.schema import Scene
 
 # A step in which any triangle's stretch changes by more than this is discarded ([BW98] sec. 7). An unstable step
@@ -86,13 +87,14 @@ class Simulation:
     def advance_frame(self) -> Frame:
         """Step to the next multiple of 1/fps."""
         tally = FrameTally()
-        end = (self.frame + 1) / self.scene.time.fps
+        frame_end = (self.frame + 1) / self.scene.time.fps
         # One BLAS thread: the factor's blocks are small, and on a busy machine waiting threads cost time.
         with self._threads.limit(limits=1, user_api="blas"):
-            while self.state.t < end:
+            while self.state.t < frame_end:
+                end = self._next_event(frame_end)
                 self.step(self.control.fit(end - self.state.t), tally)
                 if end - self.state.t < FRAME_ROUNDING * end:
-                    self.state.t = end  # frames fall exactly on multiples of 1/fps
+                    self.state.t = end  # frames fall exactly on multiples of 1/fps, windows of time on their ends
         self.frame += 1
         strain = self.strain.summary(self.state.x, self.state.t)
         entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, self.timers.take())
@@ -102,7 +104,7 @@ class Simulation:
         """One accepted step of at most h; rejected tries are halved until one stands."""
         while True:
             t = self.state.t + h
-            if self.held.move(t, self.state.x):
+            if self.held.move(self.state.t, t, self.state.x):
                 self.integrator.restart()
             self.system.move(t)
             solution = self.integrator.step(self.state, self._next, h)
@@ -111,6 +113,7 @@ class Simulation:
                 break
             tally.rejected += 1
             if not self.control.failed():
+                self.certificate.failed_tries = tally.rejected
                 self._fail(trouble, h)
             h = min(0.5 * h, self.control.size)
         self.integrator.accept(self.state, h)
@@ -118,6 +121,11 @@ class Simulation:
         tally.add_step(h, solution.iterations, solution.residual)
         self.state, self._next = self._next, self.state
         self.state.t = t
+
+    def _next_event(self, frame_end: float) -> float:
+        """The end of the frame, or of a window of time before it: steps cross neither."""
+        times = [time for item in (*self.scene.constraints, *self.scene.forces) for time in _window(item)]
+        return min([frame_end, *(time for time in times if time > self.state.t + FRAME_ROUNDING * frame_end)])
 
     def report(self) -> dict:
         return self.certificate.report()
@@ -182,6 +190,11 @@ def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
     ]
     acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
     return [Term(energy.word(), energy, model, part, device, scene.seed) for energy, part in acting]
+
+
+def _window(item: Plugin) -> list[float]:
+    """Start and end of what acts for a time only."""
+    return [time for name in ("start", "end") if (time := getattr(item, name, None)) is not None]
 
 
 def _hash(scene: Scene, surface: Surface) -> str:

@@ -176,7 +176,7 @@ def test_a_rejected_step_leaves_no_trace(device: str, integrator: str) -> None:
             simulation.advance_frame()
     tried, plain = simulations
     before = state(tried)
-    tried.held.move(tried.state.t + H, tried.state.x)
+    tried.held.move(tried.state.t, tried.state.t + H, tried.state.x)
     tried.system.move(tried.state.t + H)
     tried.integrator.step(tried.state, tried._next, H)
     for now, then in zip(state(tried), before, strict=True):

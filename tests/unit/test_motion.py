@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import PchipInterpolator
 from scipy.spatial.transform import Rotation
 
 from toile.model.motion import Motion, rotation_matrix
@@ -36,16 +36,36 @@ def test_smooth_translation_between_two_keys_is_the_cubic_at_rest_at_both() -> N
         np.testing.assert_allclose(v[:, 2], 6 * s * (1 - s) / 2, atol=1e-15)
 
 
-def test_smooth_translation_is_the_clamped_cubic_spline() -> None:
-    """Against an independent implementation, on uneven keys."""
+def test_smooth_translation_is_the_monotone_cubic() -> None:
+    """Between inner keys against an independent implementation, on uneven keys; at the ends it is at rest."""
     times = [0.0, 0.3, 1.0, 1.4, 3.0]
     values = np.random.default_rng(1).normal(size=(5, 3))
     move = motion(*({"time": t, "translation": tuple(x)} for t, x in zip(times, values, strict=True)))
-    spline = CubicSpline(times, values, bc_type="clamped")
-    for time in np.linspace(0.0, 2.99, 40):
+    curve = PchipInterpolator(times, values)
+    for time in np.linspace(0.3, 1.399, 40):
         x, v = move.move(np.zeros((1, 3)), time)
-        np.testing.assert_allclose(x[0], spline(time), atol=1e-13)
-        np.testing.assert_allclose(v[0], spline(time, 1), atol=1e-12)
+        np.testing.assert_allclose(x[0], curve(time), atol=1e-13)
+        np.testing.assert_allclose(v[0], curve(time, 1), atol=1e-12)
+    assert not move.move(np.zeros((1, 3)), 0.0)[1].any()
+
+
+def test_smooth_motion_waits_where_its_keys_do() -> None:
+    """Wait, move, wait: no overshoot before, during or after."""
+    keys = ({"time": t, "translation": (x, 0, 0)} for t, x in ((0, 0), (1, 0), (2, 1), (3, 1)))
+    move = motion(*keys)
+    path = np.array([move.move(np.zeros((1, 3)), time)[0][0, 0] for time in np.linspace(0, 3, 301)])
+    assert (path[:101] == 0).all() and (path[200:] == 1).all()
+    assert (np.diff(path[100:201]) > 0).all()
+
+
+def test_motion_carries_on_from_where_things_are() -> None:
+    """From the pose at one time to that at another, whatever the motion did before."""
+    move = motion({"time": 0, "translation": (5, 0, 0)}, {"time": 1, "rotation": (0, 0, 90)}, centre=(0, 0, 0))
+    there = move.move(POINTS, 0.4)[0]
+    x, v = move.carry(there, 0.4, 0.9)
+    expected_x, expected_v = move.move(POINTS, 0.9)
+    np.testing.assert_allclose(x, expected_x, atol=1e-14)
+    np.testing.assert_allclose(v, expected_v, atol=1e-13)
 
 
 def test_still_before_the_first_key_and_after_the_last() -> None:

@@ -14,6 +14,9 @@ from toile.model.motion import Motion, Vector
 from toile.model.selection import Selection
 from toile.plugins import Plugin, quantity
 
+# Times closer than this are the same [s].
+ROUNDING = 1e-9
+
 
 def _not_zero(vector: Vector) -> Vector:
     if np.linalg.norm(vector) < 1e-12:
@@ -55,19 +58,22 @@ class Constraint(Plugin):
             raise ValueError(f"end {self.end} s is not after start {self.start} s.")
         return self
 
-    def active(self, time: float) -> bool:
-        return self.start <= time and (self.end is None or time < self.end)
+    def active(self, begin: float) -> bool:
+        """Whether it holds during a step that begins at a time; steps do not cross the ends of a window."""
+        return self.start <= begin + ROUNDING and (self.end is None or begin + ROUNDING < self.end)
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
         """What is held at a time; `anchors` are the particles' positions when the constraint began."""
         raise NotImplementedError
 
     def moved(self, anchors: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Anchors carried along by the motion, and their velocities."""
+        """Anchors carried along by the motion since the constraint began, and their velocities."""
         if self.motion is None:
             return anchors, np.zeros_like(anchors)
-        return self.motion.move(anchors, time)
+        return self.motion.carry(anchors, self.start, time)
 
     def turned(self, directions: np.ndarray, time: float) -> np.ndarray:
-        """Directions carried along by the motion."""
-        return directions if self.motion is None else directions @ self.motion.pose(time)[0].T
+        """Directions carried along by the motion since the constraint began."""
+        if self.motion is None:
+            return directions
+        return directions @ self.motion.pose(self.start)[0] @ self.motion.pose(time)[0].T

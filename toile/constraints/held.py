@@ -28,9 +28,12 @@ class Held:
         self._anchors: dict[int, np.ndarray] = {}
         self._active: list[int] | None = None
 
-    def move(self, time: float, x: wp.array) -> bool:
-        """Bring the constraints to a time; those that begin hold particles where they are in x. True if any changed."""
-        active = [k for k, (constraint, _) in enumerate(self.constraints) if constraint.active(time)]
+    def move(self, begin: float, time: float, x: wp.array) -> bool:
+        """The constraints of a step, at its end: those that begin hold particles where they are in x.
+
+        True if any of them was not there before, or was and is no more.
+        """
+        active = [k for k, (constraint, _) in enumerate(self.constraints) if constraint.active(begin)]
         changed = active != self._active
         if not changed and all(self.constraints[k][0].motion is None for k in active):
             return False

@@ -6,6 +6,7 @@ give only a condition, its gradient and its Hessian through `conditions`; outsid
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,6 +76,7 @@ class Energy(Plugin):
         return self.formulas.Uniform()
 
 
+@cache
 def both(one: Formulas, two: Formulas) -> Formulas:
     """Two energies on the same particles as one: gathered and scattered once instead of twice."""
     stencil = wp.types.matrix(shape=(one.points, 3), dtype=real)

@@ -71,6 +71,10 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
     return strength * local.rest.weights[a] * local.rest.weights[b] * identity()
 
 
+# Times closer than this are the same [s].
+ROUNDING = 1e-9
+
+
 class Pull(Energy):
     """Pulls one point of a cloth towards a point that may move."""
 
@@ -108,5 +112,9 @@ class Pull(Energy):
             target, velocity = self.motion.move(target, time)
         hand = Hand()
         hand.target, hand.velocity = vec3(*target[0]), vec3(*velocity[0])
-        hand.grip = real(1.0 if time >= self.start and (self.end is None or time < self.end) else 0.0)
+        # `time` is the end of a step, and steps do not cross the ends of the window: the one that ends at `start` is
+        # still free, and the one that ends at `end` still pulled.
+        begun = self.start <= 0.0 or time > self.start + ROUNDING
+        over = self.end is not None and time > self.end + ROUNDING
+        hand.grip = real(1.0 if begun and not over else 0.0)
         return hand

@@ -78,7 +78,7 @@ class ModifiedPCG:
                 r_r = float(self.scalars.numpy()[R_R])
         iterations = int(self.scalars.numpy()[COUNT])
         residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
-        return Solution(iterations, residual, bool(r_r <= limit))  # False for NaN as well
+        return Solution(iterations, residual, bool(r_r <= limit < np.inf))  # False for NaN as well
 
 
 @wp.kernel
@@ -130,10 +130,10 @@ def update_direction(
     c_out: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    beta = real(0.0)  # the first direction has no predecessor
-    if scalars[R_S_OLD] > wp.float64(0.0):
-        beta = real(scalars[R_S] / scalars[R_S_OLD])
-    c_out[i] = S[i] * (s[i] + beta * c_out[i])
+    c = s[i]
+    if scalars[R_S_OLD] > wp.float64(0.0):  # the first direction has no predecessor, whatever c_out holds
+        c += real(scalars[R_S] / scalars[R_S_OLD]) * c_out[i]
+    c_out[i] = S[i] * c
 
 
 @wp.kernel

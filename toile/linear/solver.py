@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 
 # After an old preconditioner failed to serve, so many solves get a new one before an old one is tried again.
@@ -19,17 +21,20 @@ class Solver:
         self._wait = 0  # solves until an old preconditioner is tried again
 
     def solve(self) -> Solution:
-        """Improves dv in place."""
-        spent = 0
+        """Improves dv in place, until the residual is `tolerance` times what it was at the start."""
+        spent, tolerance, fallen = 0, self.tolerance, 1.0
         if self._usable and self._wait == 0 and self.preconditioner.give_up_after > 0:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
             solution = self.pcg.solve(self.preconditioner, self.tolerance, limit)
             if solution.converged:
                 return solution
             spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
+            # The next solve goes on from here, so that part of the way has been made.
+            fallen = min(solution.residual, 1.0) if np.isfinite(solution.residual) else 1.0
+            tolerance = min(self.tolerance / fallen, 0.5)
         self._wait = max(0, self._wait - 1)
         self._usable = self.preconditioner.update()
         if not self._usable:
             return Solution(spent, float("nan"), False)
-        solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations)
-        return Solution(spent + solution.iterations, solution.residual, solution.converged)
+        solution = self.pcg.solve(self.preconditioner, tolerance, self.max_iterations)
+        return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged)

@@ -40,7 +40,7 @@ class Model:
     uv: np.ndarray  # [m]  (triangles, 3, 2)
     uv_weights: np.ndarray  # [1/m]  (triangles, 2, 3): w_u = sum_a uv_weights[0, a] x_a, w_v likewise ([BW98] eq. (9))
     edges: np.ndarray  # (edges, 2) int32
-    edge_lengths: np.ndarray  # [m]  at rest, in uv; the mean over the triangles that share it
+    edge_triangles: np.ndarray  # (triangles, 3) int32: edge from corner 0 to 1, 1 to 2, 2 to 0
     hinges: np.ndarray  # (hinges, 4) int32: flap, flap, edge start, edge end
     hinge_triangles: np.ndarray  # (hinges, 2) int32
     hinge_uv: np.ndarray  # [m]  (hinges, 2): the shared edge as a vector in uv
@@ -76,12 +76,21 @@ class Model:
         return b
 
 
+    def edge_lengths(self, time: float) -> np.ndarray:
+        """Length of each edge at rest [m]: in uv, stretched by b_u and b_v; the mean over its triangles."""
+        parts = range(len(self.parts))
+        b = [np.concatenate([np.ones(0), *(self.rest_stretch(p, axis, time) for p in parts)]) for axis in (0, 1)]
+        sides = (np.roll(self.uv, -1, axis=1) - self.uv) * np.stack(b, axis=1)[:, None]
+        where, count = self.edge_triangles.ravel(), len(self.edges)
+        return np.bincount(where, np.linalg.norm(sides, axis=2).ravel(), count) / np.bincount(where, minlength=count)
+
+
 def build_model(
     names: Sequence[str], meshes: Sequence[Mesh], fabrics: Sequence[Any], stretches: Sequence[tuple]
 ) -> Model:
     """One model from several cloths."""
-    parts, triangles, hinges, hinge_triangles, edges, hinge_uv, edge_lengths = [], [], [], [], [], [], []
-    first_particle = first_triangle = first_hinge = 0
+    parts, triangles, hinges, hinge_triangles, edges, hinge_uv, edge_triangles = [], [], [], [], [], [], []
+    first_particle = first_triangle = first_hinge = first_edge = 0
     for name, mesh, fabric, stretch in zip(names, meshes, fabrics, stretches, strict=True):
         topology = find_edges(mesh.triangles)
         parts.append(
@@ -100,10 +109,11 @@ def build_model(
         hinge_triangles.append(topology.hinge_triangles + first_triangle)
         hinge_uv.append(_hinge_uv(mesh, topology.hinge_triangles, topology.hinge_edges))
         edges.append(topology.edges + first_particle)
-        edge_lengths.append(_edge_lengths(mesh, topology.edges))
+        edge_triangles.append(_edge_triangles(mesh, topology.edges) + first_edge)
         first_particle += mesh.vertex_count
         first_triangle += mesh.triangle_count
         first_hinge += len(topology.hinges)
+        first_edge += len(topology.edges)
 
     def joined(arrays: list[np.ndarray], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         return np.concatenate(arrays).astype(dtype) if arrays else np.zeros((0, *shape), dtype)
@@ -121,7 +131,7 @@ def build_model(
         uv,
         _uv_weights(uv),
         joined(edges, (2,), np.int32),
-        joined(edge_lengths, (), float),
+        joined(edge_triangles, (3,), np.int32),
         joined(hinges, (4,), np.int32),
         joined(hinge_triangles, (2,), np.int32),
         joined(hinge_uv, (2,), float),
@@ -153,10 +163,8 @@ def _hinge_uv(mesh: Mesh, hinge_triangles: np.ndarray, hinge_edges: np.ndarray) 
     return mean * (lengths.mean(axis=1) / np.linalg.norm(mean, axis=1))[:, None]
 
 
-def _edge_lengths(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
-    lengths = np.linalg.norm(np.roll(mesh.uv, -1, axis=1) - mesh.uv, axis=2).ravel()
-    n = mesh.vertex_count
-    key = np.sort(sides, axis=1).astype(np.int64) @ np.array([n, 1])
-    where = np.searchsorted(edges.astype(np.int64) @ np.array([n, 1]), key)
-    return np.bincount(where, lengths, len(edges)) / np.bincount(where, minlength=len(edges))
+def _edge_triangles(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
+    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2)
+    both = np.array([mesh.vertex_count, 1])
+    keys = np.sort(sides, axis=2).astype(np.int64) @ both
+    return np.searchsorted(edges.astype(np.int64) @ both, keys).astype(np.int32)

@@ -43,7 +43,7 @@ class Motion(BaseModel):
 
     keyframes: tuple[Keyframe, ...] = quantity(doc="at least one key, in order of time", min_length=1)
     interpolation: Literal["linear", "smooth"] = quantity(
-        "smooth", doc="straight between keys, or a cubic spline at rest at both ends"
+        "smooth", doc="straight between keys, or smooth: at rest at both ends, and never beyond neighbouring keys"
     )
     centre: Vector | None = quantity(None, unit="m", doc="centre of rotation; the mean of what moves when not given")
 
@@ -70,6 +70,14 @@ class Motion(BaseModel):
         angular_velocity = _left_jacobian(value[3:]) @ rate[3:]
         return arms + centre + value[:3], np.cross(angular_velocity, arms) + rate[:3]
 
+    def carry(self, points: np.ndarray, since: float, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities, at a time, of points given where they were at an earlier time."""
+        rotation, translation = self.pose(since)
+        centre = points.mean(axis=0) - translation if self.centre is None else np.asarray(self.centre)
+        start = (points - translation - centre) @ rotation + centre
+        fixed = self if self.centre is not None else self.model_copy(update={"centre": tuple(centre)})
+        return fixed.move(start, time)
+
     def _interpolate(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """(translation [m], rotation vector [rad]) as one vector, and its derivative by time."""
         times = np.array([key.time for key in self.keyframes])
@@ -81,9 +89,9 @@ class Motion(BaseModel):
         s = (time - times[i]) / interval
         if self.interpolation == "linear":
             return (1.0 - s) * keys[i] + s * keys[i + 1], (keys[i + 1] - keys[i]) / interval
-        rates = _spline_rates(times, keys)
+        rates = _smooth_rates(times, keys)
         m0, m1 = interval * rates[i], interval * rates[i + 1]
-        change = keys[i + 1] - keys[i]  # cubic Hermite form of the spline on this interval
+        change = keys[i + 1] - keys[i]  # cubic Hermite form on this interval
         value = keys[i] + s * m0 + s**2 * (3.0 * change - 2.0 * m0 - m1) + s**3 * (m0 + m1 - 2.0 * change)
         slope = m0 + 2.0 * s * (3.0 * change - 2.0 * m0 - m1) + 3.0 * s**2 * (m0 + m1 - 2.0 * change)
         return value, slope / interval
@@ -117,14 +125,19 @@ def _cross_matrix(vector: np.ndarray) -> np.ndarray:
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
-def _spline_rates(times: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Derivatives at the keys of the cubic spline that is at rest at both ends (two continuous derivatives)."""
-    n = len(times)
-    interval = np.diff(times)
-    slope = np.diff(keys, axis=0) / interval[:, None]
-    A, b = np.eye(n), np.zeros_like(keys)
-    for i in range(1, n - 1):
-        before, after = interval[i - 1], interval[i]
-        A[i, i - 1 : i + 2] = after, 2.0 * (before + after), before
-        b[i] = 3.0 * (after * slope[i - 1] + before * slope[i])
-    return np.linalg.solve(A, b)
+def _smooth_rates(times: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Derivatives at the keys of a curve that is at rest at both ends and where it turns round or waits.
+
+    In between they are the weighted harmonic mean of the slopes on both sides (Fritsch and Butland 1984): with it a
+    cubic stays between its keys, where a spline would overshoot.
+    """
+    interval = np.diff(times)[:, None]
+    slope = np.diff(keys, axis=0) / interval
+    rates = np.zeros_like(keys)
+    before, after = slope[:-1], slope[1:]
+    same_way = before * after > 0.0
+    w_before, w_after = 2.0 * interval[1:] + interval[:-1], interval[1:] + 2.0 * interval[:-1]
+    one, two = np.where(same_way, before, 1.0), np.where(same_way, after, 1.0)
+    mean = (w_before + w_after) / (w_before / one + w_after / two)
+    rates[1:-1] = np.where(same_way, mean, 0.0)
+    return rates
