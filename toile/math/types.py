@@ -19,7 +19,6 @@ wp.config.log_level = wp.LOG_WARNING
 wp.config.enable_backward = False
 
 
-
 def _start_warp() -> None:
     """Initialise Warp without its warning that there is no CUDA driver: most machines have none, and need none."""
     try:
@@ -48,14 +47,13 @@ if precision not in ("double", "single"):
     raise InputError(f'TOILE_PRECISION = "{precision}": must be "double" or "single".')
 
 real = wp.float64 if precision == "double" else wp.float32
-vec2 = wp.types.vector(length=2, dtype=real)
 vec3 = wp.types.vector(length=3, dtype=real)
 mat33 = wp.types.matrix(shape=(3, 3), dtype=real)
 mat43 = wp.types.matrix(shape=(4, 3), dtype=real)  # four points, one per row
 numpy_real = np.float64 if precision == "double" else np.float32
 
-# Lengths and such are never divided by when below this; far below any physical size in either precision.
-TINY = wp.constant(real(1e-30 if precision == "double" else 1e-18))
+# Lengths, their squares and fourth powers are never divided by when below this: far below those of any cloth.
+TINY = wp.constant(real(1e-60 if precision == "double" else 1e-36))
 
 
 @wp.func
