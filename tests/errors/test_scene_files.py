@@ -51,11 +51,8 @@ def test_what_is_not_a_scene_file(tmp_path: Path) -> None:
 
 
 CONTENTS = {
-    "empty": ("", "  is empty. A scene has at least a cloth; see the shipped ones with: toile list"),
-    "only a comment": (
-        "# nothing\n",
-        "  is empty. A scene has at least a cloth; see the shipped ones with: toile list",
-    ),
+    "empty": ("", "  is empty. See the shipped scenes with: toile list scenes"),
+    "only a comment": ("# nothing\n", "  is empty. See the shipped scenes with: toile list scenes"),
     "a list": ("- 1\n", ":1  a scene is a mapping of keys to values, such as `name: drape`."),
     "text": ("hello", ":1  a scene is a mapping of keys to values, such as `name: drape`."),
     "binary": (bytes(range(256)), ": is not text (byte 128 is not UTF-8)."),

@@ -193,6 +193,44 @@ ONE_FIELD = {
         "  - {name: sheet, shape: grid}\nconstraints:\n",
         'drape.yaml:7  cloth[1].name = "sheet": another cloth has this name; names must differ.',
     ),
+    "gravity among the forces": (
+        "time: {frames: 2}",
+        "forces: [gravity]",
+        'drape.yaml:2  forces[0] = "gravity": always acts, and is not listed. '
+        "Change it by the key of the scene: gravity.",
+    ),
+    "an output twice": (
+        "time: {frames: 2}",
+        "outputs: [obj, npz, {type: obj}]",
+        "drape.yaml:2  outputs[2]: would write the same file as outputs[0]; list it once.",
+    ),
+    "two cameras for one picture": (
+        "time: {frames: 2}",
+        "outputs: [{type: picture, frame: 1}, {type: picture, frame: 1, fov: 20}]",
+        "drape.yaml:2  outputs[1]: would write the same file as outputs[0]; list it once.",
+    ),
+    "an unknown figure": (
+        "time: {frames: 2}",
+        "expect:\n  ok: {equals: true}\n  max_strian: {max: 0.1}",
+        'drape.yaml:4  expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?',
+    ),
+    "an unknown figure of a frame": (
+        "time: {frames: 2}",
+        "expect: {frames.strain.warp_men: {max: 0.1}}",
+        "drape.yaml:2  expect.frames.strain.warp_men: no such figure in the certificate. "
+        'Did you mean "frames.strain.warp_mean"?',
+    ),
+    "the energy of a force that is not there": (
+        "time: {frames: 2}",
+        "expect: {frames.energy.stretch: {max: 1}, frames.energy.pull: {max: 1}}",
+        "drape.yaml:2  expect.frames.energy.pull: no such figure in the certificate. "
+        'Did you mean "frames.energy.shear"?',
+    ),
+    "an expectation without a limit": (
+        "time: {frames: 2}",
+        "expect: {ok: {}}",
+        "drape.yaml:2  expect.ok = {}: no limit given. Give min, max or equals.",
+    ),
     "version from the future": ("name: drape", "version: 9", "drape.yaml:1  version = 9: must be <= 1."),
     "empty name": ("name: drape", "name: ''", 'drape.yaml:1  name = "": string should have at least 1 character.'),
     "keyframes out of order": (
@@ -319,6 +357,47 @@ seed: -1
         # constraints[2] is for a cloth that is itself wrong: nothing can be said about its vertices
         "drape.yaml:9  seed = -1: must be >= 0.",
     ]
+
+
+def test_what_needs_the_whole_scene_is_told_with_the_rest(tmp_path: Path) -> None:
+    text = """\
+time: {fps: -1}
+cloth:
+  - {name: sheet, shape: {type: grid, resolution: [2, 2]}}
+  - {name: sheet, shape: {type: grid, resolution: [2, 2]}}
+outputs: [obj, obj]
+forces: [{type: pull, stiffness: -1}]
+expect:
+  max_strian: {max: 1}
+  frames.energy.pull: {max: 1}
+"""
+    assert problems(tmp_path, text) == [
+        "drape.yaml:1  time.fps = -1: must be > 0 [1/s].",
+        'drape.yaml:4  cloth[1].name = "sheet": another cloth has this name; names must differ.',
+        "drape.yaml:5  outputs[1]: would write the same file as outputs[0]; list it once.",
+        "drape.yaml:6  forces[0].stiffness = -1: must be >= 0 [N/m].",
+        "drape.yaml:6  forces[0].target: missing (where to pull to, before its motion).",
+        'drape.yaml:8  expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?',
+    ]
+
+
+@pytest.mark.parametrize("forces", ["[drag]", "[{type: wind, velocity: [1, 0, 0]}]"])
+def test_still_air_counted_twice_is_warned_about_once(tmp_path: Path, forces: str) -> None:
+    path = tmp_path / "drape.yaml"
+    text = VALID.replace("constraints:\n", "  - {name: other, shape: {type: grid, resolution: [2, 2]}}\nconstraints:\n")
+    path.write_text(f"{text}forces: {forces}\n")
+    assert [mesh.warnings for mesh in meshes(load(path))] == [(), ()]
+    path.write_text(f"{text}forces: [{{type: wind, velocity: [0, 1, 0]}}, {forces[1:-1]}]\n")
+    one, other = meshes(load(path))
+    (warning,) = one.warnings + other.warnings
+    assert warning.startswith("forces[0] (wind) and forces[1] (")
+    assert warning.endswith(") each count the resistance of still air. Keep one of them; wind includes drag.")
+
+
+def test_pictures_of_different_frames_stand_side_by_side(tmp_path: Path) -> None:
+    path = tmp_path / "drape.yaml"
+    path.write_text(VALID + "outputs: [picture, {type: picture, frame: 1}, {type: picture, frame: 2}, obj, npz]\n")
+    assert len(load(path).outputs) == 5
 
 
 PINS = {

@@ -10,7 +10,9 @@ import pytest
 
 from toile.check import check, read_report
 from toile.errors import InputError, SceneError
-from toile.scene.schema import Bound
+from toile.runs import run
+from toile.scene.figures import figure_names
+from toile.scene.schema import Bound, Cloth, Scene
 
 
 def report(**summary: Any) -> dict[str, Any]:
@@ -77,15 +79,31 @@ def test_unknown_keys_are_told_all_at_once_with_the_nearest_name() -> None:
         "max_strian": Bound(max=1.0),
         "frames.strain.warp_men": Bound(max=1.0),
         "frames.momentum": Bound(max=1.0),  # three numbers: there is no single figure to compare
-        "ok": Bound(),
     }
     with pytest.raises(SceneError) as caught:
         check(expect, report())
-    strain, mean, momentum, empty = caught.value.problems
+    strain, mean, momentum = caught.value.problems
     assert strain == 'expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?'
     assert mean.endswith('Did you mean "frames.strain.warp_mean"?')
     assert momentum.startswith("expect.frames.momentum: no such figure")
-    assert empty == "expect.ok: no limit given. Give min, max or equals."
+
+
+def test_the_names_that_a_scene_may_use_are_those_of_the_certificate() -> None:
+    cloth = Cloth(shape={"type": "grid", "resolution": (2, 2)})
+    scene = Scene(cloth=(cloth,), forces=("drag",), time={"frames": 1})
+    certificate = run(scene).report
+    frame = {f"frames.{path}" for path in paths(certificate["frames"][0])}
+    assert figure_names(["stretch", "shear", "bend_angle", "gravity", "drag"]) == frame | paths(certificate["summary"])
+
+
+def paths(figures: dict[str, Any], prefix: str = "") -> set[str]:
+    found = set()
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            found |= paths(value, f"{prefix}{name}.")
+        elif not isinstance(value, list):
+            found.add(prefix + name)
+    return found
 
 
 def test_the_bound_is_put_in_words() -> None:
@@ -100,7 +118,18 @@ def test_a_finished_run_holds_what_was_expected_of_it(tmp_path: Path) -> None:
     assert not finding.ok
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"expect": {"ok": {"maximum": 1}}}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"expect": {}}',
+        '{"expect": {}, "summary": {}, "frames": []}',
+        '{"expect": {"ok": {"maximum": 1}}, "summary": {"ok": true}, "frames": []}',
+        "\x00",
+    ],
+)
 def test_a_broken_certificate_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
     with pytest.raises(InputError, match=r"report\.json: not a certificate that can be read"):

@@ -1,4 +1,4 @@
-"""Checks that need more than one field of a scene: meshes, selections, names of cloths, pins that contradict.
+"""Checks that need more than one field of a scene: meshes, selections, names, pins that contradict, expectations.
 
 They work on whatever parts of a scene are valid by themselves, so that their problems are told with all the others.
 """
@@ -21,8 +21,9 @@ from toile.model.mesh_check import check, require_room
 from toile.model.mesh_repair import FARTHEST
 from toile.model.motion import rotation_matrix
 from toile.model.selection import Selection
-from toile.plugins import Plugin, nearest
+from toile.plugins import Plugin, names, nearest
 from toile.scene.fields import NOTHING, unit_of
+from toile.scene.figures import figure_names
 from toile.scene.problems import Problem
 from toile.scene.schema import Cloth, Scene
 from toile.scene.tree import Path
@@ -38,9 +39,12 @@ class Parts:
     cloths: Mapping[int, Cloth]
     constraints: Mapping[int, Plugin]
     forces: Mapping[int, Plugin]
+    outputs: Mapping[int, Plugin]
+    expect: tuple[str, ...]
     folder: FilePath
     allow_outside: bool = False
     broken_cloths: frozenset[str] = frozenset()  # names of cloths that are not among them
+    whole: bool = False  # nothing of the scene is missing
 
     @staticmethod
     def of(scene: Scene) -> Parts:
@@ -48,8 +52,11 @@ class Parts:
             dict(enumerate(scene.cloth)),
             dict(enumerate(scene.constraints)),
             dict(enumerate(scene.forces)),
+            dict(enumerate(scene.outputs)),
+            tuple(scene.expect),
             scene._folder,
             scene._allow_outside,
+            whole=True,
         )
 
 
@@ -63,7 +70,7 @@ class Survey:
 
 def survey(parts: Parts) -> Survey:
     """Build every cloth and check what the rest of the scene says about it."""
-    found = Survey()
+    found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_figures(parts)])
     for i, cloth in parts.cloths.items():
         try:
             mesh = _placed(cloth, parts)
@@ -91,7 +98,45 @@ def survey(parts: Parts) -> Survey:
     for i, mesh in found.meshes.items():
         told = tuple(f'cloth "{parts.cloths[i].name}": {warning}' for warning in mesh.warnings)
         found.meshes[i] = replace(mesh, warnings=told)
+    for i, mesh in list(found.meshes.items())[:1]:  # about the scene as a whole, so told once
+        found.meshes[i] = replace(mesh, warnings=(*mesh.warnings, *_air_twice(parts)))
     return found
+
+
+def _names_twice(parts: Parts) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for i, cloth in parts.cloths.items():
+        if cloth.name in seen:
+            yield Problem(("cloth", i, "name"), "another cloth has this name; names must differ.", cloth.name)
+        seen.add(cloth.name)
+
+
+def _outputs_twice(parts: Parts) -> Iterator[Problem]:
+    """Outputs of one kind write the same file; only pictures of different frames do not."""
+    seen: dict[tuple[str, Any], int] = {}
+    for i, output in parts.outputs.items():
+        first = seen.setdefault((output.word(), getattr(output, "frame", None)), i)
+        if first != i:
+            yield Problem(("outputs", i), f"would write the same file as outputs[{first}]; list it once.")
+
+
+def _unknown_figures(parts: Parts) -> Iterator[Problem]:
+    if parts.whole:
+        listed = [energy.word() for cloth in parts.cloths.values() for energy in cloth.energies]
+        energies = {"gravity", *listed, *(force.word() for force in parts.forces.values())}
+    else:  # which there will be is not known, so that only what can never be is a mistake
+        energies = set(names("energies"))
+    known = figure_names(energies)
+    for key in parts.expect:
+        if key not in known:
+            yield Problem(("expect", key), f"no such figure in the certificate.{nearest(key, known)}")
+
+
+def _air_twice(parts: Parts) -> Iterator[str]:
+    of_air = [(i, force.word()) for i, force in parts.forces.items() if force.word() in ("drag", "wind")]
+    if len(of_air) > 1:
+        listed = " and ".join(f"forces[{i}] ({word})" for i, word in of_air)
+        yield f"{listed} each count the resistance of still air. Keep one of them; wind includes drag."
 
 
 def _placed(cloth: Cloth, parts: Parts) -> Mesh:

@@ -42,7 +42,7 @@ def load(
     path, shown = _find(name_or_path)
     document = tree.parse(_read(path, shown))
     if document.values is None and not document.faults:
-        raise SceneError([f"{shown}  is empty. A scene has at least a cloth; see the shipped ones with: toile list"])
+        raise SceneError([f"{shown}  is empty. See the shipped scenes with: toile list scenes"])
     if not isinstance(document.values, dict):
         faults = document.faults or [((), 1, "a scene is a mapping of keys to values, such as `name: drape`.")]
         raise SceneError([f"{shown}:{line}  {text}" for _, line, text in faults])
@@ -156,7 +156,7 @@ class _Reader:
         return [] if bool in kinds or not kinds & {int, float} else [Problem(path, "must be a number.", value)]
 
     def _valid_parts(self) -> Parts:
-        """What of a broken scene can still be checked: cloths, constraints and forces that are valid by themselves."""
+        """What of a broken scene can still be checked: parts of its lists that are valid by themselves."""
 
         def valid(key: str) -> dict[int, Any]:
             kind = get_args(Scene.model_fields[key].annotation)[0]
@@ -176,7 +176,17 @@ class _Reader:
             for i, item in enumerate(given if isinstance(given, list) else [given] if given is not None else [])
             if i not in cloths
         )
-        return Parts(cloths, valid("constraints"), valid("forces"), self.folder, self.allow_outside, broken)
+        expect = self.raw.get("expect")
+        return Parts(
+            cloths,
+            valid("constraints"),
+            valid("forces"),
+            valid("outputs"),
+            tuple(expect) if isinstance(expect, dict) else (),
+            self.folder,
+            self.allow_outside,
+            broken,
+        )
 
     def _place(self, path: tree.Path) -> str:
         """`file:line`, or the override that set the value."""

@@ -105,6 +105,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Problem
         return Problem(path, context["text"], value_at(raw, path))
     if kind == "choice_type":
         path, value = ((*path, "type"), value["type"]) if isinstance(value, dict) else (path, value)
+        if value == "gravity" and {"forces", "energies"} & set(path):
+            return Problem(path, "always acts, and is not listed. Change it by the key of the scene: gravity.", value)
         return Problem(path, details["msg"], value)
     if kind in COMPARISONS:
         return Problem(path, f"must be {COMPARISONS[kind]} {context[LIMITS[kind]]:g}{bracket}.", value)

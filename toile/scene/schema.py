@@ -154,6 +154,12 @@ class Bound(SceneModel):
     max: float | None = quantity(None, doc="largest allowed")
     equals: float | bool | None = quantity(None, doc="exactly this")
 
+    @model_validator(mode="after")
+    def _limits_something(self) -> Bound:
+        if self.min is None and self.max is None and self.equals is None:
+            raise wrong("no limit given. Give min, max or equals.")
+        return self
+
 
 class Scene(SceneModel):
     """Everything a run needs."""
@@ -170,19 +176,10 @@ class Scene(SceneModel):
     solver: Solver = Field(default_factory=Solver, description="linear solver")
     outputs: tuple[Output, ...] = quantity((), doc="what to write besides the cache and the certificate")
     expect: dict[str, Bound] = Field(
-        default_factory=dict, description="limits on the certificate's summary, checked by `toile check`"
+        default_factory=dict, description="limits on the certificate's figures, checked by `toile check`"
     )
     seed: int = quantity(0, doc="seed of everything random (gusts)", ge=0)
 
     # Where relative paths start, and whether paths may leave it; set by the loader, not by the scene itself.
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _allow_outside: bool = PrivateAttr(default=False)
-
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Scene:
-        seen: set[str] = set()
-        for i, cloth in enumerate(self.cloth):
-            if cloth.name in seen:
-                raise wrong("another cloth has this name; names must differ.", "cloth", i, "name")
-            seen.add(cloth.name)
-        return self

@@ -1,0 +1,21 @@
+"""Names of the certificate's figures that a scene can expect something of.
+
+Known before anything runs, so that a name that is misspelt is told with the scene's other mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+SUMMARY = ("frames", "steps", "rejected", "ms_per_frame", "max_strain", "intersections", "solid_depth", "ok")
+OF_A_FRAME = (
+    "frame", "time", "steps", "rejected", "h_min", "h_max", "intersections", "solid_depth",
+    "strain.warp_max", "strain.warp_mean", "strain.weft_max", "strain.weft_mean", "strain.edge_max",
+    "contacts.solid", "contacts.cloth", "solver.iterations", "solver.residual",
+    "ms.EVAL", "ms.CG", "ms.C/C", "ms.C/S", "ms.filters", "ms.output", "energy.kinetic",
+)  # fmt: skip
+
+
+def figure_names(energies: Collection[str]) -> set[str]:
+    """Every key that `expect` may have in a scene with these energies."""
+    return {*SUMMARY, *(f"frames.{name}" for name in (*OF_A_FRAME, *(f"energy.{word}" for word in energies)))}
