@@ -125,13 +125,23 @@ def list_kinds(
 
 @app.command()
 def explain(
-    scene: SceneArgument, changes: SetOption = None, allow_outside: OutsideOption = False, debug: DebugOption = False
+    scene: Annotated[
+        str, typer.Argument(metavar="SCENE|WORD", help="a scene, or a word that scenes use, such as grid or pull")
+    ],
+    changes: SetOption = None,
+    allow_outside: OutsideOption = False,
+    debug: DebugOption = False,
 ) -> None:
-    """Show every value of a scene with its unit, limits and meaning."""
+    """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
     with _told(debug):
         from toile.scene.explain import explain as explained
+        from toile.scene.explain import explain_plugin
 
-        console.print(explained(_load(scene, changes, allow_outside)))
+        families = _families(scene)
+        for family in families:
+            console.print(explain_plugin(family, scene))
+        if not families:
+            console.print(explained(_load(scene, changes, allow_outside)))
 
 
 @app.command()
@@ -167,6 +177,10 @@ def check(
             errors.print(f"{scene} expects nothing: its expect block is empty.")
         if failed:
             errors.print(f"{failed} of {len(findings)} expectations not met.")
+        complete = report["summary"]["ok"]
+        if not complete:
+            errors.print(f"{scene}: the run is not complete: {report.get('stopped', 'its certificate is not ok.')}")
+        if failed or not complete:
             raise typer.Exit(NOT_MET)
 
 
@@ -354,6 +368,16 @@ def _entries(kind: Kind) -> list[tuple[str, str]]:
 
         return [(name, Fabric.model_validate(read_fabric(name)).source) for name in fabric_names()]
     return [(name, find(kind.value, name).summary()) for name in names(kind.value)]
+
+
+def _families(word: str) -> list[str]:
+    """Which families have a member of this name; none when it is a scene's."""
+    from toile.plugins import FAMILIES, names
+    from toile.scene.load import scene_names
+
+    if word in scene_names() or Path(word).exists():
+        return []
+    return [family for family in FAMILIES if word in names(family)]
 
 
 def _first_line(path: Path) -> str:

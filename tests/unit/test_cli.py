@@ -302,11 +302,23 @@ def test_check_compares_a_scene_or_a_finished_run() -> None:
     assert "2 of 2 expectations not met." in failed.stderr
 
 
-def test_check_names_the_figure_that_was_meant(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_figure_that_does_not_exist_is_told_before_anything_runs(tmp_path: Path, command: str) -> None:
     (tmp_path / "typo.yaml").write_text(SCENE.replace("max_strain", "max_strian"))
-    result = call("check", "typo.yaml")
+    result = call(command, "typo.yaml")
     assert result.exit_code == 2
-    assert 'expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?' in result.stderr
+    said = 'typo.yaml:6  expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?\n'
+    assert result.stderr == said
+    assert files(tmp_path) == {"fall.yaml", "typo.yaml"}
+
+
+def test_check_of_a_run_that_failed_says_why(tmp_path: Path, falling: type[FallingTriangle]) -> None:
+    (tmp_path / "plain.yaml").write_text(SCENE.partition("expect:")[0])
+    falling.before = staticmethod(raising(StepFailed("vertex 1 moved 0.41 m.", 3, 0.2, TRIANGLE, TRIANGLE), at=3))
+    assert call("run", "plain.yaml", "--out", "run").exit_code == 3
+    result = call("check", "run")
+    assert result.exit_code == 1
+    assert "run: the run is not complete: vertex 1 moved 0.41 m.\n" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -349,6 +361,15 @@ def test_explain_shows_units() -> None:
     assert result.exit_code == 0, result.output
     assert "max_step" in result.stdout
     assert "m/s^2" in result.stdout
+
+
+def test_explain_shows_what_a_word_takes(tmp_path: Path) -> None:
+    result = call("explain", "pull")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("pull (energy)  ")
+    assert all(name in result.stdout for name in ("triangle", "weights", "target", "stiffness", "keyframes", "N s/m"))
+    assert call("explain", "cholesky").stdout.startswith("cholesky (preconditioner)  ")
+    assert 'no scene "pul"' in call("explain", "pul").stderr
 
 
 def test_export_writes_a_finished_run_again(tmp_path: Path) -> None:
