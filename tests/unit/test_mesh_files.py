@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,30 @@ def test_a_usd_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(usd, "TIME_LIMIT", 0.01)
     with pytest.raises(InputError, match=r"^sheet\.usda: not read within 0\.01 s; gave up\.$"):
         read(file)
+
+
+def test_a_system_that_takes_no_limits_still_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource", reason="not on Windows")
+    tried = []
+
+    def refuse(kind: int, limits: tuple[int, int]) -> None:
+        tried.append(kind)
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    usd._limit_resources()
+    assert tried == [resource.RLIMIT_AS, resource.RLIMIT_CPU]
+
+
+def test_the_reason_why_a_usd_file_was_not_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = usd_file(tmp_path / "sheet.usda")
+    failed = subprocess.CompletedProcess([], 1, "", "Traceback\nMemoryError: 9 GB\n")
+    monkeypatch.setattr(usd.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(InputError) as caught:
+        read(file)
+    assert str(caught.value) == (
+        "sheet.usda: the USD library could not read it within 8 GB of memory. It said: MemoryError: 9 GB"
+    )
 
 
 def test_without_usd_core_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

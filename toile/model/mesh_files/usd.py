@@ -7,6 +7,7 @@ This module is that child when it is run (`python -m toile.model.mesh_files.usd 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -47,8 +48,9 @@ def read(path: Path) -> PolygonMesh:
         if child.returncode == 2:
             raise InputError(child.stdout.strip() or f"{path.name}: cannot be read.")
         if child.returncode != 0 or not result.exists():
+            said = "".join(f" It said: {line}" for line in child.stderr.strip().splitlines()[-1:])
             raise InputError(
-                f"{path.name}: the USD library could not read it within {MEMORY_LIMIT >> 30} GB of memory."
+                f"{path.name}: the USD library could not read it within {MEMORY_LIMIT >> 30} GB of memory.{said}"
             )
         with np.load(result, allow_pickle=False) as arrays:
             return _unpack({name: arrays[name] for name in arrays.files})
@@ -95,8 +97,10 @@ def _limit_resources() -> None:
     import resource
 
     for kind, limit in ((resource.RLIMIT_AS, MEMORY_LIMIT), (resource.RLIMIT_CPU, int(TIME_LIMIT))):
-        hard = resource.getrlimit(kind)[1]
-        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+        # Not every system takes every limit (macOS none on memory); the time limit of the parent holds anyway.
+        with contextlib.suppress(ValueError, OSError):
+            hard = resource.getrlimit(kind)[1]
+            resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _collect(path: Path) -> dict[str, Any]:
