@@ -112,7 +112,7 @@ def test_particles_keep_to_planes_and_lines(device: str, integrator: str) -> Non
 def test_release_starts_afresh(device: str, integrator: str) -> None:
     """A sheet let go falls from rest: the same, bit for bit, as one that was never held."""
     released = simulate(
-        device, integrator, frames=16, constraints=[{"type": "pin", "where": {"all": True}, "end": 5.5 * H}]
+        device, integrator, frames=16, constraints=[{"type": "pin", "where": {"all": True}, "end": 5.0 * H}]
     )
     free = simulate(device, integrator, frames=11)
     held, fallen = list(released.run()), list(free.run())
