@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 from rich.console import Console
 
-from toile.plugins import FAMILIES, names
-from toile.scene.explain import Row, explain, explain_plugin, judgement_constants, rows
+from toile.plugins import FAMILIES, find, names
+from toile.scene.explain import Row, explain, explain_plugin, field_rows, judgement_constants, rows
 from toile.scene.load import load
 from toile.scene.schema import Scene
 
@@ -103,3 +104,13 @@ def test_every_plugin_can_be_explained(family: str, name: str) -> None:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain_plugin(family, name))
     assert console.export_text().startswith(f"{name} ({FAMILIES[family][1]})  ")
+
+
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family in FAMILIES for name in names(family)])
+def test_every_plugin_and_its_fields_are_documented(family: str, name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenes.md").read_text(encoding="utf-8")
+    if name == "gravity":  # the scene's key, not listed by its type
+        assert "`gravity`" in page
+        return
+    for word in (name, *(row.key for row in field_rows(find(family, name)))):
+        assert f"`{word}`" in page or f"`{word}: " in page, word
