@@ -146,7 +146,7 @@ def test_momentum(run: tuple[Simulation, list[Frame]]) -> None:
 
 
 def test_strain(run: tuple[Simulation, list[Frame]]) -> None:
-    """Against b along the threads, maxima signed and means of sizes by area; edges against their length in uv times b."""
+    """Against b along the threads, maxima signed and means of sizes by area; edges against their uv times b."""
     simulation, frames = run
     for frame in frames[1:]:
         assert frame.certificate is not None
