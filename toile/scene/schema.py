@@ -143,7 +143,7 @@ class Solver(SceneModel):
     preconditioner: Preconditioner | None = quantity(
         None, doc="chosen by size and device when not given"
     )
-    tolerance: float = quantity(1e-3, doc="residual of a solve relative to its right-hand side", gt=0, lt=1)
+    tolerance: float = quantity(1e-3, doc="how far a solve reduces its residual", gt=0, lt=1)
     max_iterations: int = quantity(2000, doc="a solve that needs more fails its step", ge=0)
 
 
