@@ -51,7 +51,8 @@ def test_a_solve_forgets_the_directions_of_the_one_before(device: str) -> None:
     direction = poisoned.integrator.newton.solver.pcg._iteration[1][1][2]  # type: ignore[attr-defined]
     direction.fill_(np.nan)
     a, b = clean.advance_frame(), poisoned.advance_frame()
-    assert np.array_equal(a.positions, b.positions)
+    # To the bit on the CPU; a GPU adds in any order, and a residual of 1e-3 leaves some micrometres.
+    np.testing.assert_allclose(a.positions, b.positions, rtol=0, atol=0.0 if device == "cpu" else 1e-5)
 
 
 def test_edges_are_measured_against_the_length_they_seek(device: str) -> None:
