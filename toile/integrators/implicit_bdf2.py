@@ -2,7 +2,8 @@
 
     x1 = ((1 + r)^2 x_n - r^2 x_(n-1)) / (1 + 2 r) + b h v1,    v1 likewise with f/m,    b = (1 + r)/(1 + 2 r)
 
-with r = h / (previous h). The first step, and the first after a jump, has r = 0, which is backward Euler.
+with r = h / (previous h). The first step, the first after a jump, and one much longer than the step before have r = 0,
+which is backward Euler.
 
 Source      the linear systems are those of [BW98] eq. (18) with b h for h; the solve is in toile/integrators/newton.py
 Symbols     r  ratio of steps [-]     h  step [s]
@@ -19,6 +20,9 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import real, vec3
 from toile.model.state import State
 from toile.plugins import quantity
+
+# Steps may grow by this much; beyond 1 + sqrt(2) BDF2 is not stable, and a step starts afresh with backward Euler.
+LARGEST_RATIO = 2.4
 
 
 class ImplicitBdf2(Integrator):
@@ -42,6 +46,8 @@ class _Stepper(Stepper):
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
         r = 0.0 if self.h_before is None else h / self.h_before
+        if r > LARGEST_RATIO:
+            r = 0.0
         history = [state.x, state.v, self.x_before, self.v_before, r]
         self._launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref])
         return self.newton.solve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
