@@ -10,12 +10,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, model_validator
 
-from toile.model.motion import Motion, Vector
+from toile.model.motion import SAME_TIME, Motion, Vector
 from toile.model.selection import Selection
 from toile.plugins import Plugin, quantity
-
-# Times closer than this are the same [s].
-ROUNDING = 1e-9
 
 
 def _not_zero(vector: Vector) -> Vector:
@@ -60,7 +57,7 @@ class Constraint(Plugin):
 
     def active(self, begin: float) -> bool:
         """Whether it holds during a step that begins at a time; steps do not cross the ends of a window."""
-        return self.start <= begin + ROUNDING and (self.end is None or begin + ROUNDING < self.end)
+        return self.start <= begin + SAME_TIME and (self.end is None or begin + SAME_TIME < self.end)
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
         """What is held at a time; `anchors` are the particles' positions when the constraint began."""

@@ -16,7 +16,7 @@ from pydantic import model_validator
 from toile.energies.base import Elements, Energy, Formulas
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
-from toile.model.motion import Motion, Vector
+from toile.model.motion import SAME_TIME, Motion, Vector
 from toile.plugins import quantity
 
 
@@ -71,10 +71,6 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
     return strength * local.rest.weights[a] * local.rest.weights[b] * identity()
 
 
-# Times closer than this are the same [s].
-ROUNDING = 1e-9
-
-
 class Pull(Energy):
     """Pulls one point of a cloth towards a point that may move."""
 
@@ -114,7 +110,7 @@ class Pull(Energy):
         hand.target, hand.velocity = vec3(*target[0]), vec3(*velocity[0])
         # `time` is the end of a step, and steps do not cross the ends of the window: the one that ends at `start` is
         # still free, and the one that ends at `end` still pulled.
-        begun = self.start <= 0.0 or time > self.start + ROUNDING
-        over = self.end is not None and time > self.end + ROUNDING
+        begun = self.start <= 0.0 or time > self.start + SAME_TIME
+        over = self.end is not None and time > self.end + SAME_TIME
         hand.grip = real(1.0 if begun and not over else 0.0)
         return hand

@@ -20,6 +20,9 @@ from toile.plugins import quantity
 
 Vector = tuple[float, float, float]
 
+# Times closer than this are the same [s]: steps that should meet at a time miss each other by rounding.
+SAME_TIME = 1e-9
+
 # Below this angle [rad] the Taylor series of the rotation is exact to rounding, and the closed form divides by it.
 SMALL_ANGLE = 1e-4
 
