@@ -1,4 +1,4 @@
-"""What outputs see: the surface that does not change, and one host copy of the moving cloth per frame."""
+"""What outputs see: the surface that does not change, and one host copy of what moves per frame."""
 
 from __future__ import annotations
 
@@ -18,14 +18,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class SolidSurface:
+    """One solid as triangles, seen from outside when their corners turn counterclockwise."""
+
+    name: str
+    triangles: np.ndarray  # (triangles, 3) int32, into the solid's own vertices
+    rest: np.ndarray  # [m]  (vertices, 3) float64: where it is at the start
+    moves: bool
+
+
+@dataclass(frozen=True)
 class Surface:
-    """All cloths of a scene as one triangle list; the same for every frame."""
+    """All cloths of a scene as one triangle list, and its solids; the same for every frame."""
 
     triangles: np.ndarray  # (triangles, 3) int32
     uv: np.ndarray  # [m]  (triangles, 3, 2) float64
     rest: np.ndarray  # [m]  (vertices, 3) float64: the start state
     parts: tuple[Part, ...]
     fps: float  # [1/s]
+    solids: tuple[SolidSurface, ...] = ()
 
     @property
     def vertex_count(self) -> int:
@@ -34,10 +45,11 @@ class Surface:
 
 @dataclass(frozen=True)
 class Frame:
-    """The cloth at one frame time. Frame 0 is the start state."""
+    """The cloth and the solids at one frame time. Frame 0 is the start state."""
 
     number: int
     time: float  # [s]
     positions: np.ndarray  # [m]  (vertices, 3) float64
     velocities: np.ndarray  # [m/s]  (vertices, 3) float64
     certificate: dict | None = None  # this frame's entry of report.json
+    solids: tuple[np.ndarray, ...] = ()  # [m]  (vertices, 3) float64 of each solid of the surface; () is all at rest
