@@ -73,6 +73,14 @@ class Motion(BaseModel):
         angular_velocity = _left_jacobian(value[3:]) @ rate[3:]
         return arms + centre + value[:3], np.cross(angular_velocity, arms) + rate[:3]
 
+    def frame(self, origin: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Rotation, origin, velocity and angular velocity [rad/s], at a time, of a frame that starts at an origin."""
+        value, rate = self._interpolate(time)
+        centre = origin if self.centre is None else np.asarray(self.centre)
+        rotation, angular_velocity = rotation_matrix(value[3:]), _left_jacobian(value[3:]) @ rate[3:]
+        arm = rotation @ (origin - centre)
+        return rotation, arm + centre + value[:3], np.cross(angular_velocity, arm) + rate[:3], angular_velocity
+
     def carry(self, points: np.ndarray, since: float, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities, at a time, of points given where they were at an earlier time."""
         rotation, translation = self.pose(since)

@@ -1,0 +1,1 @@
+"""Solids that cloth meets: one file each."""

@@ -1,0 +1,132 @@
+"""What every collider gives: its surface in its own frame, how it moves, and triangles to draw it by.
+
+A collider is four Warp functions on a structure of its own (`shape`), all in the solid's frame:
+
+    closest(shape, p, reach)                    nearest point of the surface, searched as far as `reach` -> Closest
+    attach(shape, p, face)                      p in coordinates that stay with the material
+    material(shape, anchor, face, normal, h)    where that material is at the end of the step -> Material
+    sweep(shape, p, q, gap)                     the first s in [0, 1] at which p + s (q - p) is within `gap`; 2 if none
+
+A rigid shape writes only `closest`: its material does not move in its frame, and a path is followed by steps as long as
+the distance allows (`rigid_functions`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.math.solid import Material, Pose
+from toile.math.types import real, vec3
+from toile.model.motion import Motion, Vector, rotation_matrix
+from toile.plugins import Plugin, quantity
+
+# A path is followed in at most so many steps. One that grazes the surface needs many; it counts as touching.
+MOST_SWEEP_STEPS = wp.constant(48)
+
+
+class Collider(Plugin):
+    """A solid: where it starts, how it moves, how rough it is."""
+
+    name: str | None = quantity(None, doc="name in the certificate and exports; the type and its number if not given")
+    translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the solid's origin starts")
+    rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
+    friction: float = quantity(0.3, doc="Coulomb's coefficient between cloth and this solid", ge=0)
+    motion: Motion | None = quantity(None, doc="keyframes that move it; its origin is the centre of rotation by default")
+
+    def build(self, folder: Path, allow_outside: bool, device: str) -> "Solid":
+        """The solid at work. Raises toile.errors.InputError for anything that cannot be used."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The Warp functions of a collider, and the structure they work on."""
+
+    shape: Any
+    closest: Callable
+    attach: Callable
+    material: Callable
+    sweep: Callable
+
+
+class Solid:
+    """A collider at work: its shape on a device, and its frame at both ends of the step."""
+
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray]):
+        """`surface` is what is drawn: (positions, triangles) in the solid's frame."""
+        self.settings, self.functions, self.shape = settings, functions, shape
+        self.positions, self.triangles = surface
+
+    @property
+    def moves(self) -> bool:
+        return self.settings.motion is not None
+
+    def move(self, begin: float, end: float) -> np.ndarray:
+        """Brings the shape to the end of a step and gives its pose, as one record of the Pose structure."""
+        record = np.zeros((), Pose.numpy_dtype())
+        record["R_start"], record["o_start"], _, _ = self.frame(begin)
+        record["R"], record["o"], record["v"], record["w"] = self.frame(end)
+        record["drift"], record["h"] = self.deform(begin, end), end - begin
+        return record
+
+    def frame(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Rotation, origin, and the velocity and angular velocity of the frame."""
+        R0, o0 = rotation_matrix(np.radians(self.settings.rotation)), np.asarray(self.settings.translation)
+        motion = self.settings.motion
+        if motion is None:
+            return R0, o0, np.zeros(3), np.zeros(3)
+        R, o, v, w = motion.frame(o0, time)
+        return R @ R0, o, v, w
+
+    def deform(self, begin: float, end: float) -> float:
+        """Brings the surface in its own frame to `end`; the farthest that any point of it moved since `begin` [m]."""
+        return 0.0
+
+    def vertices(self, time: float) -> np.ndarray:
+        """The drawn surface in the world."""
+        R, o, _, _ = self.frame(time)
+        return self.positions @ R.T + o
+
+
+def rigid_functions(shape: Any, closest: Callable) -> Functions:
+    """All functions of a collider whose material does not move in its frame."""
+
+    @wp.func
+    def attach(shape: shape, p: vec3, face: wp.int32) -> vec3:
+        return p
+
+    @wp.func
+    def material(shape: shape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> Material:
+        found = Material()
+        found.point = anchor
+        found.normal = normal
+        return found
+
+    return Functions(shape, closest, attach, material, sweep_by_distance(shape, closest))
+
+
+def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
+    """Follows a straight path by steps that the distance to the surface proves free."""
+
+    @wp.func
+    def sweep(shape: shape, p: vec3, q: vec3, gap: real) -> real:
+        length = wp.length(q - p)
+        s = real(0.0)
+        for _ in range(MOST_SWEEP_STEPS):
+            found = closest(shape, p + s * (q - p), real(1.0001) * length + gap)
+            free = found.distance - gap
+            if free <= real(1.0e-3) * gap + real(1.0e-9) * length:
+                return s
+            s += free / length
+            if s >= real(1.0):
+                return real(2.0)
+        return s
+
+    return sweep
+

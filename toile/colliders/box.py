@@ -1,0 +1,66 @@
+"""A box with sharp edges.
+
+    q = |p| - s/2,    distance = |max(q, 0)| + min(max(q_0, q_1, q_2), 0)
+
+Symbols     s  size along x, y, z [m]
+Deviations  none
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import warp as wp
+from pydantic import Field
+
+from toile.colliders.base import Collider, Solid, rigid_functions
+from toile.math.solid import Closest
+from toile.math.types import real, vec3
+from toile.model import solid_shapes
+from toile.plugins import quantity
+
+Length = Annotated[float, Field(gt=0)]
+
+
+@wp.struct
+class BoxShape:
+    half_size: vec3
+
+
+@wp.func
+def closest(shape: BoxShape, p: vec3, reach: real) -> Closest:
+    found = Closest()
+    zero = real(0.0)
+    side = vec3()
+    beyond = vec3()
+    largest = int(0)
+    q = vec3()
+    for k in range(3):
+        side[k] = wp.where(p[k] < zero, real(-1.0), real(1.0))
+        q[k] = wp.abs(p[k]) - shape.half_size[k]
+        beyond[k] = wp.max(q[k], zero)
+        if q[k] > q[largest]:
+            largest = k
+    outside = wp.length(beyond)
+    if outside > zero:
+        found.distance = outside
+        found.normal = wp.cw_mul(beyond, side) / outside
+    else:
+        found.distance = q[largest]
+        normal = vec3()
+        normal[largest] = side[largest]
+        found.normal = normal
+    return found
+
+
+FUNCTIONS = rigid_functions(BoxShape, closest)
+
+
+class Box(Collider):
+    """Sides along x, y and z, centred on the origin."""
+
+    size: tuple[Length, Length, Length] = quantity((0.5, 0.5, 0.5), unit="m", doc="size along x, y and z")
+
+    def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
+        shape = BoxShape()
+        shape.half_size = vec3(*(0.5 * length for length in self.size))
+        return Solid(self, FUNCTIONS, shape, solid_shapes.box(self.size))

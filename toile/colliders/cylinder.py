@@ -1,0 +1,62 @@
+"""A cylinder with flat ends and sharp rims.
+
+    q = (sqrt(x^2 + y^2) - r, |z| - l/2),    distance = |max(q, 0)| + min(max(q_0, q_1), 0)
+
+Outside a rim the nearest point is on the rim; inside, it is on the side or the end, whichever is nearer.
+
+Symbols     r  radius [m]     l  height [m]
+Deviations  none
+"""
+
+from pathlib import Path
+
+import warp as wp
+
+from toile.colliders.base import Collider, Solid, rigid_functions
+from toile.math.solid import Closest
+from toile.math.types import TINY, real, vec3
+from toile.model import solid_shapes
+from toile.plugins import quantity
+
+
+@wp.struct
+class CylinderShape:
+    radius: real
+    half_height: real
+
+
+@wp.func
+def closest(shape: CylinderShape, p: vec3, reach: real) -> Closest:
+    found = Closest()
+    zero = real(0.0)
+    r = wp.sqrt(p[0] * p[0] + p[1] * p[1])
+    across = vec3(real(1.0), zero, zero)  # on the axis any direction across it is as good
+    if r > TINY:
+        across = vec3(p[0] / r, p[1] / r, zero)
+    along = vec3(zero, zero, wp.where(p[2] < zero, real(-1.0), real(1.0)))
+    beyond_side, beyond_end = r - shape.radius, wp.abs(p[2]) - shape.half_height
+    if beyond_side > zero and beyond_end > zero:
+        found.distance = wp.sqrt(beyond_side * beyond_side + beyond_end * beyond_end)
+        found.normal = (beyond_side * across + beyond_end * along) / found.distance
+    elif beyond_side > beyond_end:
+        found.distance = beyond_side
+        found.normal = across
+    else:
+        found.distance = beyond_end
+        found.normal = along
+    return found
+
+
+FUNCTIONS = rigid_functions(CylinderShape, closest)
+
+
+class Cylinder(Collider):
+    """Axis along z, centred on the origin."""
+
+    radius: float = quantity(0.3, unit="m", doc="radius", gt=0)
+    height: float = quantity(0.5, unit="m", doc="height, between its flat ends", gt=0)
+
+    def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
+        shape = CylinderShape()
+        shape.radius, shape.half_height = self.radius, 0.5 * self.height
+        return Solid(self, FUNCTIONS, shape, solid_shapes.cylinder(self.radius, self.height))

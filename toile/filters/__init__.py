@@ -1,0 +1,1 @@
+"""Corrections of velocity or position after an integrator: one file each."""
