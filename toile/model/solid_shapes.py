@@ -1,0 +1,108 @@
+"""Triangles of simple solids, to draw them by and to make scenes from: (positions, triangles), seen from outside.
+
+    sphere              an icosahedron, each triangle cut in four again and again
+    capsule, cylinder   a profile turned about z, with a fan at either end
+    box                 two triangles on each side
+    plane, disc         open and flat, at z = 0, facing up
+
+All are centred on the origin, with z as their axis. Triangles run counterclockwise seen from outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Surface = tuple[np.ndarray, np.ndarray]  # positions (vertices, 3) float64 [m], triangles (triangles, 3) int32
+
+
+def sphere(radius: float, subdivisions: int = 3) -> Surface:
+    """10 * 4^n + 2 vertices, all on the sphere."""
+    golden = 0.5 * (1.0 + np.sqrt(5.0))
+    # Three golden rectangles at right angles; every triangle joins three corners at distance 2.
+    corners = [(a, b * golden, 0.0) for b in (-1.0, 1.0) for a in (-1.0, 1.0)]
+    positions = np.array([np.roll(corner, shift) for shift in range(3) for corner in corners])
+    near = np.abs(np.linalg.norm(positions[:, None] - positions, axis=2) - 2.0) < 1e-9
+    a, b, c = np.nonzero(near[:, :, None] & near[:, None, :] & near[None, :, :])
+    first = (a < b) & (b < c)
+    triangles = np.stack([a[first], b[first], c[first]], axis=1)
+    inward = np.linalg.det(positions[triangles]) < 0.0
+    triangles[inward] = triangles[inward][:, [0, 2, 1]]
+    for _ in range(subdivisions):
+        positions, triangles = _cut_in_four(positions, triangles)
+    return radius * positions / np.linalg.norm(positions, axis=1, keepdims=True), triangles.astype(np.int32)
+
+
+def capsule(radius: float, length: float, segments: int = 32, rings: int = 8) -> Surface:
+    """`length` is that of the axis, between the centres of the caps; each cap has `rings` circles."""
+    angle = 0.5 * np.pi * np.arange(1, rings + 1) / rings
+    r, z = radius * np.sin(angle), 0.5 * length + radius * np.cos(angle)
+    return _turned(
+        np.concatenate([r, r[::-1]]), np.concatenate([-z, z[::-1]]), (-0.5 * length - radius, 0.5 * length + radius),
+        segments,
+    )  # fmt: skip
+
+
+def cylinder(radius: float, height: float, segments: int = 32, rings: int = 10) -> Surface:
+    """segments * rings + 2 vertices: `rings` circles from end to end, both rims counted, and the middle of each end."""
+    z = np.linspace(-0.5 * height, 0.5 * height, rings)
+    return _turned(np.full(rings, radius), z, (z[0], z[-1]), segments)
+
+
+def box(size: tuple[float, float, float]) -> Surface:
+    """Eight corners, numbered by their place along x, y and z as binary digits."""
+    corners = np.array([[i & 1, i >> 1 & 1, i >> 2 & 1] for i in range(8)]) - 0.5
+    quads = np.array([[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]])
+    return corners * np.asarray(size, float), _halved(quads)
+
+
+def plane(size: float | tuple[float, float]) -> Surface:
+    """A rectangle with sides along x and y."""
+    corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]) * np.asarray(size, float)
+    return np.column_stack([corners, np.zeros(4)]), _halved(np.array([[0, 1, 2, 3]]))
+
+
+def disc(radius: float, segments: int = 64) -> Surface:
+    """A fan around the middle, which is the last vertex."""
+    around = np.arange(segments)
+    rim = _circle(radius, 0.0, segments)
+    triangles = np.stack([around, (around + 1) % segments, np.full(segments, segments)], axis=1)
+    return np.vstack([rim, np.zeros(3)]), triangles.astype(np.int32)
+
+
+def _turned(r: np.ndarray, z: np.ndarray, ends: tuple[float, float], segments: int) -> Surface:
+    """A profile that rises along z, turned about it, and closed by a fan to a point on the axis at both ends."""
+    rings = len(r)
+    circles = [_circle(radius, height, segments) for radius, height in zip(r, z, strict=True)]
+    positions = np.concatenate([*circles, [[0.0, 0.0, ends[0]], [0.0, 0.0, ends[1]]]])
+    here = np.arange(segments)
+    beside = (here + 1) % segments
+    low = segments * np.arange(rings - 1)[:, None]
+    quads = np.stack([low + here, low + beside, low + beside + segments, low + here + segments], axis=2).reshape(-1, 4)
+    bottom, top, last = rings * segments, rings * segments + 1, segments * (rings - 1)
+    fans = [
+        np.stack([beside, here, np.full(segments, bottom)], axis=1),
+        np.stack([last + here, last + beside, np.full(segments, top)], axis=1),
+    ]
+    return positions, np.concatenate([_halved(quads), *fans]).astype(np.int32)
+
+
+def _circle(radius: float, height: float, segments: int) -> np.ndarray:
+    angle = 2.0 * np.pi * np.arange(segments) / segments
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), np.full(segments, height)])
+
+
+def _halved(quads: np.ndarray) -> np.ndarray:
+    return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3).astype(np.int32)
+
+
+def _cut_in_four(positions: np.ndarray, triangles: np.ndarray) -> Surface:
+    """A vertex in the middle of every edge, pushed out to the sphere around the origin."""
+    ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    edges, edge = np.unique(ends, axis=0, return_inverse=True)
+    middles = positions[edges].mean(axis=1)
+    middles *= np.linalg.norm(positions[0]) / np.linalg.norm(middles, axis=1, keepdims=True)
+    a, b, c = triangles.T
+    ab, bc, ca = (edge.reshape(-1, 3) + len(positions)).T
+    quarters = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    cut = np.stack([np.stack(corners, axis=1) for corners in quarters], axis=1)
+    return np.concatenate([positions, middles]), cut.reshape(-1, 3)
