@@ -1,6 +1,7 @@
 """The whole loop on one page: build a scene, step it, yield its frames.
 
-    move pins to t + h -> integrate -> check -> swap, and at each frame time one entry of the certificate
+    move pins and solids to t + h -> find contacts -> integrate -> check -> swap, and at each frame time one entry of
+    the certificate
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import warp as wp
 from threadpoolctl import ThreadpoolController
 
 from toile.assembly import Term
+from toile.constraints.base import Constraint
 from toile.constraints.held import Held
+from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.diagnostics import Certificate, FrameTally, Strain
 from toile.energies.gravity import Gravity
 from toile.errors import InputError, StepFailed
@@ -21,7 +24,7 @@ from toile.integrators.base import Workplace
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.linear.solver import Solver
-from toile.model.frame import Frame, Part, Surface
+from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
@@ -32,6 +35,7 @@ from toile.timers import Timers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toile.colliders.base import Solid
     from toile.energies.base import Energy
     from toile.model.model import Model
     from toile.plugins import Plugin
@@ -56,19 +60,24 @@ class Simulation:
             [cloth.name for cloth in cloths], meshes, [c.fabric for c in cloths], [c.rest_stretch for c in cloths]
         )
         positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
+        self.solids = build_solids(scene, self.device)
+        self.warnings += [warning for solid in self.solids for warning in solid.warnings]
         self.surface = Surface(
             self.model.triangles,
             self.model.uv,
             positions,
             tuple(Part(p.name, p.particles, p.triangles, p.fabric.name) for p in self.model.parts),
             scene.time.fps,
+            tuple(SolidSurface(s.name, s.triangles, s.vertices(0.0), s.moves) for s in self.solids),
         )
         self.system = System(self.model, build_terms(scene, self.model, self.device), self.device)
         self.timers = Timers(self.device)
-        self.held = Held(self._held_particles(), self.model.particle_count, self.device)
+        self.held = Held(self._held_particles(), self.model.particle_count, self.device, bool(self.solids))
         self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
         self._next = self.state.empty_like()
-        self.integrator = scene.integrator.start(Workplace(self.system, self.held, self._make_solver, self.timers))
+        self.contacts = self._solid_contacts()
+        work = Workplace(self.system, self.held, self.contacts, self._make_solver, self.timers)
+        self.integrator = scene.integrator.start(work)
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
@@ -107,6 +116,9 @@ class Simulation:
             if self.held.move(self.state.t, t, self.state.x):
                 self.integrator.restart()
             self.system.move(t)
+            if self.contacts is not None:
+                with self.timers.stage("C/S"):
+                    self.contacts.begin(self.state, h)
             solution = self.integrator.step(self.state, self._next, h)
             trouble = self._trouble(solution)
             if trouble is None:
@@ -116,7 +128,9 @@ class Simulation:
                 self.certificate.failed_tries = tally.rejected
                 self._fail(trouble, h)
             h = min(0.5 * h, self.control.size)
-        self.integrator.accept(self.state, h)
+        self.integrator.accept(self.state, self._next, h)
+        if self.contacts is not None:
+            self.contacts.accept()
         self.control.succeeded(h)
         tally.add_step(h, solution.iterations, solution.residual)
         self.state, self._next = self._next, self.state
@@ -137,9 +151,21 @@ class Simulation:
     def _held_particles(self) -> list:
         found = []
         for constraint in self.scene.constraints:
+            if not isinstance(constraint, Constraint):
+                continue
             part = self.model.part_named(constraint.cloth)
             found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
         return found
+
+    def _solid_contacts(self) -> SolidContacts | None:
+        """Contact with the scene's solids, with the settings it gives or the usual ones."""
+        if not self.solids or not self.model.particle_count:
+            return None
+        given = [constraint for constraint in self.scene.constraints if isinstance(constraint, SolidContact)]
+        settings = given[0] if given else SolidContact()
+        contacts = SolidContacts(settings, self.solids, self.held, self.system.masses)
+        contacts.start(self.state.x, 0.0)
+        return contacts
 
     def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
         settings = self.scene.solver
@@ -178,7 +204,8 @@ class Simulation:
 
     def _frame(self, entry: dict | None) -> Frame:
         x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
-        return Frame(self.frame, self.state.t, x.copy(), v.copy(), entry)
+        solids = tuple(solid.vertices(self.state.t) for solid in self.solids)
+        return Frame(self.frame, self.state.t, x.copy(), v.copy(), entry, solids)
 
 
 def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
@@ -190,6 +217,18 @@ def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
     ]
     acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
     return [Term(energy.word(), energy, model, part, device, scene.seed) for energy, part in acting]
+
+
+def build_solids(scene: Scene, device: str) -> list[Solid]:
+    """The scene's solids, each with a name of its own."""
+    solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
+    used = {solid.settings.name for solid in solids}
+    for solid in solids:
+        word = solid.settings.word()
+        candidates = (word, *(f"{word}_{number}" for number in range(2, len(solids) + 2)))
+        solid.name = solid.settings.name or next(name for name in candidates if name not in used)
+        used.add(solid.name)
+    return solids
 
 
 def _window(item: Plugin) -> list[float]:

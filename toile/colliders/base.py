@@ -56,6 +56,7 @@ class Functions:
 class Solid:
     """A collider at work: its shape on a device, and its frame at both ends of the step."""
 
+    name: str = ""  # unique in its scene
     warnings: tuple[str, ...] = ()
 
     def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray]):

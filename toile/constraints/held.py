@@ -2,6 +2,9 @@
 
     x = S x + x_held,    v = S v + v_held    for every particle
 
+The scene's own constraints are filled in here. Contacts with solids, where there are any, hold more of what those leave
+free (toile/constraints/solid_contact.py).
+
 Source      [BW98] eq. (13); several constraints on one particle leave the directions that none of them holds
 """
 
@@ -18,12 +21,24 @@ PARALLEL = 1e-6
 class Held:
     """The constraints of a scene on its particles."""
 
-    def __init__(self, constraints: list[tuple[Constraint, np.ndarray]], particle_count: int, device: str):
+    def __init__(
+        self,
+        constraints: list[tuple[Constraint, np.ndarray]],
+        particle_count: int,
+        device: str,
+        with_contacts: bool = False,
+    ):
         """`constraints` come with the particles they hold, numbered in the whole model."""
         self.constraints, self.device = constraints, device
-        self.S = wp.zeros(particle_count, dtype=mat33, device=device)
-        self.x_held = wp.zeros(particle_count, dtype=vec3, device=device)
-        self.v_held = wp.zeros(particle_count, dtype=vec3, device=device)
+
+        def make() -> list[wp.array]:
+            return [wp.zeros(particle_count, dtype=kind, device=device) for kind in (mat33, vec3, vec3)]
+
+        self.S, self.x_held, self.v_held = made = make()
+        # What the scene's own constraints hold; the same arrays when nothing else holds anything.
+        self.S_user, self.x_user, self.v_user = make() if with_contacts else made
+        self.friction = wp.zeros(particle_count, dtype=vec3, device=device)  # [N]  of sliding contacts
+        self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: a contact changed its velocity
         self.particles = np.zeros(0, np.int32)  # held in any direction
         self._anchors: dict[int, np.ndarray] = {}
         self._active: list[int] | None = None
@@ -45,7 +60,8 @@ class Held:
         return changed
 
     def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
-        wp.launch(free_all, len(self.S), [self.S, self.x_held, self.v_held], device=self.device)
+        user = [self.S_user, self.x_user, self.v_user]
+        wp.launch(free_all, len(self.S), user, device=self.device)
         self.particles = np.unique(np.concatenate([np.zeros(0, np.int32), *(particles for particles, _ in holds)]))
         if not len(self.particles):
             return
@@ -70,7 +86,7 @@ class Held:
         indices = wp.array(self.particles, dtype=wp.int32, device=self.device)
         types = ((S, mat33), (x_held, vec3), (v_held, vec3))
         arrays = [wp.array(values.astype(numpy_real), dtype=kind, device=self.device) for values, kind in types]
-        wp.launch(hold_some, count, [indices, *arrays, self.S, self.x_held, self.v_held], device=self.device)
+        wp.launch(hold_some, count, [indices, *arrays, *user], device=self.device)
 
 
 @wp.kernel

@@ -19,6 +19,7 @@ class Workplace:
 
     system: System
     held: Held
+    contacts: Any  # constraints.solid_contact.SolidContacts, or None
     make_solver: Any  # (b, dv) -> linear.solver.Solver
     timers: Timers
 
@@ -38,8 +39,8 @@ class Stepper:
     def step(self, state: State, state_out: State, h: float) -> Solution:
         raise NotImplementedError
 
-    def accept(self, state: State, h: float) -> None:
-        """The step from `state` over h stands; whatever is remembered for the next one is kept now."""
+    def accept(self, state: State, state_out: State, h: float) -> None:
+        """The step from `state` to `state_out` over h stands; what the next one needs to remember is kept now."""
 
     def restart(self) -> None:
         """Something jumped (constraints began or ended): forget what lies before."""

@@ -36,7 +36,7 @@ class ImplicitBdf2(Integrator):
 
 class _Stepper(Stepper):
     def __init__(self, newton: NewtonStep, work: Workplace):
-        self.newton = newton
+        self.newton, self.held = newton, work.held
         self.constraint_forces = newton.force
         n, device = work.system.model.particle_count, work.system.device
         self.x_before = wp.zeros(n, dtype=vec3, device=device)
@@ -52,9 +52,9 @@ class _Stepper(Stepper):
         self._launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref])
         return self.newton.solve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
 
-    def accept(self, state: State, h: float) -> None:
-        wp.copy(self.x_before, state.x)
-        wp.copy(self.v_before, state.v)
+    def accept(self, state: State, state_out: State, h: float) -> None:
+        states = [state.x, state.v, state_out.x, state_out.v]
+        self._launch(remember, len(state.x), [*states, self.held.jumped, h, self.x_before, self.v_before])
         self.h_before = h
 
     def restart(self) -> None:
@@ -74,3 +74,21 @@ def reference(
     past = r * r / (real(1.0) + real(2.0) * r)
     x_ref_out[i] = x[i] + past * (x[i] - x_before[i])
     v_ref_out[i] = v[i] + past * (v[i] - v_before[i])
+
+
+@wp.kernel
+def remember(
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
+    jumped: wp.array(dtype=wp.int32), h: real,
+    # out
+    x_before_out: wp.array(dtype=vec3), v_before_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    x_before_out[i] = x[i]
+    v_before_out[i] = v[i]
+    if jumped[i] != 0:
+        # A contact stopped it. What was before would be carried on into a rebound, so its past is made to fit: as if it
+        # had always moved as it does now.
+        x_before_out[i] = x_end[i] - h * v_end[i]
+        v_before_out[i] = v_end[i]

@@ -14,8 +14,11 @@ followed instead of being cut short, and one linearisation is nearly as accurate
 
 Source      [BW98] eqs. (16)-(18), secs. 5.3, 5.4
 Symbols     u  velocity at the end of the step [m/s]     h  the scheme's step [s]     f  force [N]
-            S, x_held, v_held  constraints: x = S x + x_held
-Deviations  Position alteration y is part of x_ref (x_ref = x_n + y), so that no product with df/dx is needed.
+            S, x_held, v_held  constraints: x = S x + x_held     y  position alteration [m]
+            C  directions that contacts hold, S_user - S
+Deviations  Position alteration: a contact is brought to where it belongs by u = v_held + y/h, and only its inertia does
+            not feel y. So y enters the force of the contact and its velocity afterwards, and the system itself is that
+            of any other constraint. Contacts may change after a solve; then the same system is solved again.
 """
 
 import warp as wp
@@ -35,8 +38,8 @@ class NewtonStep:
     def __init__(self, work: Workplace, first_guess: wp.Kernel, iterations: int):
         self.work, self.first_guess, self.iterations = work, first_guess, iterations
         n, device = work.system.model.particle_count, work.system.device
-        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force = (
-            wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
+        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force, self._friction = (
+            wp.zeros(n, dtype=vec3, device=device) for _ in range(7)
         )
         self.solver = work.make_solver(self.b, self.du)
         self._launch = Launcher(device)
@@ -52,18 +55,39 @@ class NewtonStep:
         for _ in range(self.iterations):
             with timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
-                launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
-            with timers.stage("CG"):
-                solution = self.solver.solve()  # secs. 5.2, 5.3
-            iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
-            if not solution.converged:
-                return Solution(iterations, solution.residual, False)
-            matrix = [A.device_offsets, A.device_columns, A.values]
-            launch(constraint_force, n, [*matrix, held.S, du, self.b, h, self.force])  # sec. 5.4
-            launch(update, n, [self.x_ref, h, u, du, x])
+                launch(right_side, n, [system.masses, self.v_ref, u, f, held.friction, h, self.b])  # eq. (18)
+            contacts_fit = False
+            while not contacts_fit:
+                with timers.stage("CG"):
+                    solution = self.solver.solve()  # secs. 5.2, 5.3
+                iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
+                if not solution.converged:
+                    return Solution(iterations, solution.residual, False)
+                matrix = [A.device_offsets, A.device_columns, A.values]
+                launch(subtract_product, n, [*matrix, du, self.b])
+                launch(update, n, [self.x_ref, h, u, du, x])
+                contact = [held.S_user, held.x_held, held.v_held, system.masses, self.x_ref]
+                launch(constraint_force, n, [held.S, *contact, self.b, h, self.force])  # sec. 5.4
+                contacts_fit = self._contacts_fit(state, x, h)
             at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
-        launch(finish, n, [held.S, held.x_held, held.v_held, u, x, state_out.v])
+        launch(finish, n, [held.S, held.S_user, held.x_held, held.v_held, u, x, state_out.v])
+        if self.work.contacts is not None:
+            with timers.stage("C/S"):
+                self.work.contacts.settle(state_out)
         return Solution(iterations, residual, True)
+
+    def _contacts_fit(self, state: State, x: wp.array, h: float) -> bool:
+        """Whether the contacts that were solved for are those that the result shows; if not, they are corrected."""
+        contacts, held = self.work.contacts, self.work.held
+        if contacts is None:
+            return True
+        with self.work.timers.stage("C/S"):
+            wp.copy(self._friction, held.friction)
+            if not contacts.review(state, x, self.u, self.force, h):
+                return True
+            again = [held.S, held.x_held, self.x_ref, self.u, self._friction, held.friction, h, self.du, self.b]
+            self._launch(hold_again, len(self.u), again)
+        return False
 
 
 @wp.func
@@ -107,12 +131,12 @@ def from_velocity(
 def right_side(
     # in
     masses: wp.array(dtype=real), v_ref: wp.array(dtype=vec3), u: wp.array(dtype=vec3), f: wp.array(dtype=vec3),
-    h: real,
+    friction: wp.array(dtype=vec3), h: real,
     # out
     b_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    b_out[i] = masses[i] * (v_ref[i] - u[i]) + h * f[i]
+    b_out[i] = masses[i] * (v_ref[i] - u[i]) + h * (f[i] + friction[i])
 
 
 @wp.kernel
@@ -130,11 +154,23 @@ def update(
 
 
 @wp.kernel
-def constraint_force(
+def subtract_product(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    A: wp.array(dtype=mat33), S: wp.array(dtype=mat33), du: wp.array(dtype=vec3), b: wp.array(dtype=vec3), h: real,
+    A: wp.array(dtype=mat33), du: wp.array(dtype=vec3),
+    # in and out
+    b_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    b_out[i] = b_out[i] - row_product(offsets, columns, A, du, i)
+
+
+@wp.kernel
+def constraint_force(
+    # in
+    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
+    masses: wp.array(dtype=real), x_ref: wp.array(dtype=vec3), residual: wp.array(dtype=vec3), h: real,
     # out
     force_out: wp.array(dtype=vec3),
 ):
@@ -142,20 +178,41 @@ def constraint_force(
     force = vec3()
     if wp.trace(S[i]) < real(2.5):  # a direction is held
         # e = A du - b is what the constraint added to the momentum in this step ([BW98] sec. 5.4): a force times h.
-        force = (identity() - S[i]) * (row_product(offsets, columns, A, du, i) - b[i]) / h
+        force = -((identity() - S[i]) * residual[i]) / h
+        C = S_user[i] - S[i]
+        y = C * (x_held[i] - x_ref[i] - h * v_held[i])
+        force -= masses[i] / (h * h) * y
     force_out[i] = force
+
+
+@wp.kernel
+def hold_again(
+    # in
+    S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), x_ref: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
+    friction_before: wp.array(dtype=vec3), friction: wp.array(dtype=vec3), h: real,
+    # out
+    du_out: wp.array(dtype=vec3), b_out: wp.array(dtype=vec3),
+):
+    """What changes when contacts do: held directions, and friction."""
+    i = wp.tid()
+    du_out[i] = held_velocity(S[i], x_held[i], x_ref[i], h) - (identity() - S[i]) * u[i]
+    b_out[i] = b_out[i] + h * (friction[i] - friction_before[i])
 
 
 @wp.kernel
 def finish(
     # in
-    S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
+    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
+    u: wp.array(dtype=vec3),
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     # x_ref + h u is within rounding of the held position; this makes it exact.
     x_out[i] = S[i] * x_out[i] + x_held[i]
-    v_out[i] = u[i]  # across a plane or line that turns, u is the rate at which it carries the particle where it is
+    # Across a plane or line that turns, u is the rate at which it carries the particle where it is. A contact moves
+    # with its solid: u has position alteration in it.
+    C = S_user[i] - S[i]
+    v_out[i] = u[i] + C * (v_held[i] - u[i])
     if wp.trace(S[i]) < real(0.5):
         v_out[i] = v_held[i]  # a pin has the exact velocity of its keyframes

@@ -22,6 +22,7 @@ FABRICS = Path(__file__).parent / "fabrics"
 
 # What a scene chooses by `type`. The name of the family stays beside the type, for messages and `toile explain`.
 if TYPE_CHECKING:  # what every member of the family is
+    from toile.colliders.base import Collider
     from toile.constraints.base import Constraint
     from toile.energies.base import Energy as ClothEnergy
     from toile.energies.base import Energy as SceneForce
@@ -33,6 +34,7 @@ else:
     Shape = Annotated[choice("shapes"), "shapes"]
     ClothEnergy = Annotated[choice("energies", "cloth"), "energies"]
     SceneForce = Annotated[choice("energies", "scene"), "energies"]
+    Collider = Annotated[choice("colliders"), "colliders"]
     Constraint = Annotated[choice("constraints"), "constraints"]
     Integrator = Annotated[choice("integrators"), "integrators"]
     Preconditioner = Annotated[choice("preconditioners"), "preconditioners"]
@@ -170,6 +172,7 @@ class Scene(SceneModel):
     time: Time = Field(default_factory=Time, description="frames and steps")
     gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
     cloth: tuple[Cloth, ...] = quantity((), doc="the pieces of cloth; a scene without any is valid and does nothing")
+    solids: tuple[Collider, ...] = quantity((), doc="what cloth falls on, slides over and is carried by")
     constraints: tuple[Constraint, ...] = quantity((), doc="what particles may not do")
     forces: tuple[SceneForce, ...] = quantity((), doc="outside forces: drag, wind, pull")
     integrator: Integrator = quantity("implicit_bdf2", doc="how time advances", validate_default=True)

@@ -1,0 +1,339 @@
+"""The contacts of every particle with solids, and what they hold: the kernels that do not ask what shape a solid has.
+
+A particle touches at most three solids; each contact is one slot:
+
+    normal . x = normal . plane    while it slides        x = stick    while it is locked
+
+Two contacts leave one direction free, three none; a particle caught between two faces that look at each other is held
+as it is. Forces come from the solve: e/h = sum of load_k normal_k + the tangential part ([BW98] sec. 5.4).
+
+Source      [BW98] secs. 5.1, 5.4
+Symbols     mu  friction     w  velocity relative to the solid [m/s]     S  free directions
+Deviations  A state that does not fit the forces is corrected within the step by solving again, not in the next step.
+"""
+
+import warp as wp
+
+from toile.math.types import TINY, mat33, real, vec3
+
+MOST = wp.constant(3)  # contacts of a particle
+FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
+
+UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known yet
+
+# Two faces closer to parallel than this count as one, or hold what is between them [sine of the angle]: the line where
+# they meet would be far away.
+PARALLEL = wp.constant(real(0.2))
+# A state is corrected within the step when it is wrong by this share of the speed thickness/h, otherwise in the next.
+URGENT = wp.constant(real(0.01))
+# Friction is corrected within the step when it is wrong by this share of its largest value.
+FRICTION_ERROR = wp.constant(real(0.1))
+# A locked particle slips when its tangential force exceeds the limit by this share: rounding must not let it creep.
+SLIP_MARGIN = wp.constant(real(1.0e-3))
+# Changes of state that a particle may make in one step, so that it cannot go to and fro for ever.
+MOST_CHANGES = wp.constant(2)
+
+
+@wp.struct
+class Contacts:
+    """Per particle, and per slot (slot k of particle i is 3 i + k)."""
+
+    mode: wp.array(dtype=wp.int32)
+    count: wp.array(dtype=wp.int32)
+    changes: wp.array(dtype=wp.int32)  # of state in this step
+    friction: wp.array(dtype=vec3)  # [N]  on the particle while it slides
+    push: wp.array(dtype=vec3)  # [m]  what brings it out of solids that the last solve did not know of
+    solid: wp.array(dtype=wp.int32)
+    face: wp.array(dtype=wp.int32)
+    anchor: wp.array(dtype=vec3)  # the particle in coordinates of the solid's material
+    inner_normal: wp.array(dtype=vec3)  # in the solid's frame
+    normal: wp.array(dtype=vec3)
+    plane: wp.array(dtype=vec3)  # [m]  a point of the plane that it may not cross
+    stick: wp.array(dtype=vec3)  # [m]  where the material that it touches will be
+    velocity: wp.array(dtype=vec3)  # [m/s]  of that material
+    target: wp.array(dtype=real)  # [m]  the distance from the surface that it is brought to
+    mu: wp.array(dtype=real)
+    load: wp.array(dtype=real)  # [N]  normal force
+    reaction: wp.array(dtype=vec3)  # [N]  whole force on the particle
+    clearance: wp.array(dtype=real)  # [m]  distance from solid s, or a lower bound of it: entry s * particles + i
+
+
+@wp.func
+def slot_of(contacts: Contacts, i: wp.int32, solid: wp.int32) -> wp.int32:
+    """The slot of a particle's contact with a solid, or -1."""
+    found = wp.int32(-1)
+    for k in range(contacts.count[i]):
+        if contacts.solid[MOST * i + k] == solid:
+            found = MOST * i + k
+    return found
+
+
+@wp.func
+def drop(contacts: Contacts, i: wp.int32, k: wp.int32):
+    """Forgets slot k of particle i; later ones move up."""
+    last = contacts.count[i] - 1
+    for j in range(k, last):
+        to, source = MOST * i + j, MOST * i + j + 1
+        contacts.solid[to] = contacts.solid[source]
+        contacts.face[to] = contacts.face[source]
+        contacts.anchor[to] = contacts.anchor[source]
+        contacts.inner_normal[to] = contacts.inner_normal[source]
+        contacts.normal[to] = contacts.normal[source]
+        contacts.plane[to] = contacts.plane[source]
+        contacts.stick[to] = contacts.stick[source]
+        contacts.velocity[to] = contacts.velocity[source]
+        contacts.target[to] = contacts.target[source]
+        contacts.mu[to] = contacts.mu[source]
+        contacts.load[to] = contacts.load[source]
+        contacts.reaction[to] = contacts.reaction[source]
+    contacts.count[i] = last
+
+
+@wp.func
+def loads(contacts: Contacts, i: wp.int32, e: vec3) -> vec3:
+    """Normal forces of a particle's contacts, for the force e that they exert together."""
+    a = MOST * i
+    n = vec3()
+    count = contacts.count[i]
+    if count >= 1:
+        n0 = contacts.normal[a]
+        e0 = wp.dot(e, n0)
+        n[0] = e0
+        if count >= 2:
+            n1 = contacts.normal[a + 1]
+            e1 = wp.dot(e, n1)
+            g = wp.dot(n0, n1)
+            rest = real(1.0) - g * g
+            if rest > PARALLEL * PARALLEL:
+                n[0] = (e0 - g * e1) / rest
+                n[1] = (e1 - g * e0) / rest
+            elif g < real(0.0):  # between two faces: the one that it is pressed against carries it
+                n[0] = wp.max(e0, real(0.0))
+                n[1] = wp.max(e1, real(0.0))
+            if count == 3:
+                n2 = contacts.normal[a + 2]
+                basis = wp.matrix_from_cols(n0, n1, n2)
+                if wp.abs(wp.determinant(basis)) > PARALLEL * PARALLEL:
+                    n = wp.inverse(basis) * e
+    return n
+
+
+@wp.func
+def between_faces(contacts: Contacts, i: wp.int32) -> wp.bool:
+    """Whether two of a particle's contacts look at each other."""
+    found = bool(False)
+    for k in range(1, contacts.count[i]):
+        for j in range(k):
+            n, m = contacts.normal[MOST * i + k], contacts.normal[MOST * i + j]
+            if wp.dot(n, m) < real(0.0) and wp.length(wp.cross(n, m)) < PARALLEL:
+                found = bool(True)
+    return found
+
+
+@wp.kernel
+def begin_step(before: Contacts, now_out: Contacts):
+    i = wp.tid()
+    now_out.mode[i] = FREE
+    now_out.count[i] = 0
+    now_out.changes[i] = 0
+    now_out.friction[i] = vec3()
+
+
+@wp.func
+def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, h: real):
+    """Locked or sliding, for a particle that arrives with velocity v: by what friction can stop ([BW98] sec. 5.4)."""
+    a = MOST * i
+    n = contacts.normal[a]
+    w = v - contacts.velocity[a]
+    w_n = wp.dot(w, n)
+    w_t = w - w_n * n
+    speed = wp.length(w_t)
+    stopped = contacts.mu[a] * wp.max(-w_n, real(0.0))  # speed that friction takes away while the normal speed goes
+    contacts.mode[i] = LOCKED
+    if speed > stopped:
+        contacts.mode[i] = SLIDING
+        contacts.friction[i] = -(mass * stopped / (h * speed)) * w_t
+
+
+@wp.func
+def give_way(contacts: Contacts, i: wp.int32):
+    """A locked particle that another solid meets stays only if that leaves it in front of the other's face."""
+    a = MOST * i
+    for k in range(1, contacts.count[i]):
+        if wp.dot(contacts.normal[a + k], contacts.stick[a] - contacts.plane[a + k]) < real(0.0):
+            contacts.mode[i] = SLIDING
+            contacts.friction[i] = vec3()
+
+
+@wp.kernel
+def choose_modes(
+    # in
+    masses: wp.array(dtype=real), v: wp.array(dtype=vec3), h: real, before: Contacts,
+    # in and out
+    now_out: Contacts,
+):
+    """Locked or sliding, to begin with: as before, or as a new contact lands."""
+    i = wp.tid()
+    if now_out.count[i] == 0:
+        return
+    now_out.mode[i] = before.mode[i]
+    if before.mode[i] == FREE:
+        land(now_out, i, masses[i], v[i], h)
+    elif before.mode[i] == LOCKED:
+        give_way(now_out, i)
+    else:
+        n = now_out.normal[MOST * i]
+        w = v[i] - now_out.velocity[MOST * i]
+        w -= wp.dot(w, n) * n
+        now_out.friction[i] = before.friction[i]
+        if wp.length(w) > TINY:
+            now_out.friction[i] = -(wp.length(before.friction[i]) / wp.length(w)) * w
+
+
+@wp.kernel
+def hold_contacts(
+    # in
+    contacts: Contacts, S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3),
+    # out
+    S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
+    friction_out: wp.array(dtype=vec3),
+):
+    """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free."""
+    i = wp.tid()
+    S, x, v = real(1.0) * S_user[i], real(1.0) * x_user[i], real(1.0) * v_user[i]
+    a = MOST * i
+    friction_out[i] = vec3()
+    for k in range(contacts.count[i]):
+        contacts.load[a + k] = wp.max(contacts.load[a + k], real(0.0))
+    if contacts.count[i] > 0:
+        if contacts.mode[i] == LOCKED or between_faces(contacts, i):
+            x += S * contacts.stick[a]
+            v += S * contacts.velocity[a]
+            S = mat33()
+        else:
+            friction_out[i] = contacts.friction[i]
+            for k in range(contacts.count[i]):
+                n = contacts.normal[a + k]
+                free = S * n
+                length = wp.length(free)
+                if length > PARALLEL:
+                    p = free / length
+                    x += p * ((wp.dot(n, contacts.plane[a + k]) - wp.dot(n, x)) / length)
+                    v += p * ((wp.dot(n, contacts.velocity[a + k]) - wp.dot(n, v)) / length)
+                    S -= wp.outer(p, p)
+            if wp.trace(S) < real(0.5):
+                S = mat33()  # nothing is free: exactly so
+    S_out[i] = S
+    x_held_out[i] = x
+    v_held_out[i] = v
+
+
+@wp.kernel
+def judge_forces(
+    # in
+    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
+    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real,
+    # in and out
+    contacts: Contacts,
+    # out
+    urgent_out: wp.array(dtype=wp.int32),
+):
+    """Does each state fit the force that it needed? Released when it would pull, slips beyond Coulomb's limit, and
+    sticks when friction would drive it."""
+    i = wp.tid()
+    if contacts.count[i] == 0:
+        return
+    a = MOST * i
+    came = bool(False)
+    for k in range(contacts.count[i]):
+        came = came or contacts.load[a + k] < real(0.0)
+    if came:  # there is no force to judge by yet
+        if contacts.mode[i] == FREE:
+            land(contacts, i, masses[i], u[i], h)
+        elif contacts.mode[i] == LOCKED:
+            give_way(contacts, i)
+        return
+    e = (S_user[i] - S[i]) * force[i]
+    urgent_force = URGENT * thickness * masses[i] / (h * h)
+    n = loads(contacts, i, e)
+    limit = real(0.0)
+    tangential = e
+    for k in range(contacts.count[i]):
+        contacts.load[a + k] = wp.max(n[k], real(0.0))
+        limit += contacts.mu[a + k] * contacts.load[a + k]
+        tangential -= n[k] * contacts.normal[a + k]
+    sliding = contacts.mode[i] == SLIDING
+    if sliding:
+        tangential = contacts.friction[i]
+    for k in range(contacts.count[i]):
+        share = contacts.mu[a + k] * contacts.load[a + k] / wp.max(limit, TINY)
+        contacts.reaction[a + k] = contacts.load[a + k] * contacts.normal[a + k] + share * tangential
+    if contacts.changes[i] >= MOST_CHANGES or between_faces(contacts, i):
+        return
+
+    worst = int(0)
+    for k in range(contacts.count[i]):
+        if n[k] < n[worst]:
+            worst = k
+    if n[worst] < real(0.0):
+        if n[worst] < -urgent_force:
+            wp.atomic_add(urgent_out, 0, 1)
+            contacts.changes[i] = contacts.changes[i] + 1
+        drop(contacts, i, worst)
+        if contacts.count[i] == 0:
+            contacts.mode[i] = FREE
+        elif contacts.mode[i] == LOCKED:
+            contacts.mode[i] = SLIDING
+            contacts.friction[i] = vec3()
+        return
+
+    pull = wp.length(tangential)
+    if not sliding:
+        if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MOST:
+            contacts.mode[i] = SLIDING
+            contacts.friction[i] = (limit / pull) * tangential
+            if pull - limit > urgent_force:
+                wp.atomic_add(urgent_out, 0, 1)
+                contacts.changes[i] = contacts.changes[i] + 1
+        return
+    w = S[i] * (u[i] - contacts.velocity[a])
+    speed = wp.length(w)
+    if limit > real(0.0):
+        if wp.dot(w, contacts.friction[i]) > real(0.0):
+            contacts.mode[i] = LOCKED
+            if speed * masses[i] / h > urgent_force:
+                wp.atomic_add(urgent_out, 0, 1)
+                contacts.changes[i] = contacts.changes[i] + 1
+        elif speed > TINY:
+            friction = -(limit / speed) * w
+            error = wp.length(friction - contacts.friction[i])
+            if error > FRICTION_ERROR * limit and error > urgent_force:
+                wp.atomic_add(urgent_out, 0, 1)
+            contacts.friction[i] = friction
+    else:
+        contacts.friction[i] = vec3()
+
+
+@wp.kernel
+def push_out(
+    # in
+    contacts: Contacts,
+    # in and out
+    x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
+):
+    """What the last solve left inside a solid is put on its surface, and no longer moves inwards."""
+    i = wp.tid()
+    if wp.length_sq(contacts.push[i]) == real(0.0):
+        return
+    x_out[i] = x_out[i] + contacts.push[i]
+    for k in range(contacts.count[i]):
+        n = contacts.normal[MOST * i + k]
+        inward = wp.min(wp.dot(v_out[i] - contacts.velocity[MOST * i + k], n), real(0.0))
+        v_out[i] = v_out[i] - inward * n
+
+
+@wp.kernel
+def find_jumps(before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
+    """Particles whose velocity a contact changed at once: it began, or friction caught them."""
+    i = wp.tid()
+    jumped_out[i] = wp.where(now.mode[i] > before.mode[i] or now.count[i] > before.count[i], 1, 0)

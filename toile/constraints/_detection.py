@@ -1,0 +1,213 @@
+"""Finds contacts with one solid: the kernels that ask its shape, made once for every collider.
+
+A distance changes by no more than a point moves. So a particle is not looked at while its last known distance exceeds
+its motion relative to the solid; one that was outside and may have crossed the surface is followed along its path,
+because where it ends may lie behind a thin solid; and one that is locked stays with its material without a question.
+
+Source      [BW98] secs. 2.1, 6.1, 6.2
+Symbols     gap  distance at which cloth is held [m]     p, q  start and end of a path in the solid's frame
+Deviations  The contacts of a step are those that its motion is about to make, not those of the state it begins with.
+"""
+
+from functools import cache
+from typing import Any
+
+import warp as wp
+
+from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, Contacts, slot_of
+from toile.math.solid import Closest, Pose, end_frame, end_velocity, end_world, start_frame
+from toile.math.types import mat33, real, vec3
+
+# A contact that the solve did not know of is corrected within the step when it leaves less than this share of the gap.
+TOO_NEAR = wp.constant(real(0.5))
+# How far beyond what is needed to look for a surface, so that the next steps need not look.
+LOOK_AHEAD = wp.constant(real(2.0))
+
+# Far enough for any surface [m].
+ANYWHERE = wp.constant(real(1.0e6))
+
+
+@wp.struct
+class Hit:
+    """Where a path comes within the gap of a solid."""
+
+    found: wp.int32
+    point: vec3
+    closest: Closest
+    clearance: real  # [m]  at the end of the path
+
+
+def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
+    @wp.func
+    def follow(
+        shape: shape_type, pose: Pose, x_start: vec3, x_end: vec3, clearance: real, gap: real, near: real
+    ) -> Hit:
+        """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held."""
+        hit = Hit()
+        p, q = start_frame(pose, x_start), end_frame(pose, x_end)
+        path = wp.length(q - p) + pose.drift
+        hit.clearance = clearance - path
+        if hit.clearance > gap:
+            return hit
+        inside = wp.max(-clearance, real(0.0))
+        hit.closest = closest(shape, q, LOOK_AHEAD * (path + gap) + real(1.01) * inside)
+        hit.point = q
+        distance = hit.closest.distance
+        hit.clearance = distance
+        if clearance > real(0.0):  # it was outside
+            if distance > gap and path < clearance + distance:
+                return hit
+            p += pose.h * hit.closest.velocity  # carried along by a surface that moves in its frame
+            s = sweep(shape, p, q, wp.min(near, real(0.5) * clearance))
+            if s <= real(1.0):
+                hit.found = 1
+                hit.point = p + s * (q - p)
+                hit.closest = closest(shape, hit.point, LOOK_AHEAD * gap + pose.drift)
+                return hit
+        if distance < near:
+            hit.found = 1
+        return hit
+
+    @wp.func
+    def add(
+        contacts: Contacts, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest, target: real,
+        mu: real,
+    ):
+        k = contacts.count[i]
+        if k >= MOST:
+            return
+        contacts.count[i] = k + 1
+        a = MOST * i + k
+        placed = point + (target - closest.distance) * closest.normal
+        contacts.solid[a] = solid
+        contacts.face[a] = closest.face
+        contacts.inner_normal[a] = closest.normal
+        contacts.normal[a] = pose.R * closest.normal
+        contacts.plane[a] = end_world(pose, placed)
+        contacts.stick[a] = contacts.plane[a]
+        contacts.velocity[a] = end_velocity(pose, placed, closest.velocity)
+        contacts.target[a] = target
+        contacts.mu[a] = mu
+        contacts.load[a] = real(0.0)
+        contacts.reaction[a] = vec3()
+
+    def predict(
+        # solid
+        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
+        # in
+        x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33), before: Contacts,
+        # in and out
+        now_out: Contacts,
+    ):
+        """Contacts that the present velocity leads to, and those that last."""
+        i = wp.tid()
+        pose = poses[solid]
+        c = solid * x.shape[0] + i
+        clearance = before.clearance[c]
+        now_out.clearance[c] = clearance
+        if wp.trace(S_user[i]) < real(0.5):
+            return  # the scene holds it; for a pin there is nothing to find
+        x_end = x[i] + pose.h * v[i]
+        target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
+        a = slot_of(before, i, solid)
+        if a < 0:
+            hit = follow(shape, pose, x[i], x_end, clearance, gap, gap)
+            if hit.found != 0:
+                add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+            return
+        carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], pose.h)
+        here = Closest()
+        here.distance = clearance
+        here.normal = carried.normal
+        here.face = before.face[a]
+        here.velocity = carried.velocity
+        count = now_out.count[i]
+        q = end_frame(pose, x_end)
+        slip = q - carried.point
+        slip -= wp.dot(slip, carried.normal) * carried.normal
+        if before.mode[i] != LOCKED and wp.length(slip) > gap:  # far enough for the surface to have curved away
+            there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
+            add(now_out, i, solid, pose, q, there, target, mu)
+        else:
+            add(now_out, i, solid, pose, carried.point, here, target, mu)
+        if now_out.count[i] > count:
+            placed = carried.point + (target - clearance) * carried.normal
+            now_out.stick[MOST * i + count] = end_world(pose, placed)
+            now_out.load[MOST * i + count] = wp.max(before.load[a], real(0.0))
+
+    def review(
+        # solid
+        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
+        # in
+        x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33), before: Contacts,
+        # in and out
+        now_out: Contacts,
+        # out
+        urgent_out: wp.array(dtype=wp.int32),
+    ):
+        """Where the solve has led: contacts that it did not know of, and the coordinates of those that it did."""
+        i = wp.tid()
+        pose = poses[solid]
+        c = solid * x.shape[0] + i
+        q = end_frame(pose, x_end[i])
+        if wp.trace(S_user[i]) < real(0.5):  # a pin goes where it must; where that is matters when it lets go
+            now_out.clearance[c] = before.clearance[c] - wp.length(q - start_frame(pose, x[i])) - pose.drift
+            if now_out.clearance[c] < gap:
+                now_out.clearance[c] = closest(shape, q, ANYWHERE).distance
+            return
+        a = slot_of(now_out, i, solid)
+        if a >= 0:
+            if now_out.mode[i] == LOCKED:
+                now_out.clearance[c] = now_out.target[a]
+            else:
+                found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
+                now_out.clearance[c] = found.distance
+                now_out.face[a] = found.face
+                now_out.inner_normal[a] = found.normal
+                depth = now_out.target[a] - found.distance
+                if depth > TOO_NEAR * gap:
+                    now_out.push[i] = now_out.push[i] + pose.R * (depth * found.normal)
+                    now_out.clearance[c] = now_out.target[a]
+                    q += depth * found.normal
+            now_out.anchor[a] = attach(shape, q, now_out.face[a])
+            return
+        clearance = before.clearance[c]
+        hit = follow(shape, pose, x[i], x_end[i], clearance, gap, TOO_NEAR * gap)
+        now_out.clearance[c] = hit.clearance
+        target = wp.min(gap, clearance + most_recovery)
+        if hit.found != 0 and now_out.count[i] < MOST:
+            add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+            a = MOST * i + now_out.count[i] - 1
+            n = now_out.normal[a]
+            now_out.push[i] = now_out.push[i] + wp.dot(n, now_out.plane[a] - x_end[i]) * n
+            now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.push[i]), now_out.face[a])
+            now_out.clearance[c] = target
+            now_out.load[a] = UNKNOWN
+            wp.atomic_add(urgent_out, 0, 1)
+
+    def survey(
+        # solid
+        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, reach: real,
+        # in
+        x: wp.array(dtype=vec3),
+        # out
+        closest_out: wp.array(dtype=Closest),
+    ):
+        """The nearest point of the surface for every x, at the end of the step; in the world."""
+        i = wp.tid()
+        pose = poses[solid]
+        p = end_frame(pose, x[i])
+        found = closest(shape, p, reach)
+        found.velocity = end_velocity(pose, p - found.distance * found.normal, found.velocity)
+        found.normal = pose.R * found.normal
+        closest_out[i] = found
+
+    module = wp.get_module(f"toile.detection.{name}")
+    return tuple(wp.Kernel(function, module=module) for function in (predict, review, survey))
+
+
+@cache
+def detection_kernels(functions: Any) -> tuple[wp.Kernel, ...]:
+    """predict, review and survey for a collider's functions."""
+    f = functions
+    return _make(f.shape, f.closest, f.attach, f.material, f.sweep, f.shape.key.replace(".", "_"))

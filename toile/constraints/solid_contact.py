@@ -1,0 +1,164 @@
+"""Contact with solids as constraints: a particle that reaches a solid is held there, sticks or slides, and is let go.
+
+    near a solid -> held at `thickness` in front of it     locked: tangential force at most mu times the normal one
+    sliding: friction mu times the normal force, against the motion     released: when the force would pull
+
+A step begins with the contacts that its velocities lead to. After the solve each state is compared with the force it
+needed and each free particle with the solids; where that disagrees the same linear system is solved again with the
+corrected constraints, a few times. What is left inside a solid then is put on its surface.
+
+Source      [BW98] secs. 2.1, 5.4, 6.1, 6.2
+Symbols     e  what the constraints added to the momentum in a step; e/h is their force
+Deviations  The paper finds contacts where the step begins and changes states one step later. It keeps particles at the
+            surface, here they stay `thickness` in front of it, so that triangles do not cut through what is curved.
+            Position alteration is not felt by inertia, as in the paper; damping feels it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.constraints._contacts import (
+    Contacts,
+    begin_step,
+    choose_modes,
+    find_jumps,
+    hold_contacts,
+    judge_forces,
+    push_out,
+)
+from toile.constraints._detection import ANYWHERE, detection_kernels
+from toile.constraints.held import Held
+from toile.launcher import Launcher
+from toile.math.solid import Closest, Pose
+from toile.math.types import real, vec3
+from toile.model.state import State
+from toile.plugins import Plugin, quantity
+
+# Solves of one step with constraints corrected in between. Most steps need one; landing cloth needs two or three.
+MOST_SOLVES = 4
+
+PER_PARTICLE = {"mode": wp.int32, "count": wp.int32, "changes": wp.int32, "friction": vec3, "push": vec3}
+PER_SLOT = {
+    "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
+    "stick": vec3, "velocity": vec3, "target": real, "mu": real, "load": real, "reaction": vec3,
+}  # fmt: skip
+
+
+class SolidContact(Plugin):
+    """Cloth on solids; it is there by default when a scene has solids."""
+
+    thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is held in front of a solid", gt=0)
+    most_recovery: float = quantity(
+        0.02, unit="m", doc="how far a step moves cloth that is inside a solid; what is deeper takes more steps", gt=0
+    )
+    deepest_start: float = quantity(
+        0.1, unit="m", doc="cloth that starts deeper than this inside a solid is an error", ge=0
+    )
+
+
+class SolidContacts:
+    """All solids of a scene against all its particles."""
+
+    def __init__(self, settings: SolidContact, solids: Sequence[Any], held: Held, masses: wp.array):
+        """`solids` are toile.colliders.base.Solid objects."""
+        self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
+        self.device, n = held.device, len(masses)
+        self._now, self._before = (_make_contacts(n, len(solids), self.device) for _ in range(2))
+        self._kernels = [detection_kernels(solid.functions) for solid in solids]
+        self._poses = wp.zeros(len(solids), dtype=Pose, device=self.device)
+        self._urgent = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self._closest = wp.zeros(n, dtype=Closest, device=self.device)
+        self._launch = Launcher(self.device)
+        self._solves = 0
+
+    def start(self, x: wp.array, time: float) -> np.ndarray:
+        """Takes note of where the cloth is at the start; the distance of every particle from every solid [m]."""
+        distances = np.stack([found["distance"] for found in self.survey(x, time)])
+        self._before.clearance.assign(distances.ravel())
+        return distances
+
+    def survey(self, x: wp.array, time: float) -> list[np.ndarray]:
+        """For each solid, the nearest point of its surface to every particle, as records of the Closest structure."""
+        self._move(time, time)
+        found = []
+        for s, (solid, (_, _, survey)) in enumerate(zip(self.solids, self._kernels, strict=True)):
+            self._launch(survey, len(x), [solid.shape, self._poses, s, float(ANYWHERE), x, self._closest])
+            found.append(self._closest.numpy().copy())
+        return found
+
+    def begin(self, state: State, h: float) -> None:
+        """The constraints that a step starts with."""
+        self._move(state.t, state.t + h)
+        n, now, before, held = len(state.x), self._now, self._before, self.held
+        self._launch(begin_step, n, [before, now])
+        for s, (predict, _, _) in enumerate(self._kernels):
+            self._launch(predict, n, [*self._solid(s), state.x, state.v, held.S_user, before, now])
+        self._launch(choose_modes, n, [self.masses, state.v, h, before, now])
+        self._hold()
+        self._solves = 0
+
+    def review(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
+        """Compares a solve with its contacts; True if the constraints changed so much that it must be repeated."""
+        n, now, before, held = len(x), self._now, self._before, self.held
+        self._solves += 1
+        self._urgent.zero_()
+        now.push.zero_()
+        for s, (_, review, _) in enumerate(self._kernels):
+            self._launch(review, n, [*self._solid(s), state.x, x, held.S_user, before, now, self._urgent])
+        thickness = self.settings.thickness
+        judged = [self.masses, held.S, held.S_user, force, u, thickness, h, now, self._urgent]
+        self._launch(judge_forces, n, judged)
+        if self._solves >= MOST_SOLVES or self._urgent.numpy()[0] == 0:
+            return False
+        self._hold()
+        return True
+
+    def settle(self, state_out: State) -> None:
+        """After the last solve."""
+        self._launch(push_out, len(state_out.x), [self._now, state_out.x, state_out.v])
+        self._launch(find_jumps, len(state_out.x), [self._before, self._now, self.held.jumped])
+
+    def accept(self) -> None:
+        """The step stands: its contacts are what the next one remembers."""
+        self._now, self._before = self._before, self._now
+
+    def contact_count(self) -> int:
+        """Particles that touch a solid."""
+        return int(np.count_nonzero(self._before.count.numpy()))
+
+    def forces(self) -> np.ndarray:
+        """Force of the cloth on each solid in the last step [N]."""
+        before = self._before
+        slots = np.arange(3)[None, :] < before.count.numpy()[:, None]
+        of = before.solid.numpy().reshape(-1, 3)[slots]
+        total = np.zeros((len(self.solids), 3))
+        np.add.at(total, of, -before.reaction.numpy().reshape(-1, 3, 3)[slots])
+        return total
+
+    def _hold(self) -> None:
+        held = self.held
+        user = [held.S_user, held.x_user, held.v_user]
+        out = [held.S, held.x_held, held.v_held, held.friction]
+        self._launch(hold_contacts, len(held.S), [self._now, *user, *out])
+
+    def _solid(self, s: int) -> list[Any]:
+        solid, settings = self.solids[s], self.settings
+        friction = float(solid.settings.friction)
+        return [solid.shape, self._poses, s, friction, settings.thickness, settings.most_recovery]
+
+    def _move(self, begin: float, end: float) -> None:
+        poses = np.stack([solid.move(begin, end) for solid in self.solids])
+        self._poses.assign(poses)
+
+
+def _make_contacts(particles: int, solids: int, device: str) -> Contacts:
+    contacts = Contacts()
+    for name, kind in PER_PARTICLE.items():
+        setattr(contacts, name, wp.zeros(particles, dtype=kind, device=device))
+    for name, kind in PER_SLOT.items():
+        setattr(contacts, name, wp.zeros(3 * particles, dtype=kind, device=device))
+    contacts.clearance = wp.zeros(solids * particles, dtype=real, device=device)
+    return contacts
