@@ -19,14 +19,14 @@ from typing import Literal
 
 import numpy as np
 
-from toile.errors import InputError
 from toile.model import mesh as model
 from toile.model.mesh_check import require_room
 from toile.model.mesh_files import PolygonMesh, read
 from toile.model.mesh_files.inside import resolve_inside
+from toile.model.mesh_files.parts import select_part
 from toile.model.mesh_files.polygons import cut_into_triangles
 from toile.model.mesh_repair import drop_degenerate, weld
-from toile.plugins import nearest, quantity
+from toile.plugins import quantity
 from toile.shapes.base import Shape
 
 
@@ -43,31 +43,10 @@ class Mesh(Shape):
     def mesh(self, folder: Path, allow_outside: bool = False) -> model.Mesh:
         polygons = read(resolve_inside(folder, self.file, allow_outside))
         require_room(len(polygons.positions))
-        polygons = self._selected(polygons)
-        mesh = self._triangles(polygons)
+        mesh = self._triangles(select_part(polygons, self.part))
         if self.weld:
             mesh = weld(mesh)
         return drop_degenerate(mesh) if self.drop_degenerate else mesh
-
-    def _selected(self, polygons: PolygonMesh) -> PolygonMesh:
-        """Only the faces of `part`; vertices keep their numbers, and those left over are removed later."""
-        if self.part is None:
-            return polygons
-        if self.part not in polygons.groups:
-            hint = nearest(self.part, polygons.groups) if polygons.groups else " The file has no groups."
-            raise InputError(f'no part "{self.part}" in the file.{hint}')
-        keep = np.zeros(len(polygons.sizes), bool)
-        keep[polygons.groups[self.part]] = True
-        corners = np.repeat(keep, polygons.sizes)
-        number = np.cumsum(keep) - 1
-        groups = {name: number[faces[keep[faces]]] for name, faces in polygons.groups.items()}
-        return replace(
-            polygons,
-            sizes=polygons.sizes[keep],
-            corners=polygons.corners[corners],
-            uv_corners=None if polygons.uv_corners is None else polygons.uv_corners[corners],
-            groups={name: faces for name, faces in groups.items() if len(faces)},
-        )
 
     def _triangles(self, polygons: PolygonMesh) -> model.Mesh:
         corner, face = cut_into_triangles(polygons)

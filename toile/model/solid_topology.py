@@ -1,0 +1,103 @@
+"""How the triangles of a surface hang together: its edges, its pieces, which way they face, what is there twice.
+
+Everything works on whole arrays, because a body has tens of thousands of triangles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Every edge once, and how many triangles use it. One is an open edge, more than two is not a surface there."""
+
+    ends: np.ndarray  # (edges, 2) vertices, the smaller first
+    uses: np.ndarray  # (edges,)
+    of_side: np.ndarray  # (triangles, 3): edge from each corner to the next
+
+
+@dataclass(frozen=True)
+class Winding:
+    """The pieces of a surface, and which triangles must be turned for each piece to face one way."""
+
+    piece: np.ndarray  # (triangles,) numbered from 0
+    turn: np.ndarray  # (triangles,) bool: the fewest that make each piece agree
+    one_sided: np.ndarray  # (pieces,) bool: a Moebius strip or a Klein bottle, which cannot agree
+
+
+def find_edges(triangles: np.ndarray) -> Edges:
+    start, end = triangles.astype(np.int64), np.roll(triangles, -1, axis=1).astype(np.int64)
+    count = int(triangles.max()) + 1
+    key, of_side, uses = np.unique(
+        np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True, return_counts=True
+    )
+    return Edges(np.stack([key // count, key % count], axis=1), uses, of_side.reshape(-1, 3))
+
+
+def join_open_edges(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """(vertices,) the first vertex at the same place, exactly, for vertices on open edges; the others themselves.
+
+    A file that gives each face vertices of its own looks open though it is not. Vertices that are not on an open edge
+    stay apart: two closed bodies that touch are still two.
+    """
+    places = np.arange(len(positions))
+    edges = find_edges(triangles)
+    rim = np.unique(edges.ends[edges.uses == 1])
+    if len(rim):
+        _, first, same = np.unique(positions[rim] + 0.0, axis=0, return_index=True, return_inverse=True)
+        places[rim] = rim[first[same.ravel()]]
+    return places
+
+
+def find_winding(triangles: np.ndarray, edges: Edges) -> Winding:
+    """Two copies of every triangle, as it is and turned, joined where neighbours agree, fall into two halves per piece.
+
+    A piece whose two halves are one is one-sided.
+    """
+    m = len(triangles)
+    sides = np.argsort(edges.of_side.ravel(), kind="stable")
+    pairs = (edges.uses == 2)[edges.of_side.ravel()[sides]].nonzero()[0].reshape(-1, 2)
+    one, two = sides[pairs].T
+    same_way = triangles.ravel()[one] == triangles.ravel()[two]
+    a, b = one // 3, two // 3
+    rows, columns = np.concatenate([a, a + m]), np.concatenate([b + m * same_way, b + m * ~same_way])
+    graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(2 * m, 2 * m))
+    _, label = connected_components(graph, directed=False)
+    as_is, turned = label[:m], label[m:]
+    names, first, piece = np.unique(np.minimum(as_is, turned), return_index=True, return_inverse=True)
+    other = as_is > turned  # the half that does not hold the piece's first triangle
+    mostly_other = 2 * np.bincount(piece, other, len(names)) > np.bincount(piece, minlength=len(names))
+    return Winding(piece, other ^ mostly_other[piece], (as_is == turned)[first])
+
+
+def signed_volumes(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Of the tetrahedron between each triangle and the middle of all; their sum over a closed piece is its volume."""
+    x = positions[triangles]
+    x = x - x.mean(axis=(0, 1))
+    return np.einsum("ti,ti->t", x[:, 0], np.cross(x[:, 1], x[:, 2])) / 6.0
+
+
+def repeated_faces(positions: np.ndarray, triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """(pairs, 2): triangles that are there already, each after the first of its kind.
+
+    The same three vertices make the same face whichever way it runs. The same three positions do only if they run the
+    same way round: two bodies may touch face to face.
+    """
+    _, same = np.unique(positions + 0.0, axis=0, return_inverse=True)
+    at = same.ravel()[triangles]
+    smallest_first = (np.argmin(at, axis=1)[:, None] + np.arange(3)) % 3
+    keys = np.sort(places[triangles], axis=1), np.take_along_axis(at, smallest_first, axis=1)
+    pairs = []
+    for key in keys:
+        _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        original = first[kind.ravel()]
+        again = np.flatnonzero(original != np.arange(len(triangles)))
+        pairs.append(np.stack([original[again], again], axis=1))
+    found = np.concatenate(pairs)
+    _, once = np.unique(found[:, 1], return_index=True)
+    return found[once]
