@@ -1,0 +1,178 @@
+"""What is said about the surface of a solid: errors that stop, and warnings, each of which gives a line or none.
+
+Triangles and vertices are named by their number in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh_check import LARGEST, SLIVER, SMALLEST
+from toile.model.mesh_repair import DEGENERATE, FARTHEST
+from toile.model.solid_topology import Edges, Winding, repeated_faces
+
+# Volume over the cube of the size: below it is rounding.
+NO_VOLUME = 1e-12
+FLAT = "degenerate triangle", "degenerate triangles"
+OPEN = "open edge", "open edges"
+CROWDED = "edge of more than two triangles", "edges of more than two triangles"
+NAMED = 5  # how many of many are named in a message
+
+
+# Errors
+
+
+def require_arrays(positions: np.ndarray, triangles: np.ndarray) -> None:
+    """What must hold before any entry is looked up."""
+    n = len(positions)
+    if n == 0:
+        raise InputError("the mesh is empty: it has no vertices.")
+    if len(triangles) == 0:
+        raise InputError(f"the mesh has no faces ({n} {'vertex' if n == 1 else 'vertices'} alone).")
+    if positions.shape != (n, 3) or triangles.shape[1:] != (3,) or not np.issubdtype(triangles.dtype, np.integer):
+        raise InputError("positions must be (vertices, 3) and triangles (triangles, 3), of whole numbers.")
+    wrong = ((triangles < 0) | (triangles >= n)).any(axis=1)
+    if wrong.any():
+        t = int(np.argmax(wrong))
+        raise InputError(f"{_triangle(triangles, t)} refers to a vertex that does not exist; there are 0 to {n - 1}.")
+
+
+def require_finite(positions: np.ndarray) -> None:
+    wrong = ~np.isfinite(positions).all(axis=1)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(f"vertex {i} = {_place(positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices).")
+    far = (np.abs(positions) > FARTHEST).any(axis=1)
+    if far.any():
+        i = int(np.argmax(far))
+        raise InputError(
+            f"vertex {i} = {_place(positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
+        )
+
+
+def degenerate(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
+    flat = np.flatnonzero(height <= DEGENERATE)
+    if len(flat):
+        more = f" and {len(flat) - NAMED} more" if len(flat) > NAMED else ""
+        first = ", ".join(_triangle(triangles, int(t)) for t in flat[:NAMED])
+        yield (
+            f"{first}{more}: degenerate, the corners lie on a line or coincide. "
+            "Repair the mesh, or set drop_degenerate: true to leave them out."
+        )
+
+
+def repeated(positions: np.ndarray, triangles: np.ndarray, places: np.ndarray, number: np.ndarray) -> Iterator[str]:
+    pairs = repeated_faces(positions, triangles, places)
+    if len(pairs):
+        one, two = pairs[0]
+        yield (
+            f"triangles {number[one]} and {number[two]} are the same face: "
+            f"vertices {', '.join(map(str, triangles[one]))} ({len(pairs)} repeated). Remove the repeated ones."
+        )
+
+
+# Warnings
+
+
+def dropped(height: np.ndarray) -> Iterator[str]:
+    flat = height <= DEGENERATE
+    if flat.any():
+        yield f"left out {_count(flat, *FLAT)}, the first of them triangle {np.argmax(flat)}."
+
+
+def unused(used: np.ndarray) -> Iterator[str]:
+    if not used.all():
+        yield (
+            f"removed {_count(~used, 'vertex', 'vertices')} of no triangle, the first of them vertex "
+            f"{np.argmin(used)}; vertex sequences keep the numbers of the source."
+        )
+
+
+def joined(places: np.ndarray) -> Iterator[str]:
+    apart = places != np.arange(len(places))
+    if apart.any():
+        i = int(np.argmax(apart))
+        yield (
+            f"{_count(apart, 'vertex', 'vertices')} on open edges exactly where another is, such as {i} and "
+            f"{places[i]}: the surface counts as joined there."
+        )
+
+
+def turned_triangles(turn: np.ndarray, number: np.ndarray, winding: Winding) -> Iterator[str]:
+    if turn.any():
+        yield (
+            f"turned {_count(turn, 'triangle', 'triangles')} to face the same way as the rest of the piece, "
+            f"the first of them triangle {number[np.argmax(turn)]}."
+        )
+    if winding.one_sided.any():
+        yield "the surface has only one side (a Moebius strip), so front and back mean nothing on it."
+
+
+def crowded(positions: np.ndarray, edges: Edges) -> Iterator[str]:
+    many = edges.uses > 2
+    if many.any():
+        yield (
+            f"{count_edges(positions, edges, many, *CROWDED)}: "
+            "the mesh counts as open, and which side is outside is uncertain there."
+        )
+
+
+def inside_out(volumes: np.ndarray, across: float, flip: bool) -> Iterator[str]:
+    total = volumes.sum()
+    inward = volumes < 0.0
+    if abs(total) <= NO_VOLUME * across**3:
+        yield "the closed surface encloses no volume: a sheet with two sides. It has no inside; one side is enough."
+    elif total < 0.0:
+        remedy = "leave out flip: true" if flip else "set flip: true to turn it"
+        yield f"the solid is inside out: its signed volume is {total:.4g} m^3. Cloth would be pulled in; {remedy}."
+    elif inward.any():
+        yield (
+            f"{np.count_nonzero(inward)} of {len(volumes)} closed pieces face inward (signed volume "
+            f"{volumes[inward].sum():.4g} m^3): right for a hollow in another piece, wrong for one that stands alone."
+        )
+
+
+def opened(positions: np.ndarray, edges: Edges) -> Iterator[str]:
+    rim = edges.uses == 1
+    if rim.any():
+        yield (
+            f"the mesh is open ({count_edges(positions, edges, rim, *OPEN)}): it is used as a thin surface, "
+            "and the side from which its triangles run counterclockwise is outside."
+        )
+
+
+def slivers(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
+    thin = (height > DEGENERATE) & (height < SLIVER)
+    if thin.any():
+        worst = int(np.argmin(np.where(thin, height, np.inf)))
+        yield (
+            f"{_count(thin, 'sliver', 'slivers')} among the triangles: the worst, {_triangle(triangles, worst)}, is "
+            f"{height[worst]:.2g} of its longest edge high, and its normal is uncertain."
+        )
+
+
+def wrong_size(across: float) -> Iterator[str]:
+    if not SMALLEST <= across <= LARGEST:
+        yield f"the solid is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in metres? Set scale."
+
+
+def count_edges(positions: np.ndarray, edges: Edges, chosen: np.ndarray, one: str, many: str) -> str:
+    a, b = edges.ends[int(np.argmax(chosen))]
+    first = "" if np.count_nonzero(chosen) == 1 else "the first "
+    return f"{_count(chosen, one, many)}, {first}from {_place(positions[a])} to {_place(positions[b])} m"
+
+
+def _count(chosen: np.ndarray, one: str, many: str) -> str:
+    count = np.count_nonzero(chosen)
+    return f"{count} {one if count == 1 else many}"
+
+
+def _triangle(triangles: np.ndarray, t: int) -> str:
+    return f"triangle {t} (vertices {', '.join(map(str, triangles[t]))})"
+
+
+def _place(point: np.ndarray) -> str:
+    return f"({', '.join(f'{value:.4g}' for value in point)})"
