@@ -1,5 +1,6 @@
 """A finished run, read back from its folder: the surface from rest.obj, the frames from cache.pc2, the certificate.
 
+Solids are in solids.obj, and their frames in solids.pc2 when one of them moves; folders without solids have neither.
 The cache holds positions in float32 and no velocities; those that frames carry here are differences of positions:
 central between two neighbours, one-sided at both ends.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +19,10 @@ from pydantic import ValidationError
 
 from toile import plugins
 from toile.errors import InputError
-from toile.model.frame import Frame, Part, Surface
-from toile.outputs._obj_text import PART_MARK, SURFACE_MARK
+from toile.model.frame import Frame, Surface
+from toile.outputs._obj_read import read_rest, read_solids
 from toile.outputs.base import Output, Writer
-from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE
+from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_CACHE_NAME, SOLIDS_NAME
 
 REPORT_NAME = "report.json"
 
@@ -40,8 +42,12 @@ class RunFolder:
                 f"{self.path}: not the folder of a finished run: no {' and no '.join(missing)} in it. "
                 f"`toile run SCENE --out {self.path}` makes one."
             )
-        self.name, self._surface = _read_rest(self.path / REST_NAME)
-        self.frame_count = self._read_header()
+        self.name, surface = read_rest(self.path / REST_NAME)
+        solids = self.path / SOLIDS_NAME
+        self._surface = replace(surface, solids=read_solids(solids)) if solids.is_file() else surface
+        self._cache = PointCache(self.path / CACHE_NAME, self._surface.vertex_count, REST_NAME)
+        self.frame_count = self._cache.samples
+        self._solids = self._solids_cache()
 
     def surface(self) -> Surface:
         return self._surface
@@ -50,10 +56,10 @@ class RunFolder:
         """Every frame in order, frame 0 first. Velocities are differences of positions."""
         fps, last = self._surface.fps, self.frame_count - 1
         for k in range(self.frame_count):
-            before, here, after = (self._positions(i) for i in (max(k - 1, 0), k, min(k + 1, last)))
+            before, here, after = (self._cache.positions(i) for i in (max(k - 1, 0), k, min(k + 1, last)))
             span = (min(k + 1, last) - max(k - 1, 0)) / fps
             velocities = (after - before) / span if span > 0.0 else np.zeros_like(here)
-            yield Frame(k, k / fps, here, velocities)
+            yield Frame(k, k / fps, here, velocities, solids=self._solids_at(k))
 
     def report(self) -> dict[str, Any]:
         """The certificate."""
@@ -68,32 +74,58 @@ class RunFolder:
             raise InputError(f"{path}: not a certificate. Run the scene again.")
         return report
 
-    def _positions(self, frame: int) -> np.ndarray:
-        n = 3 * self._surface.vertex_count
-        data = np.fromfile(self.path / CACHE_NAME, "<f4", n, offset=HEADER.size + 4 * n * frame)
-        return data.astype(np.float64).reshape(-1, 3)
+    def _solids_cache(self) -> PointCache | None:
+        if not self._surface.solids_move:
+            return None
+        path = self.path / SOLIDS_CACHE_NAME
+        if not path.is_file():
+            raise InputError(f"{self.path}: no {path.name} in it, and a solid moves. Run the scene again.")
+        cache = PointCache(path, sum(len(solid.rest) for solid in self._surface.solids), SOLIDS_NAME)
+        if cache.samples != self.frame_count:
+            raise InputError(
+                f"{path}: holds {cache.samples} frames and {CACHE_NAME} {self.frame_count}: "
+                "the two are not of the same run. Run the scene again."
+            )
+        return cache
 
-    def _read_header(self) -> int:
-        """How many frames the cache holds; InputError when it does not fit its own header or the surface."""
-        path = self.path / CACHE_NAME
+    def _solids_at(self, frame: int) -> tuple[np.ndarray, ...]:
+        if self._solids is None:
+            return ()
+        solids = self._surface.solids
+        ends = np.cumsum([len(solid.rest) for solid in solids])
+        moved = np.split(self._solids.positions(frame), ends[:-1])
+        # What does not move is known to more digits.
+        return tuple(m if solid.moves else solid.rest for solid, m in zip(solids, moved, strict=True))
+
+
+class PointCache:
+    """A PC2 file whose header and size were found to be right."""
+
+    def __init__(self, path: Path, points: int, rest_name: str):
+        """InputError when it does not fit its own header, or the surface in the file `rest_name`."""
+        self.path, self.points = path, points
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(HEADER.size)
         if len(start) < HEADER.size or not start.startswith(SIGNATURE):
             raise InputError(f"{path}: not a PC2 cache. Run the scene again.")
-        _, _, points, _, _, samples = HEADER.unpack(start)
-        if points != self._surface.vertex_count:
+        _, _, held, _, _, self.samples = HEADER.unpack(start)
+        if held != points:
             raise InputError(
-                f"{path}: holds {points} points and {REST_NAME} {self._surface.vertex_count}: "
+                f"{path}: holds {held} points and {rest_name} {points}: "
                 "the two are not of the same run. Run the scene again."
             )
-        if samples < 0 or size != HEADER.size + 12 * points * samples:
-            expected = HEADER.size + 12 * points * samples
+        expected = HEADER.size + 12 * points * self.samples
+        if self.samples < 0 or size != expected:
             raise InputError(
-                f"{path}: damaged: {samples} frames of {points} points take {expected} bytes and it has {size}. "
+                f"{path}: damaged: {self.samples} frames of {points} points take {expected} bytes and it has {size}. "
                 "Run the scene again."
             )
-        return samples
+
+    def positions(self, frame: int) -> np.ndarray:
+        n = 3 * self.points
+        data = np.fromfile(self.path, "<f4", n, offset=HEADER.size + 4 * n * frame)
+        return data.astype(np.float64).reshape(-1, 3)
 
 
 def render_run(
@@ -182,61 +214,3 @@ def _configured(kind: type[D], options: dict[str, Any]) -> D:
             key = ".".join(map(str, problem["loc"]))
             lines.append(f"{kind.word()}: {key} = {problem['input']!r}: {problem['msg']}.")
         raise InputError("\n".join(lines)) from error
-
-
-def _read_rest(path: Path) -> tuple[str, Surface]:
-    """The run's name and its surface, as pc2 wrote them."""
-    name, fps = "", 0.0
-    vertices: list[list[float]] = []
-    uv: list[list[float]] = []
-    triangles: list[list[int]] = []
-    triangle_uv: list[list[int]] = []
-    starts: list[tuple[str, str, int, int]] = []  # of each part: name, fabric, first vertex, first triangle
-    line_number = 0
-    try:
-        for line in path.read_text(encoding="utf-8").split("\n"):
-            line_number += 1
-            if line.startswith(SURFACE_MARK):
-                about = json.loads(line.removeprefix(SURFACE_MARK))
-                name, fps = str(about["name"]), float(about["fps"])
-            elif line.startswith(PART_MARK):
-                about = json.loads(line.removeprefix(PART_MARK))
-                starts.append((about["name"], about["fabric"], len(vertices), len(triangles)))
-            elif line.startswith("v "):
-                x, y, z = line.split()[1:]
-                vertices.append([float(x), float(y), float(z)])
-            elif line.startswith("vt "):
-                u, v = line.split()[1:]
-                uv.append([float(u), float(v)])
-            elif line.startswith("f "):
-                corners = [corner.split("/") for corner in line.split()[1:]]
-                (a, p), (b, q), (c, r) = corners
-                triangles.append([int(a) - 1, int(b) - 1, int(c) - 1])
-                triangle_uv.append([int(p) - 1, int(q) - 1, int(r) - 1])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}:{line_number}  cannot be read: {error}. Run the scene again.") from error
-    if not fps > 0.0:
-        raise InputError(f"{path}: not the surface of a run: its first line does not say so. Run the scene again.")
-    return name, _surface(path, fps, vertices, uv, triangles, triangle_uv, starts)
-
-
-def _surface(
-    path: Path,
-    fps: float,
-    vertices: list[list[float]],
-    uv: list[list[float]],
-    triangles: list[list[int]],
-    triangle_uv: list[list[int]],
-    starts: list[tuple[str, str, int, int]],
-) -> Surface:
-    rest = np.array(vertices, np.float64).reshape(-1, 3)
-    corners, corners_uv = np.array(triangles, np.int32).reshape(-1, 3), np.array(triangle_uv, np.int32).reshape(-1, 3)
-    for what, index, count in (("vertex", corners, len(rest)), ("uv", corners_uv, len(uv))):
-        if index.size and (index.min() < 0 or index.max() >= count):
-            raise InputError(f"{path}: a triangle has a {what} that does not exist. Run the scene again.")
-    ends = [*starts[1:], ("", "", len(rest), len(corners))]
-    parts = tuple(
-        Part(name, slice(v, v_end), slice(t, t_end), fabric)
-        for (name, fabric, v, t), (_, _, v_end, t_end) in zip(starts, ends, strict=True)
-    ) if starts else ()
-    return Surface(corners, np.array(uv, np.float64).reshape(-1, 2)[corners_uv], rest, parts, fps)

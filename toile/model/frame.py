@@ -42,6 +42,14 @@ class Surface:
     def vertex_count(self) -> int:
         return len(self.rest)
 
+    @property
+    def solids_move(self) -> bool:
+        return any(solid.moves for solid in self.solids)
+
+    def solids_at(self, frame: Frame) -> tuple[np.ndarray, ...]:
+        """Where the vertices of each solid are at a frame."""
+        return frame.solids or tuple(solid.rest for solid in self.solids)
+
 
 @dataclass(frozen=True)
 class Frame:

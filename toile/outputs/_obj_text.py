@@ -1,10 +1,14 @@
-"""A surface as OBJ text: one object per cloth, uv per triangle corner, every digit that reads back as the same number.
+"""A surface as OBJ text: one object per cloth or solid, every digit that reads back as the same number.
 
 What OBJ has no word for stands in comments as JSON, so that a rest surface can be read back completely:
 
     # toile {"name": "hang", "fps": 30.0}
     o sheet
     # part {"name": "sheet", "fabric": "cotton"}
+    o table
+    # solid {"name": "table", "moves": false}
+
+Cloth has uv per triangle corner, solids have none.
 """
 
 from __future__ import annotations
@@ -14,17 +18,17 @@ import re
 
 import numpy as np
 
-from toile.model.frame import Part, Surface
+from toile.model.frame import Part, SolidSurface, Surface
 
-SURFACE_MARK, PART_MARK = "# toile ", "# part "
+SURFACE_MARK, PART_MARK, SOLID_MARK = "# toile ", "# part ", "# solid "
 
 
 class ObjText:
-    """Everything but the positions is formatted once."""
+    """The cloths of a surface. Everything but the positions is formatted once."""
 
     def __init__(self, name: str, surface: Surface):
         _check_order(surface)
-        self.header = f"{SURFACE_MARK}{json.dumps({'name': name, 'fps': surface.fps})}\n"
+        self.header = header(name, surface.fps)
         self.parts: list[tuple[str, slice, str]] = []  # text before the positions, which positions, text after
         first_uv = 1
         for part in surface.parts:
@@ -38,6 +42,32 @@ class ObjText:
         for before, vertices, after in self.parts:
             pieces += [before, _lines("v", positions[vertices]), after]
         return "".join(pieces)
+
+
+class SolidsText:
+    """The solids of a surface. What does not move is formatted once."""
+
+    def __init__(self, solids: tuple[SolidSurface, ...], first_vertex: int = 1):
+        """`first_vertex` is the number that the first vertex has in its file."""
+        self.solids: list[tuple[str, str | None, str]] = []  # text before the positions, of them if at rest, after
+        for solid in solids:
+            about = json.dumps({"name": solid.name, "moves": solid.moves})
+            faces = "".join(f"f {a} {b} {c}\n" for a, b, c in (solid.triangles + first_vertex).tolist())
+            at_rest = None if solid.moves else _lines("v", solid.rest)
+            self.solids.append((f"o {_one_line(solid.name)}\n{SOLID_MARK}{about}\n", at_rest, faces))
+            first_vertex += len(solid.rest)
+
+    def at(self, positions: tuple[np.ndarray, ...]) -> str:
+        """All solids with these positions of their vertices."""
+        pieces = []
+        for (before, at_rest, faces), points in zip(self.solids, positions, strict=True):
+            pieces += [before, _lines("v", points) if at_rest is None else at_rest, faces]
+        return "".join(pieces)
+
+
+def header(name: str, fps: float) -> str:
+    """The first line of every file."""
+    return f"{SURFACE_MARK}{json.dumps({'name': name, 'fps': fps})}\n"
 
 
 def _faces(surface: Surface, part: Part, first_uv: int) -> tuple[str, int]:

@@ -1,10 +1,16 @@
-"""NumPy archive in double precision: positions and velocities of every frame, times, triangles, uv, and the cloths.
+"""NumPy archive in double precision: positions and velocities of every frame, times, triangles, uv, cloths and solids.
 
     positions   (frames, vertices, 3) [m]         triangles        (triangles, 3)
     velocities  (frames, vertices, 3) [m/s]       uv               (triangles, 3, 2) [m]
     times       (frames,) [s]                     part_names       (cloths,)
     fps         () [1/s]                          part_vertices    (cloths, 2): first, one past the last
                                                   part_triangles   (cloths, 2)
+
+A scene with solids adds these; without `solid_positions` all solids stay where they start:
+
+    solid_rest       (solid vertices, 3) [m]      solid_names            (solids,)
+    solid_triangles  (solid triangles, 3)         solid_vertex_ranges    (solids, 2): first, one past the last
+    solid_positions  (frames, solid vertices, 3)  solid_triangle_ranges  (solids, 2)
 
 `numpy.load(path)` reads it; nothing in it needs pickle.
 """
@@ -16,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toile.model.frame import Frame, Surface
+from toile.model.frame import Frame, SolidSurface, Surface
 from toile.outputs._atomic import Draft, Spool
 from toile.outputs._names import file_name
 from toile.outputs.base import Output, Writer
@@ -38,10 +44,14 @@ class NpzWriter(Writer):
         self.draft = Draft(path)
         self.positions = Spool(path, (surface.vertex_count, 3), np.float64)
         self.velocities = Spool(path, (surface.vertex_count, 3), np.float64)
+        count = sum(len(solid.rest) for solid in surface.solids)
+        self.solids = Spool(path, (count, 3), np.float64) if surface.solids_move else None
 
     def write(self, frame: Frame) -> None:
         self.positions.append(frame.positions)
         self.velocities.append(frame.velocities)
+        if self.solids is not None:
+            self.solids.append(np.concatenate(self.surface.solids_at(frame)))
         self.times.append(frame.time)
 
     def close(self) -> list[Path]:
@@ -67,10 +77,27 @@ class NpzWriter(Writer):
         _put(archive, "part_names", np.array([part.name for part in parts], np.str_))
         _put(archive, "part_vertices", _ranges([part.vertices for part in parts]))
         _put(archive, "part_triangles", _ranges([part.triangles for part in parts]))
+        if self.surface.solids:
+            _put_solids(archive, self.surface.solids)
+        if self.solids is not None:
+            _put_frames(archive, "solid_positions", self.solids)
 
     def _forget(self) -> None:
         self.positions.close()
         self.velocities.close()
+        if self.solids is not None:
+            self.solids.close()
+
+
+def _put_solids(archive: zipfile.ZipFile, solids: tuple[SolidSurface, ...]) -> None:
+    vertices = np.cumsum([0, *(len(solid.rest) for solid in solids)])
+    triangles = np.cumsum([0, *(len(solid.triangles) for solid in solids)])
+    shifted = [solid.triangles + first for solid, first in zip(solids, vertices[:-1], strict=True)]
+    _put(archive, "solid_rest", np.concatenate([solid.rest for solid in solids]))
+    _put(archive, "solid_triangles", np.concatenate(shifted).astype(np.int32))
+    _put(archive, "solid_names", np.array([solid.name for solid in solids], np.str_))
+    _put(archive, "solid_vertex_ranges", np.stack([vertices[:-1], vertices[1:]], axis=1))
+    _put(archive, "solid_triangle_ranges", np.stack([triangles[:-1], triangles[1:]], axis=1))
 
 
 def _put(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:

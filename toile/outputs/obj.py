@@ -1,4 +1,7 @@
-"""OBJ sequence: obj/NAME_0000.obj is the start state, then one file per frame, all with the same faces and uv."""
+"""OBJ sequence: obj/NAME_0000.obj is the start state, then one file per frame, all with the same faces and uv.
+
+Every file holds the cloths, one object each, and after them the solids.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft, explained
 from toile.outputs._names import file_name
-from toile.outputs._obj_text import ObjText
+from toile.outputs._obj_text import ObjText, SolidsText
 from toile.outputs.base import Output, Writer
 
 
@@ -24,14 +27,17 @@ class ObjWriter(Writer):
 
     def __init__(self, folder: Path, name: str, surface: Surface):
         self.stem = file_name(name)
+        self.surface = surface
         self.text = ObjText(name, surface)
+        self.solids_text = SolidsText(surface.solids, surface.vertex_count + 1)
         self.files: list[str] = []
         self.draft = Draft(folder, folder=True)
 
     def write(self, frame: Frame) -> None:
         file = f"{self.stem}_{frame.number:04d}.obj"
         with explained(self.draft.path / file):
-            (self.draft.part / file).write_text(self.text.at(frame.positions), encoding="utf-8", newline="\n")
+            text = self.text.at(frame.positions) + self.solids_text.at(self.surface.solids_at(frame))
+            (self.draft.part / file).write_text(text, encoding="utf-8", newline="\n")
         self.files.append(file)
 
     def close(self) -> list[Path]:

@@ -1,5 +1,7 @@
 """USD crate NAME.usdc: one mesh per cloth with a sample of its points per frame, for Blender, Houdini, Maya, Omniverse.
 
+Solids are meshes beside the cloths, marked by the custom data `toile:solid`; one that moves has samples as well.
+
 The time code is the frame number. Metres, z up. `st` holds the plane coordinates of the cloth in metres, one per
 triangle corner; the name and the fabric that the scene gave are the prim's display name and custom data `toile:fabric`.
 """
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from toile.errors import InputError, ToileError
-from toile.model.frame import Frame, Part, Surface
+from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs._atomic import Draft
 from toile.outputs._names import file_name, identifiers
 from toile.outputs.base import Output, Writer
@@ -36,28 +38,33 @@ class UsdWriter(Writer):
     """The stage is in memory, in float32, until the run is over."""
 
     def __init__(self, path: Path, name: str, surface: Surface, velocities: bool):
-        self.velocities = velocities
+        self.surface, self.velocities = surface, velocities
         self.draft = Draft(path)
         self.stage = _stage(name, surface.fps)
         root = self.stage.GetDefaultPrim().GetPath()
-        paths = [root.AppendChild(child) for child in identifiers(part.name for part in surface.parts)]
+        names = identifiers([item.name for item in (*surface.parts, *surface.solids)])
+        paths = [root.AppendChild(name) for name in names]
+        cloths, solids = paths[: len(surface.parts)], paths[len(surface.parts) :]
         self.meshes = [
-            (part.vertices, _mesh(self.stage, path, surface, part))
-            for path, part in zip(paths, surface.parts, strict=True)
+            (part.vertices, _cloth(self.stage, path, surface, part))
+            for path, part in zip(cloths, surface.parts, strict=True)
         ]
+        self.solids = [_solid(self.stage, path, solid) for path, solid in zip(solids, surface.solids, strict=True)]
 
     def write(self, frame: Frame) -> None:
+        from pxr import Usd as pxr_usd
         from pxr import Vt
 
         self.stage.SetEndTimeCode(frame.number)
+        now = pxr_usd.TimeCode(frame.number)
         for vertices, mesh in self.meshes:
-            points = np.ascontiguousarray(frame.positions[vertices], np.float32)
-            mesh.GetPointsAttr().Set(Vt.Vec3fArray.FromNumpy(points), frame.number)
-            extent = np.stack([points.min(axis=0), points.max(axis=0)])
-            mesh.GetExtentAttr().Set(Vt.Vec3fArray.FromNumpy(extent), frame.number)
+            _place(mesh, frame.positions[vertices], now)
             if self.velocities:
                 velocities = np.ascontiguousarray(frame.velocities[vertices], np.float32)
-                mesh.GetVelocitiesAttr().Set(Vt.Vec3fArray.FromNumpy(velocities), frame.number)
+                mesh.GetVelocitiesAttr().Set(Vt.Vec3fArray.FromNumpy(velocities), now)
+        for solid, mesh, points in zip(self.surface.solids, self.solids, self.surface.solids_at(frame), strict=True):
+            if solid.moves:
+                _place(mesh, points, now)
 
     def close(self) -> list[Path]:
         from pxr import Tf
@@ -94,21 +101,48 @@ def _stage(name: str, fps: float) -> Any:
     return stage
 
 
-def _mesh(stage: Any, path: Any, surface: Surface, part: Part) -> Any:
+def _cloth(stage: Any, path: Any, surface: Surface, part: Part) -> Any:
     """A mesh with everything that does not change."""
     from pxr import Sdf, UsdGeom, Vt
 
-    triangles = np.ascontiguousarray(surface.triangles[part.triangles] - part.vertices.start, np.int32)
-    uv = np.ascontiguousarray(surface.uv[part.triangles].reshape(-1, 2), np.float32)
-    mesh = UsdGeom.Mesh.Define(stage, path)
-    mesh.GetPrim().SetDisplayName(part.name)
+    mesh = _mesh(stage, path, part.name, surface.triangles[part.triangles] - part.vertices.start)
     mesh.GetPrim().SetCustomDataByKey("toile:fabric", part.fabric)
-    mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
-    mesh.CreateDoubleSidedAttr(True)
-    mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(triangles), 3, np.int32)))
-    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(triangles.ravel()))
+    uv = np.ascontiguousarray(surface.uv[part.triangles].reshape(-1, 2), np.float32)
     st = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar(
         "st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.faceVarying
     )
     st.Set(Vt.Vec2fArray.FromNumpy(uv))
+    return mesh
+
+
+def _solid(stage: Any, path: Any, solid: SolidSurface) -> Any:
+    from pxr import Usd as pxr_usd
+
+    mesh = _mesh(stage, path, solid.name, solid.triangles)
+    mesh.GetPrim().SetCustomDataByKey("toile:solid", True)
+    if not solid.moves:
+        _place(mesh, solid.rest, pxr_usd.TimeCode.Default())
+    return mesh
+
+
+def _place(mesh: Any, positions: np.ndarray, when: Any) -> None:
+    """Points and their bounds, at a time or for all times."""
+    from pxr import Vt
+
+    points = np.ascontiguousarray(positions, np.float32)
+    mesh.GetPointsAttr().Set(Vt.Vec3fArray.FromNumpy(points), when)
+    extent = np.stack([points.min(axis=0), points.max(axis=0)])
+    mesh.GetExtentAttr().Set(Vt.Vec3fArray.FromNumpy(extent), when)
+
+
+def _mesh(stage: Any, path: Any, name: str, triangles: np.ndarray) -> Any:
+    from pxr import UsdGeom, Vt
+
+    triangles = np.ascontiguousarray(triangles, np.int32)
+    mesh = UsdGeom.Mesh.Define(stage, path)
+    mesh.GetPrim().SetDisplayName(name)
+    mesh.CreateSubdivisionSchemeAttr(UsdGeom.Tokens.none)
+    mesh.CreateDoubleSidedAttr(True)
+    mesh.CreateFaceVertexCountsAttr(Vt.IntArray.FromNumpy(np.full(len(triangles), 3, np.int32)))
+    mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(triangles.ravel()))
     return mesh
