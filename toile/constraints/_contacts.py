@@ -24,10 +24,20 @@ UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known y
 # Two faces closer to parallel than this count as one, or hold what is between them [sine of the angle]: the line where
 # they meet would be far away.
 PARALLEL = wp.constant(real(0.2))
-# A state is corrected within the step when it is wrong by this share of the speed thickness/h, otherwise in the next.
-URGENT = wp.constant(real(0.01))
-# Friction is corrected within the step when it is wrong by this share of its largest value.
-FRICTION_ERROR = wp.constant(real(0.1))
+# Below this share of the speed thickness/h friction grows with the speed, instead of having its limit at once.
+CREEP = wp.constant(real(0.01))
+# A contact that pulls is released within the step when it would change the speed by this share of thickness/h, and
+# otherwise in the next; what comes down slower than friction matters likewise.
+URGENT = wp.constant(real(0.05))
+# Places of the counts: contacts that do not fit by where they are, those that do not fit by their friction, all.
+MISPLACED, MISJUDGED, TOUCHING, COUNTS = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+# Friction is corrected within the step when it is wrong by this share of its limit as well. Stiff cloth at rest has many
+# particles near the limit, whose states depend on each other: following each of them within a step does not pay.
+FRICTION_ERROR = wp.constant(real(0.3))
+# A particle that creeps slower than this share of the creeping speed, with less than this share of the largest
+# friction, has stopped. It is locked after so many steps: cloth that still swings would tear it loose again.
+STOPPED, HOLDS = wp.constant(real(0.5)), wp.constant(real(0.5))
+PATIENCE = wp.constant(3)
 # A locked particle slips when its tangential force exceeds the limit by this share: rounding must not let it creep.
 SLIP_MARGIN = wp.constant(real(1.0e-3))
 # Changes of state that a particle may make in one step, so that it cannot go to and fro for ever.
@@ -41,7 +51,9 @@ class Contacts:
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
     changes: wp.array(dtype=wp.int32)  # of state in this step
-    friction: wp.array(dtype=vec3)  # [N]  on the particle while it slides
+    stops: wp.array(dtype=wp.int32)  # steps in a row at whose end it had stopped
+    slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearised at
+    limit: wp.array(dtype=real)  # [N]  the largest friction
     push: wp.array(dtype=vec3)  # [m]  what brings it out of solids that the last solve did not know of
     solid: wp.array(dtype=wp.int32)
     face: wp.array(dtype=wp.int32)
@@ -136,7 +148,9 @@ def begin_step(before: Contacts, now_out: Contacts):
     now_out.mode[i] = FREE
     now_out.count[i] = 0
     now_out.changes[i] = 0
-    now_out.friction[i] = vec3()
+    now_out.stops[i] = 0
+    now_out.slip[i] = vec3()
+    now_out.limit[i] = real(0.0)
 
 
 @wp.func
@@ -149,10 +163,11 @@ def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, h: real):
     w_t = w - w_n * n
     speed = wp.length(w_t)
     stopped = contacts.mu[a] * wp.max(-w_n, real(0.0))  # speed that friction takes away while the normal speed goes
+    contacts.limit[i] = mass * stopped / h
     contacts.mode[i] = LOCKED
     if speed > stopped:
         contacts.mode[i] = SLIDING
-        contacts.friction[i] = -(mass * stopped / (h * speed)) * w_t
+        contacts.slip[i] = w_t
 
 
 @wp.func
@@ -162,7 +177,7 @@ def give_way(contacts: Contacts, i: wp.int32):
     for k in range(1, contacts.count[i]):
         if wp.dot(contacts.normal[a + k], contacts.stick[a] - contacts.plane[a + k]) < real(0.0):
             contacts.mode[i] = SLIDING
-            contacts.friction[i] = vec3()
+            contacts.slip[i] = vec3()
 
 
 @wp.kernel
@@ -184,25 +199,32 @@ def choose_modes(
     else:
         n = now_out.normal[MOST * i]
         w = v[i] - now_out.velocity[MOST * i]
-        w -= wp.dot(w, n) * n
-        now_out.friction[i] = before.friction[i]
-        if wp.length(w) > TINY:
-            now_out.friction[i] = -(wp.length(before.friction[i]) / wp.length(w)) * w
+        now_out.slip[i] = w - wp.dot(w, n) * n
+        now_out.limit[i] = before.limit[i]
+
+
+@wp.func
+def creep_speed(thickness: real, h: real) -> real:
+    return CREEP * thickness / h
 
 
 @wp.kernel
 def hold_contacts(
     # in
-    contacts: Contacts, S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3),
+    S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3), thickness: real, h: real,
+    # in and out
+    contacts: Contacts,
     # out
     S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
-    friction_out: wp.array(dtype=vec3),
+    friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33), v_drag_out: wp.array(dtype=vec3),
 ):
-    """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free."""
+    """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
+    slides is f(w) = -limit w/|w| linearised at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
     i = wp.tid()
     S, x, v = real(1.0) * S_user[i], real(1.0) * x_user[i], real(1.0) * v_user[i]
     a = MOST * i
-    friction_out[i] = vec3()
+    friction = vec3()
+    drag = mat33()
     for k in range(contacts.count[i]):
         contacts.load[a + k] = wp.max(contacts.load[a + k], real(0.0))
     if contacts.count[i] > 0:
@@ -211,7 +233,6 @@ def hold_contacts(
             v += S * contacts.velocity[a]
             S = mat33()
         else:
-            friction_out[i] = contacts.friction[i]
             for k in range(contacts.count[i]):
                 n = contacts.normal[a + k]
                 free = S * n
@@ -223,26 +244,39 @@ def hold_contacts(
                     S -= wp.outer(p, p)
             if wp.trace(S) < real(0.5):
                 S = mat33()  # nothing is free: exactly so
+            slip = S * contacts.slip[i]
+            speed = wp.length(slip)
+            creep = creep_speed(thickness, h)
+            if speed > creep:
+                friction = -(contacts.limit[i] / speed) * slip
+                drag = (contacts.limit[i] / speed) * (S - wp.outer(slip, slip) / (speed * speed))
+            else:
+                drag = (contacts.limit[i] / creep) * S
+            v_drag_out[i] = contacts.velocity[a]
     S_out[i] = S
     x_held_out[i] = x
     v_held_out[i] = v
+    friction_out[i] = friction
+    drag_out[i] = drag
 
 
 @wp.kernel
 def judge_forces(
     # in
-    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
-    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real,
+    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), friction: wp.array(dtype=vec3),
+    drag: wp.array(dtype=mat33), force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real,
+    before: Contacts,
     # in and out
     contacts: Contacts,
     # out
     urgent_out: wp.array(dtype=wp.int32),
 ):
     """Does each state fit the force that it needed? Released when it would pull, slips beyond Coulomb's limit, and
-    sticks when friction would drive it."""
+    sticks when it has stopped."""
     i = wp.tid()
     if contacts.count[i] == 0:
         return
+    wp.atomic_add(urgent_out, TOUCHING, 1)
     a = MOST * i
     came = bool(False)
     for k in range(contacts.count[i]):
@@ -263,11 +297,13 @@ def judge_forces(
         limit += contacts.mu[a + k] * contacts.load[a + k]
         tangential -= n[k] * contacts.normal[a + k]
     sliding = contacts.mode[i] == SLIDING
+    w = S[i] * (u[i] - contacts.velocity[a])
     if sliding:
-        tangential = contacts.friction[i]
+        tangential = friction[i] - drag[i] * w
     for k in range(contacts.count[i]):
         share = contacts.mu[a + k] * contacts.load[a + k] / wp.max(limit, TINY)
         contacts.reaction[a + k] = contacts.load[a + k] * contacts.normal[a + k] + share * tangential
+    contacts.limit[i] = limit
     if contacts.changes[i] >= MOST_CHANGES or between_faces(contacts, i):
         return
 
@@ -277,41 +313,38 @@ def judge_forces(
             worst = k
     if n[worst] < real(0.0):
         if n[worst] < -urgent_force:
-            wp.atomic_add(urgent_out, 0, 1)
+            wp.atomic_add(urgent_out, MISPLACED, 1)
             contacts.changes[i] = contacts.changes[i] + 1
         drop(contacts, i, worst)
         if contacts.count[i] == 0:
             contacts.mode[i] = FREE
         elif contacts.mode[i] == LOCKED:
             contacts.mode[i] = SLIDING
-            contacts.friction[i] = vec3()
+            contacts.slip[i] = vec3()
         return
 
-    pull = wp.length(tangential)
-    if not sliding:
+    error = real(0.0)
+    if sliding:
+        creep = creep_speed(thickness, h)
+        speed = wp.length(w)
+        # Not at once: to be locked where the step began would undo what it has done.
+        stopped = speed < STOPPED * creep and wp.length(tangential) < HOLDS * limit
+        contacts.stops[i] = wp.where(stopped, before.stops[i] + 1, 0)
+        if wp.dot(w, contacts.slip[i]) < real(0.0):
+            w = vec3()  # friction does not turn a motion round: from here on it creeps
+        contacts.slip[i] = w
+        error = wp.length(tangential + (limit / wp.max(speed, creep)) * w)
+    else:
+        pull = wp.length(tangential)
         if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MOST:
             contacts.mode[i] = SLIDING
-            contacts.friction[i] = (limit / pull) * tangential
-            if pull - limit > urgent_force:
-                wp.atomic_add(urgent_out, 0, 1)
-                contacts.changes[i] = contacts.changes[i] + 1
-        return
-    w = S[i] * (u[i] - contacts.velocity[a])
-    speed = wp.length(w)
-    if limit > real(0.0):
-        if wp.dot(w, contacts.friction[i]) > real(0.0):
-            contacts.mode[i] = LOCKED
-            if speed * masses[i] / h > urgent_force:
-                wp.atomic_add(urgent_out, 0, 1)
-                contacts.changes[i] = contacts.changes[i] + 1
-        elif speed > TINY:
-            friction = -(limit / speed) * w
-            error = wp.length(friction - contacts.friction[i])
-            if error > FRICTION_ERROR * limit and error > urgent_force:
-                wp.atomic_add(urgent_out, 0, 1)
-            contacts.friction[i] = friction
-    else:
-        contacts.friction[i] = vec3()
+            error = pull - limit
+            if before.mode[i] == FREE:  # what has just come down slides from the first moment
+                contacts.slip[i] = -(error * h / (masses[i] * pull)) * tangential
+                error += FRICTION_ERROR * limit
+    if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * limit):
+        wp.atomic_add(urgent_out, MISJUDGED, 1)
+        contacts.changes[i] = contacts.changes[i] + 1
 
 
 @wp.kernel
@@ -333,7 +366,10 @@ def push_out(
 
 
 @wp.kernel
-def find_jumps(before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
-    """Particles whose velocity a contact changed at once: it began, or friction caught them."""
+def end_step(before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
+    """Locks what has stopped, and finds the particles whose velocity a contact changed at once."""
     i = wp.tid()
+    if now.mode[i] == SLIDING and now.stops[i] >= PATIENCE:
+        now.mode[i] = LOCKED
+        now.stops[i] = 0
     jumped_out[i] = wp.where(now.mode[i] > before.mode[i] or now.count[i] > before.count[i], 1, 0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import warp as wp
 
-from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, Contacts, slot_of
+from toile.constraints._contacts import LOCKED, MISPLACED, MOST, UNKNOWN, Contacts, slot_of
 from toile.math.solid import Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
@@ -183,7 +183,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.push[i]), now_out.face[a])
             now_out.clearance[c] = target
             now_out.load[a] = UNKNOWN
-            wp.atomic_add(urgent_out, 0, 1)
+            wp.atomic_add(urgent_out, MISPLACED, 1)
 
     def survey(
         # solid

@@ -37,7 +37,9 @@ class Held:
         self.S, self.x_held, self.v_held = made = make()
         # What the scene's own constraints hold; the same arrays when nothing else holds anything.
         self.S_user, self.x_user, self.v_user = make() if with_contacts else made
-        self.friction = wp.zeros(particle_count, dtype=vec3, device=device)  # [N]  of sliding contacts
+        # Friction of sliding contacts on each particle: friction - drag (v - v_drag) [N]
+        self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
+        self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
         self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: a contact changed its velocity
         self.particles = np.zeros(0, np.int32)  # held in any direction
         self._anchors: dict[int, np.ndarray] = {}

@@ -21,10 +21,14 @@ import numpy as np
 import warp as wp
 
 from toile.constraints._contacts import (
+    COUNTS,
+    MISJUDGED,
+    MISPLACED,
+    TOUCHING,
     Contacts,
     begin_step,
     choose_modes,
-    find_jumps,
+    end_step,
     hold_contacts,
     judge_forces,
     push_out,
@@ -39,8 +43,10 @@ from toile.plugins import Plugin, quantity
 
 # Solves of one step with constraints corrected in between. Most steps need one; landing cloth needs two or three.
 MOST_SOLVES = 4
+# A solve is repeated for friction alone while more than this share of the contacts does not fit.
+FRICTION_LEFT = 0.05
 
-PER_PARTICLE = {"mode": wp.int32, "count": wp.int32, "changes": wp.int32, "friction": vec3, "push": vec3}
+PER_PARTICLE = {"mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "push": vec3}
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
     "stick": vec3, "velocity": vec3, "target": real, "mu": real, "load": real, "reaction": vec3,
@@ -69,7 +75,7 @@ class SolidContacts:
         self._now, self._before = (_make_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._poses = wp.zeros(len(solids), dtype=Pose, device=self.device)
-        self._urgent = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self._urgent = wp.zeros(int(COUNTS), dtype=wp.int32, device=self.device)
         self._closest = wp.zeros(n, dtype=Closest, device=self.device)
         self._launch = Launcher(self.device)
         self._solves = 0
@@ -97,7 +103,7 @@ class SolidContacts:
         for s, (predict, _, _) in enumerate(self._kernels):
             self._launch(predict, n, [*self._solid(s), state.x, state.v, held.S_user, before, now])
         self._launch(choose_modes, n, [self.masses, state.v, h, before, now])
-        self._hold()
+        self._hold(h)
         self._solves = 0
 
     def review(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
@@ -109,17 +115,20 @@ class SolidContacts:
         for s, (_, review, _) in enumerate(self._kernels):
             self._launch(review, n, [*self._solid(s), state.x, x, held.S_user, before, now, self._urgent])
         thickness = self.settings.thickness
-        judged = [self.masses, held.S, held.S_user, force, u, thickness, h, now, self._urgent]
+        held_now = [held.S, held.S_user, held.friction, held.drag]
+        judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch(judge_forces, n, judged)
-        if self._solves >= MOST_SOLVES or self._urgent.numpy()[0] == 0:
+        urgent = self._urgent.numpy()
+        fits = urgent[MISPLACED] == 0 and urgent[MISJUDGED] <= FRICTION_LEFT * urgent[TOUCHING]
+        if fits or self._solves >= MOST_SOLVES:
             return False
-        self._hold()
+        self._hold(h)
         return True
 
     def settle(self, state_out: State) -> None:
         """After the last solve."""
         self._launch(push_out, len(state_out.x), [self._now, state_out.x, state_out.v])
-        self._launch(find_jumps, len(state_out.x), [self._before, self._now, self.held.jumped])
+        self._launch(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
 
     def accept(self) -> None:
         """The step stands: its contacts are what the next one remembers."""
@@ -138,11 +147,11 @@ class SolidContacts:
         np.add.at(total, of, -before.reaction.numpy().reshape(-1, 3, 3)[slots])
         return total
 
-    def _hold(self) -> None:
+    def _hold(self, h: float) -> None:
         held = self.held
-        user = [held.S_user, held.x_user, held.v_user]
-        out = [held.S, held.x_held, held.v_held, held.friction]
-        self._launch(hold_contacts, len(held.S), [self._now, *user, *out])
+        user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h]
+        out = [held.S, held.x_held, held.v_held, held.friction, held.drag, held.v_drag]
+        self._launch(hold_contacts, len(held.S), [*user, self._now, *out])
 
     def _solid(self, s: int) -> list[Any]:
         solid, settings = self.solids[s], self.settings

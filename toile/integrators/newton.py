@@ -38,8 +38,8 @@ class NewtonStep:
     def __init__(self, work: Workplace, first_guess: wp.Kernel, iterations: int):
         self.work, self.first_guess, self.iterations = work, first_guess, iterations
         n, device = work.system.model.particle_count, work.system.device
-        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force, self._friction = (
-            wp.zeros(n, dtype=vec3, device=device) for _ in range(7)
+        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force = (
+            wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
         )
         self.solver = work.make_solver(self.b, self.du)
         self._launch = Launcher(device)
@@ -55,7 +55,9 @@ class NewtonStep:
         for _ in range(self.iterations):
             with timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
-                launch(right_side, n, [system.masses, self.v_ref, u, f, held.friction, h, self.b])  # eq. (18)
+                launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
+                if self.work.contacts is not None:
+                    launch(add_friction, n, self._friction(h))
             contacts_fit = False
             while not contacts_fit:
                 with timers.stage("CG"):
@@ -82,12 +84,17 @@ class NewtonStep:
         if contacts is None:
             return True
         with self.work.timers.stage("C/S"):
-            wp.copy(self._friction, held.friction)
-            if not contacts.review(state, x, self.u, self.force, h):
-                return True
-            again = [held.S, held.x_held, self.x_ref, self.u, self._friction, held.friction, h, self.du, self.b]
-            self._launch(hold_again, len(self.u), again)
-        return False
+            self._launch(add_friction, len(self.u), self._friction(-h))
+            refit = contacts.review(state, x, self.u, self.force, h)
+            self._launch(add_friction, len(self.u), self._friction(h))
+            if refit:
+                again = [held.S, held.x_held, self.x_ref, self.u, h, self.du]
+                self._launch(hold_again, len(self.u), again)
+        return not refit
+
+    def _friction(self, h: float) -> list:
+        held, A = self.work.held, self.work.system.A
+        return [held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, self.b]
 
 
 @wp.func
@@ -131,12 +138,28 @@ def from_velocity(
 def right_side(
     # in
     masses: wp.array(dtype=real), v_ref: wp.array(dtype=vec3), u: wp.array(dtype=vec3), f: wp.array(dtype=vec3),
-    friction: wp.array(dtype=vec3), h: real,
+    h: real,
     # out
     b_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    b_out[i] = masses[i] * (v_ref[i] - u[i]) + h * (f[i] + friction[i])
+    b_out[i] = masses[i] * (v_ref[i] - u[i]) + h * f[i]
+
+
+@wp.kernel
+def add_friction(
+    # in
+    friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), v_drag: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
+    h: real,
+    # model
+    diagonal: wp.array(dtype=wp.int32),
+    # in and out
+    A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
+):
+    """Friction friction - drag (u - v_drag) of sliding contacts; with -h it is taken out again."""
+    i = wp.tid()
+    A_out[diagonal[i]] = A_out[diagonal[i]] + h * drag[i]
+    b_out[i] = b_out[i] + h * (friction[i] - drag[i] * (u[i] - v_drag[i]))
 
 
 @wp.kernel
@@ -189,14 +212,12 @@ def constraint_force(
 def hold_again(
     # in
     S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), x_ref: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
-    friction_before: wp.array(dtype=vec3), friction: wp.array(dtype=vec3), h: real,
+    h: real,
     # out
-    du_out: wp.array(dtype=vec3), b_out: wp.array(dtype=vec3),
+    du_out: wp.array(dtype=vec3),
 ):
-    """What changes when contacts do: held directions, and friction."""
     i = wp.tid()
     du_out[i] = held_velocity(S[i], x_held[i], x_ref[i], h) - (identity() - S[i]) * u[i]
-    b_out[i] = b_out[i] + h * (friction[i] - friction_before[i])
 
 
 @wp.kernel
