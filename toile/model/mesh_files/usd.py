@@ -2,7 +2,8 @@
 
 The file is opened in a child process with a limit on time and memory, because a hostile one can be arbitrarily large
 once composed. Only the layer itself is read: references, payloads and sublayers are refused, not followed.
-This module is that child when it is run (`python -m toile.model.mesh_files.usd FILE RESULT`).
+This module is that child when it is run (`python -m toile.model.mesh_files.usd FILE RESULT`). For points that move,
+sequence_files/usd.py is another one, made of the same parts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,17 @@ MEMORY_LIMIT = 8 << 30  # bytes of address space; the libraries of USD alone map
 
 def read(path: Path) -> PolygonMesh:
     """Every mesh of the file as one, placed by its transforms; each prim is a group under its path."""
+    return unpack(read_in_child("toile.model.mesh_files.usd", path))
+
+
+def read_in_child(module: str, path: Path) -> dict[str, np.ndarray]:
+    """The arrays that `module` collects from the file in a process of its own."""
     if importlib.util.find_spec("pxr") is None:
         raise InputError(f'reading {path.name} needs usd-core: pip install "toile[usd]", or convert it to OBJ.')
     _refuse_compressed_package(path)
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "mesh.npz"
-        command = [sys.executable, "-m", "toile.model.mesh_files.usd", str(path), str(result)]
+        command = [sys.executable, "-m", module, str(path), str(result)]
         # The child finds the same packages as this process, whichever way they were found here.
         environment = {
             **os.environ,
@@ -53,7 +60,7 @@ def read(path: Path) -> PolygonMesh:
                 f"{path.name}: the USD library could not read it within {MEMORY_LIMIT >> 30} GB of memory.{said}"
             )
         with np.load(result, allow_pickle=False) as arrays:
-            return _unpack({name: arrays[name] for name in arrays.files})
+            return {name: arrays[name] for name in arrays.files}
 
 
 def _refuse_compressed_package(path: Path) -> None:
@@ -68,7 +75,7 @@ def _refuse_compressed_package(path: Path) -> None:
         raise InputError(f"{path.name}: not a .usdz package ({error}).") from error
 
 
-def _unpack(arrays: dict[str, np.ndarray]) -> PolygonMesh:
+def unpack(arrays: dict[str, np.ndarray]) -> PolygonMesh:
     header = json.loads(str(arrays["header"]))
     starts = np.cumsum([0, *header["face_counts"]])
     groups = {name: np.arange(starts[i], starts[i + 1]) for i, name in enumerate(header["names"])}
@@ -82,10 +89,10 @@ def _unpack(arrays: dict[str, np.ndarray]) -> PolygonMesh:
 # What follows runs in the child.
 
 
-def _main(path: str, result: str) -> None:
+def run_child(collect: Callable[[Path], dict[str, Any]], path: str, result: str) -> None:
     _limit_resources()
     try:
-        np.savez(result, allow_pickle=False, **_collect(Path(path)))
+        np.savez(result, allow_pickle=False, **collect(Path(path)))
     except InputError as error:
         print(error)
         sys.exit(2)
@@ -104,7 +111,11 @@ def _limit_resources() -> None:
 
 
 def _collect(path: Path) -> dict[str, Any]:
-    from pxr import Sdf, Tf, Usd, UsdGeom  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    return collect_meshes(open_stage(path), path.name)
+
+
+def open_stage(path: Path) -> Any:
+    from pxr import Sdf, Tf, Usd  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     try:
         layer = Sdf.Layer.FindOrOpen(str(path))
@@ -115,21 +126,30 @@ def _collect(path: Path) -> dict[str, Any]:
     outside = sorted({str(asset) for asset in layer.GetCompositionAssetDependencies()})
     if outside:
         raise InputError(f'{path.name}: refers to other files, such as "{outside[0]}"; flatten it into one file first.')
-    stage = Usd.Stage.Open(layer, Usd.Stage.LoadNone)
-    meshes = [prim for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh)]
+    return Usd.Stage.Open(layer, Usd.Stage.LoadNone)
+
+
+def find_meshes(stage: Any) -> list[Any]:
+    from pxr import UsdGeom
+
+    return [prim for prim in stage.Traverse() if prim.IsA(UsdGeom.Mesh)]
+
+
+def collect_meshes(stage: Any, name: str) -> dict[str, Any]:
+    """Every mesh as it is at the earliest time."""
+    from pxr import Usd, UsdGeom
+
+    meshes = find_meshes(stage)
     if not meshes:
-        raise InputError(f"{path.name}: holds no mesh.")
+        raise InputError(f"{name}: holds no mesh.")
     warnings = []
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
         warnings.append("the file does not say its unit: taken as centimetres, as USD prescribes.")
     cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
     parts = [_read_prim(prim, cache, UsdGeom, Usd) for prim in meshes]
     first = np.cumsum([0, *(len(part["positions"]) for part in parts)])
-    positions = np.concatenate([part["positions"] for part in parts]) * UsdGeom.GetStageMetersPerUnit(stage)
-    if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y:
-        positions = positions[:, [0, 2, 1]] * (1.0, -1.0, 1.0)
     arrays: dict[str, Any] = {
-        "positions": positions,
+        "positions": in_metres(np.concatenate([part["positions"] for part in parts]), stage),
         "sizes": np.concatenate([part["sizes"] for part in parts]),
         "corners": np.concatenate([part["corners"] + first[i] for i, part in enumerate(parts)]),
     }
@@ -144,6 +164,22 @@ def _collect(path: Path) -> dict[str, Any]:
         "warnings": warnings,
     }
     return arrays | {"header": np.array(json.dumps(header))}
+
+
+def in_metres(positions: np.ndarray, stage: Any) -> np.ndarray:
+    """The stage's coordinates in metres with z up."""
+    from pxr import UsdGeom
+
+    positions = positions * UsdGeom.GetStageMetersPerUnit(stage)
+    if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.y:
+        positions = positions[:, [0, 2, 1]] * (1.0, -1.0, 1.0)
+    return positions
+
+
+def place(points: np.ndarray, prim: Any, cache: Any) -> np.ndarray:
+    """Points of a prim in the coordinates of the stage."""
+    transform = np.asarray(cache.GetLocalToWorldTransform(prim), np.float64)  # rows times matrix
+    return points @ transform[:3, :3] + transform[3, :3]
 
 
 def _read_prim(prim: Any, cache: Any, UsdGeom: Any, Usd: Any) -> dict[str, Any]:
@@ -168,9 +204,7 @@ def _read_prim(prim: Any, cache: Any, UsdGeom: Any, Usd: Any) -> dict[str, Any]:
             [np.arange(e - 1, e - 1 - n, -1) for e, n in zip(np.cumsum(sizes), sizes, strict=True)]
         )
         corners, uv = corners[backwards], None if uv is None else uv[backwards]
-    transform = np.asarray(cache.GetLocalToWorldTransform(prim), np.float64)  # rows times matrix
-    positions = points @ transform[:3, :3] + transform[3, :3]
-    return {"positions": positions, "sizes": sizes, "corners": corners, "uv": uv}
+    return {"positions": place(points, prim, cache), "sizes": sizes, "corners": corners, "uv": uv}
 
 
 def _corner_uv(primvar: Any, corners: np.ndarray, vertex_count: int, time: Any) -> np.ndarray | None:
@@ -188,4 +222,4 @@ def _corner_uv(primvar: Any, corners: np.ndarray, vertex_count: int, time: Any) 
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:3])
+    run_child(_collect, *sys.argv[1:3])

@@ -1,0 +1,71 @@
+"""Reading meshes that move, vertex by vertex and frame by frame: one format each, all into the same arrays.
+
+    body.npz         arrays `positions` (frames, vertices, 3) and, if wanted, `triangles` and `fps`; Toile's own too
+    body.pc2         positions only
+    body.usd...      points of every mesh at the times of its samples, placed by its transforms
+    body_####.obj    one file per frame, # for a digit or * for any number of them; .ply likewise
+
+Frame 0 is the first that the file holds, whatever time it gives it. Finite numbers and the number of vertices are
+checked when the sequence meets its mesh (vertex_sequence.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh_files.inside import resolve_inside
+from toile.plugins import nearest
+
+
+@dataclass(frozen=True)
+class FrameFile:
+    """What a file says about a mesh that moves."""
+
+    positions: np.ndarray  # [m]  (frames, vertices, 3) float32 or float64, at least one of each
+    fps: float | None = None  # [1/s]  None when the file does not know it
+    triangles: np.ndarray | None = None  # (triangles, 3) int32, None when the file does not know them
+    warnings: tuple[str, ...] = ()
+
+
+def read_sequence(folder: Path, file: str, allow_outside: bool = False, *, scale: float = 1.0) -> FrameFile:
+    """All frames of a file, or of a row of numbered files, under `folder`; `scale` is metres per unit of the file."""
+    from toile.model.sequence_files import npz, numbered, pc2, usd  # they import FrameFile from here
+
+    path = resolve_inside(folder, file, allow_outside)
+    suffix = path.suffix.lower()
+    readers = {".npz": npz.read, ".pc2": pc2.read} | dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), usd.read)
+    try:
+        if numbered.is_pattern(path.name):
+            frames = numbered.read(folder, file, allow_outside)
+        elif suffix in readers:
+            _require_file(path)
+            frames = readers[suffix](path)
+        else:
+            raise InputError(_unknown(path, [*readers, *numbered.SUFFIXES]))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+    except MemoryError as error:
+        raise InputError(f"not enough memory to read {path}.") from error
+    if scale == 1.0:
+        return frames
+    with np.errstate(over="ignore"):  # what becomes infinite is told with its frame and vertex
+        return replace(frames, positions=scale * frames.positions)
+
+
+def _require_file(path: Path) -> None:
+    if not path.exists():
+        raise InputError(f"no such file: {path}.")
+    if not path.is_file():
+        raise InputError(f"{path} is {'a directory' if path.is_dir() else 'not a regular file'}; give a sequence file.")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty.")
+
+
+def _unknown(path: Path, known: list[str]) -> str:
+    if path.suffix.lower() in (".obj", ".ply"):
+        return f'"{path.name}" is one frame; name all of them, such as "{path.stem}_####{path.suffix}".'
+    return f'cannot read "{path.name}": not a sequence format that Toile knows.{nearest(path.suffix.lower(), known)}'

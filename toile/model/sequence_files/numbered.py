@@ -1,0 +1,91 @@
+"""One file per frame: body_0001.obj, body_0002.obj, ... named by one pattern, `body_####.obj` or `body_*.obj`.
+
+Frames run from the smallest number found to the largest, and none may be missing. Faces are taken from the first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh_files import read as read_mesh
+from toile.model.mesh_files import require_memory
+from toile.model.mesh_files.inside import resolve_inside
+from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.sequence_files import FrameFile
+
+SUFFIXES = (".obj", ".ply")
+WILD = re.compile(r"#+|\*")
+
+
+def is_pattern(name: str) -> bool:
+    return WILD.search(name) is not None
+
+
+def read(folder: Path, file: str, allow_outside: bool) -> FrameFile:
+    pattern = resolve_inside(folder, file, allow_outside)
+    names = _names(pattern)
+    # Each file is resolved by itself: one of them may be a link that leads out.
+    above = file[: len(file) - len(pattern.name)]
+    paths = [resolve_inside(folder, above + name, allow_outside) for name in names]
+    first = read_mesh(paths[0])
+    count = len(first.positions)
+    require_memory(24 * count * len(paths), f"reading {len(paths)} frames of {pattern.name}")
+    positions = np.empty((len(paths), count, 3))
+    positions[0] = first.positions
+    for frame, path in enumerate(paths[1:], 1):
+        x = _positions(path)
+        if len(x) != count:
+            raise InputError(
+                f"{names[frame]} has {len(x)} vertices and {names[0]} has {count}; every frame needs the same vertices."
+            )
+        positions[frame] = x
+    corner, _ = cut_into_triangles(first)
+    return FrameFile(positions, triangles=first.corners[corner].astype(np.int32))
+
+
+def _names(pattern: Path) -> list[str]:
+    """File names in order of their numbers."""
+    wild = WILD.findall(pattern.name)
+    if len(wild) != 1 or pattern.suffix.lower() not in SUFFIXES:
+        raise InputError(f'"{pattern.name}": a row of frames has one # or * and ends in {" or ".join(SUFFIXES)}.')
+    before, after = pattern.name.split(wild[0])
+    digits = len(wild[0]) if wild[0] != "*" else 1
+    number = re.compile(rf"{re.escape(before)}([0-9]{{{digits},}}){re.escape(after)}")
+    if not pattern.parent.is_dir():
+        raise InputError(f"no such folder: {pattern.parent}.")
+    found: dict[int, str] = {}
+    for name in sorted(entry.name for entry in pattern.parent.iterdir()):
+        if match := number.fullmatch(name):
+            frame = int(match[1])
+            if frame in found:
+                raise InputError(f"{found[frame]} and {name} are both frame {frame}; which one is meant?")
+            found[frame] = name
+    if not found:
+        raise InputError(f"no file is named {pattern.name} (a number for {wild[0]}) in {pattern.parent}.")
+    frames = sorted(found)
+    for one, two in itertools.pairwise(frames):
+        if two != one + 1:
+            width = len(found[one]) - len(before) - len(after)
+            raise InputError(
+                f"{before}{one + 1:0{width}}{after} is missing: {found[one]} is followed by {found[two]} "
+                f"({frames[-1] - frames[0] + 1 - len(frames)} missing in all)."
+            )
+    return [found[frame] for frame in frames]
+
+
+def _positions(path: Path) -> np.ndarray:
+    """Vertices of a frame. Plain OBJ files are searched for them alone, which is several times faster."""
+    if path.suffix.lower() == ".obj" and path.is_file():
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if "\\" not in text and "\0" not in text:
+            vertices = [words[1:4] for line in text.splitlines() if (words := line.split(None, 4)) and words[0] == "v"]
+            try:
+                return np.array(vertices, np.float64).reshape(len(vertices), 3)
+            except ValueError:
+                pass  # the reader says what is wrong, and in which line
+    return read_mesh(path).positions

@@ -1,0 +1,100 @@
+"""USD: the points of every mesh at each of its time samples, in metres with z up.
+
+Read in a child process like a mesh that stands still (mesh_files/usd.py); this module is that child when it is run.
+Samples at uneven times are read at even ones, as often as the two nearest of them, the way USD interpolates.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh_files import usd
+from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.sequence_files import FrameFile
+
+# What the frames may take [bytes]: the child needs them twice within its memory.
+MOST_BYTES = usd.MEMORY_LIMIT // 4
+# Time codes nearer than this fraction of a frame are the same.
+SAME_CODE = 1e-6
+
+
+def read(path: Path) -> FrameFile:
+    arrays = usd.read_in_child("toile.model.sequence_files.usd", path)
+    mesh = usd.unpack(arrays)
+    if not mesh.positions.size:
+        raise InputError(f"{path.name}: its meshes have no points.")
+    fps = float(arrays["fps"])
+    return FrameFile(
+        arrays["frames"],
+        fps if fps > 0.0 else None,
+        mesh.corners[cut_into_triangles(mesh)[0]].astype(np.int32) if len(mesh.sizes) else None,
+        (*mesh.warnings, *map(str, arrays["told"])),
+    )
+
+
+# What follows runs in the child.
+
+
+def _collect(path: Path) -> dict[str, Any]:
+    from pxr import UsdGeom  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    stage = usd.open_stage(path)
+    arrays = usd.collect_meshes(stage, path.name)
+    meshes = usd.find_meshes(stage)
+    samples = _samples(meshes)
+    if len(samples) < 2:
+        why = "no point of it has time samples: motion by a skeleton or blend shapes must be baked to points first."
+        return arrays | {"frames": arrays["positions"][None].astype(np.float32), "fps": 0.0, "told": [why]}
+    step = float(np.diff(samples).min())
+    count = round((samples[-1] - samples[0]) / step) + 1
+    size = 12 * count * len(arrays["positions"])
+    if size > MOST_BYTES:
+        raise InputError(
+            f"{path.name}: {count:.4g} frames of {len(arrays['positions'])} vertices need {size / 1e9:.3g} GB, and at "
+            f"most {MOST_BYTES / 1e9:.3g} GB are read. Keep fewer samples."
+        )
+    codes = samples[0] + step * np.arange(count)
+    told = []
+    if count != len(samples) or np.abs(codes - samples).max() > SAME_CODE * step:
+        told.append(f"its samples lie at uneven times and were read at even ones, {step:g} of its frames apart.")
+    frames = np.empty((count, len(arrays["positions"]), 3), np.float32)
+    for i, code in enumerate(codes):
+        cache = UsdGeom.XformCache(code)
+        points = [_points(prim, code, cache) for prim in meshes]
+        if sum(map(len, points)) != frames.shape[1]:
+            raise InputError(
+                f"{path.name}: {sum(map(len, points))} vertices at time code {code:g} and {frames.shape[1]} at the "
+                "first; every frame needs the same vertices."
+            )
+        frames[i] = usd.in_metres(np.concatenate(points), stage)
+    return arrays | {"frames": frames, "fps": stage.GetTimeCodesPerSecond() / step, "told": told}
+
+
+def _samples(meshes: list[Any]) -> np.ndarray:
+    """Time codes at which any mesh changes, or anything that it hangs from."""
+    from pxr import UsdGeom
+
+    codes: set[float] = set()
+    for prim in meshes:
+        codes.update(UsdGeom.Mesh(prim).GetPointsAttr().GetTimeSamples())
+        while prim:
+            if prim.IsA(UsdGeom.Xformable):
+                codes.update(UsdGeom.Xformable(prim).GetTimeSamples())
+            prim = prim.GetParent()
+    return np.array(sorted(codes))
+
+
+def _points(prim: Any, code: float, cache: Any) -> np.ndarray:
+    from pxr import UsdGeom
+
+    points = np.asarray(UsdGeom.Mesh(prim).GetPointsAttr().Get(code) or [], np.float64).reshape(-1, 3)
+    return usd.place(points, prim, cache)
+
+
+if __name__ == "__main__":
+    usd.run_child(_collect, *sys.argv[1:3])
