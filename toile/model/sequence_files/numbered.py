@@ -82,8 +82,8 @@ def _positions(path: Path) -> np.ndarray:
     """Vertices of a frame. Plain OBJ files are searched for them alone, which is several times faster."""
     if path.suffix.lower() == ".obj" and path.is_file():
         text = path.read_text(encoding="utf-8", errors="replace")
-        if "\\" not in text and "\0" not in text:
-            vertices = [words[1:4] for line in text.splitlines() if (words := line.split(None, 4)) and words[0] == "v"]
+        vertices = [words[1:4] for line in text.splitlines() if (words := line.split(None, 4)) and words[0] == "v"]
+        if vertices and "\\" not in text and "\0" not in text:
             try:
                 return np.array(vertices, np.float64).reshape(len(vertices), 3)
             except ValueError:
