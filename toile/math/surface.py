@@ -1,0 +1,226 @@
+"""Signed distance from a triangle surface, exact to rounding on a search in single precision.
+
+    distance = sign |p - c|,    sign = sign of (p - c) . m
+
+c is the nearest point of the surface. Warp's tree finds a triangle in single precision; c, distance and normal are then
+computed in `real`, also on the triangles around it, because rounding may have picked a neighbour. m is the normal of
+the triangle, and where c lies on an edge or a vertex the sum of those around it: as they are, or weighted by angle.
+
+Source      J. A. Baerentzen, H. Aanaes, Signed distance computation using the angle weighted pseudonormal (2005)
+Symbols     p  a point [m]     c  its foot     s, t  coordinates of c in its triangle     x, v  vertices [m], [m/s]
+Deviations  What is nearest to the rim of an open surface is outside; the pseudonormal has no meaning there.
+"""
+
+import warp as wp
+
+from toile.math.solid import Closest
+from toile.math.triangle import CORNER, INSIDE, corner_angle, nearest_on_triangle
+from toile.math.types import TINY, precision, real, vec3
+
+# How much farther Warp's tree is searched, relative to the lengths involved: single precision may err so much.
+ROUNDING = wp.constant(real(1.0e-6))
+# Nothing is looked for beyond this distance [m]: its square must be a number in single precision.
+FARTHEST = wp.constant(real(1.0e18))
+# Closer than this to an edge, relative to where it lies, the direction to it is rounding: the pseudonormal is used.
+TOUCHING = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
+# Moves to a neighbour that is nearer. One corrects the tree's choice; more, the rounding of slivers.
+MOST_MOVES = wp.constant(8)
+
+
+@wp.struct
+class Surface:
+    """Triangles where they are now. All positions are relative to `centre`, where single precision is finest."""
+
+    tree: wp.uint64
+    centre: vec3
+    deforms: wp.int32
+    x: wp.array(dtype=vec3)
+    v: wp.array(dtype=vec3)
+    corners: wp.array(dtype=wp.int32)  # corner k of triangle f is entry 3 f + k; so is the side from it to the next
+    around_edge: wp.array(dtype=wp.int32)  # side -> the next side on the same edge, in a ring
+    around_vertex: wp.array(dtype=wp.int32)  # corner -> the next corner at the same vertex, in a ring
+    thin: wp.array(dtype=wp.int32)  # triangles that the tree cannot be trusted with
+    thin_boxes: wp.uint64  # Warp's tree of the boxes around them
+
+
+@wp.struct
+class Foot:
+    """The nearest point of one triangle."""
+
+    face: wp.int32
+    part: wp.int32
+    s: real
+    t: real
+    arm: vec3  # from it to p
+    squared: real
+    normal: vec3  # of the triangle; its length is twice the area
+
+
+@wp.struct
+class Around:
+    """What surrounds an edge or a vertex."""
+
+    foot: Foot  # the nearest of all triangles there
+    normal: vec3  # pseudonormal, not of unit length
+    rim: wp.int32  # 1 where the surface ends
+
+
+@wp.func
+def corner(surface: Surface, face: wp.int32, k: wp.int32) -> vec3:
+    return surface.x[surface.corners[3 * face + k]]
+
+
+@wp.func
+def foot_on(surface: Surface, p: vec3, face: wp.int32) -> Foot:
+    a, b, c = corner(surface, face, 0), corner(surface, face, 1), corner(surface, face, 2)
+    near = nearest_on_triangle(p, a, b, c)
+    foot = Foot()
+    foot.face = face
+    foot.part = near.part
+    foot.s = near.s
+    foot.t = near.t
+    foot.arm = p - a - near.s * (b - a) - near.t * (c - a)
+    foot.squared = wp.dot(foot.arm, foot.arm)
+    foot.normal = near.normal
+    return foot
+
+
+@wp.func
+def around_edge(surface: Surface, p: vec3, foot: Foot) -> Around:
+    found = Around()
+    found.foot = foot
+    first = 3 * foot.face + foot.part
+    if surface.around_edge[first] == first:
+        found.rim = 1
+    side = int(first)
+    for _ in range(surface.corners.shape[0]):
+        other = foot_on(surface, p, side // 3)
+        found.normal += wp.normalize(other.normal)
+        if other.squared < found.foot.squared:
+            found.foot = other
+        side = surface.around_edge[side]
+        if side == first:
+            break
+    return found
+
+
+@wp.func
+def around_vertex(surface: Surface, p: vec3, foot: Foot) -> Around:
+    found = Around()
+    found.foot = foot
+    first = 3 * foot.face + foot.part - CORNER
+    here = int(first)
+    for _ in range(surface.corners.shape[0]):
+        face = here // 3
+        k = here % 3
+        before = (k + 2) % 3
+        if surface.around_edge[here] == here or surface.around_edge[3 * face + before] == 3 * face + before:
+            found.rim = 1
+        angle = corner_angle(
+            corner(surface, face, k), corner(surface, face, (k + 1) % 3), corner(surface, face, before)
+        )  # fmt: skip
+        other = foot_on(surface, p, face)
+        found.normal += angle * wp.normalize(other.normal)
+        if other.squared < found.foot.squared:
+            found.foot = other
+        here = surface.around_vertex[here]
+        if here == first:
+            break
+    return found
+
+
+@wp.func
+def above(foot: Foot) -> Closest:
+    """Distance and normal where the nearest point lies inside a triangle."""
+    found = Closest()
+    found.face = foot.face
+    found.normal = wp.normalize(foot.normal)
+    found.distance = wp.dot(foot.arm, found.normal)
+    return found
+
+
+@wp.func
+def beside(surface: Surface, p: vec3, around: Around) -> Closest:
+    """Distance and normal where the nearest point lies on an edge or a vertex."""
+    found = Closest()
+    pseudonormal = around.normal / wp.max(wp.length(around.normal), TINY)
+    side = real(1.0)
+    if around.rim == 0 and wp.dot(around.foot.arm, pseudonormal) < real(0.0):
+        side = real(-1.0)
+    distance = wp.sqrt(around.foot.squared)
+    found.face = around.foot.face
+    found.distance = side * distance
+    found.normal = pseudonormal
+    if distance > TOUCHING * wp.length(p):
+        found.normal = (side / distance) * around.foot.arm
+    return found
+
+
+@wp.func
+def signed(surface: Surface, p: vec3, foot: Foot) -> Closest:
+    """Distance and normal, seen from a triangle that is the nearest or next to it."""
+    around = Around()
+    around.foot = foot
+    for _ in range(MOST_MOVES):
+        here = around.foot
+        if here.part == INSIDE:
+            return above(here)
+        if here.part < CORNER:
+            around = around_edge(surface, p, here)
+        if here.part >= CORNER:
+            around = around_vertex(surface, p, here)
+        if around.foot.squared >= here.squared:
+            return beside(surface, p, around)
+    return beside(surface, p, around)
+
+
+@wp.func
+def with_thin(surface: Surface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
+    """The nearest of a triangle (-1 for none) and the thin ones within reach."""
+    nearest = wp.int32(face)
+    radius = wp.float32(reach)
+    squared = reach * reach
+    if face >= 0:
+        squared = foot_on(surface, p, face).squared
+        radius = wp.float32(wp.sqrt(squared) + ROUNDING * wp.length(p))
+    boxes = wp.bvh_query_sphere(surface.thin_boxes, wp.vec3f(p), radius)
+    entry = wp.int32(0)
+    while wp.bvh_query_next(boxes, entry):
+        foot = foot_on(surface, p, surface.thin[entry])
+        if foot.squared < squared:
+            squared = foot.squared
+            nearest = foot.face
+    return nearest
+
+
+@wp.func
+def velocity_at(surface: Surface, p: vec3, face: wp.int32) -> vec3:
+    """Of the point of a triangle nearest to p."""
+    foot = foot_on(surface, p, face)
+    a = surface.v[surface.corners[3 * face]]
+    b = surface.v[surface.corners[3 * face + 1]]
+    c = surface.v[surface.corners[3 * face + 2]]
+    return a + foot.s * (b - a) + foot.t * (c - a)
+
+
+@wp.func
+def closest_on_surface(surface: Surface, p: vec3, reach: real) -> Closest:
+    q = p - surface.centre
+    search = wp.min(reach, FARTHEST)
+    search += ROUNDING * (search + wp.length(q))
+    hit = wp.mesh_query_point_no_sign(surface.tree, wp.vec3f(q), wp.float32(search))
+    face = wp.int32(-1)
+    if hit.result:
+        face = hit.face
+    if surface.thin.shape[0] > 0:
+        face = with_thin(surface, q, face, search)
+    found = Closest()
+    if face >= 0:
+        found = signed(surface, q, foot_on(surface, q, face))
+        if wp.abs(found.distance) <= reach:
+            if surface.deforms != 0:
+                found.velocity = velocity_at(surface, q, found.face)
+            return found
+    found.distance = reach
+    found.normal = vec3(real(0.0), real(0.0), real(1.0))
+    return found

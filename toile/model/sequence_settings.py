@@ -1,0 +1,41 @@
+"""How a scene names a vertex sequence: its file, its frame rate, and when it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from toile.errors import InputError
+from toile.model.sequence_files import read_sequence
+from toile.model.solid_mesh import SolidMesh
+from toile.model.vertex_sequence import VertexSequence, sequence_for
+from toile.plugins import quantity
+
+
+class SequenceSettings(BaseModel):
+    """Frames of a mesh that moves vertex by vertex."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    file: str = quantity(
+        doc="path under the scene's folder: .npz, .pc2, .usd, or numbered files such as body_####.obj", min_length=1
+    )
+    fps: float | None = quantity(None, unit="1/s", doc="frames per second; those of the file when not given", gt=0)
+    start: float = quantity(0.0, unit="s", doc="time of the first frame; it stands still before and after")
+    interpolation: Literal["linear", "smooth"] = quantity("smooth", doc="straight between frames, or a smooth curve")
+
+    def read(self, mesh: SolidMesh, folder: Path, allow_outside: bool, scale: float) -> VertexSequence:
+        """The frames for a mesh; `scale` is metres per unit of the file."""
+        try:
+            frames = read_sequence(folder, self.file, allow_outside, scale=scale)
+            fps = frames.fps if self.fps is None else self.fps
+            if fps is None:
+                raise InputError("the file does not say its frame rate. Set sequence.fps.")
+            sequence = sequence_for(
+                mesh, frames.positions, fps=fps, start=self.start, interpolation=self.interpolation
+            )
+        except InputError as error:
+            raise InputError(f"sequence.file: {error}") from error
+        return sequence
