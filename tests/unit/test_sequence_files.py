@@ -263,7 +263,7 @@ def test_pc2_files_that_cannot_be_used(tmp_path: Path, content: bytes, expected:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["body_####.obj", "body_##.obj", "body_*.obj", "./body_#.obj", "take/../body_*.obj"]
+    "pattern", ["body_####.obj", "body_##.obj", "body_*.obj", "./body_#.obj", "body_#.obj/", "take/../body_*.obj"]
 )
 def test_patterns(tmp_path: Path, pattern: str) -> None:
     write_obj(tmp_path)

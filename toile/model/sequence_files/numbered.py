@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -30,8 +30,8 @@ def read(folder: Path, file: str, allow_outside: bool) -> FrameFile:
     pattern = resolve_inside(folder, file, allow_outside)
     names = _names(pattern)
     # Each file is resolved by itself: one of them may be a link that leads out.
-    above = file[: len(file) - len(pattern.name)]
-    paths = [resolve_inside(folder, above + name, allow_outside) for name in names]
+    above = PurePosixPath(file.replace("\\", "/")).parent
+    paths = [resolve_inside(folder, str(above / name), allow_outside) for name in names]
     first = read_mesh(paths[0])
     count = len(first.positions)
     require_memory(24 * count * len(paths), f"reading {len(paths)} frames of {pattern.name}")
