@@ -1,4 +1,4 @@
-"""A small ray-tracer for cloth: triangles over a ground plane, one area light with soft shadows, light from the sky.
+"""A small ray-tracer: cloth and solids over a ground plane, one area light with soft shadows, light from the sky.
 
     colour = emitted + direct * V + ambient * O
 
@@ -12,6 +12,7 @@ is enough wherever the cloth is in the world, and every constant below means the
 
 import math
 import os
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ import toile.math.types  # noqa: F401  starts Warp, and keeps it quiet
 from toile.errors import InputError
 from toile.model.frame import Surface
 from toile.outputs._camera import Camera
+from toile.outputs._solid_mesh import SolidMesh
+from toile.outputs._staging import Shown, Stage
 
 # Judgements of taste, as sRGB: front and back of each cloth in turn
 CLOTH_COLOURS = (
@@ -34,6 +37,7 @@ CLOTH_COLOURS = (
     ("#3e8f8d", "#f0cbb2"),
 )
 GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
+SOLID_COLOUR = wp.constant(wp.vec3(0.34, 0.31, 0.28))
 HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
 # Strength of the light, of a weak one at the camera that shows folds in the shade, of what comes from above and below
 LIGHT, LAMP = 0.92, 0.14
@@ -42,7 +46,7 @@ SKY, BOUNCE = wp.constant(wp.vec3(0.50, 0.54, 0.60)), wp.constant(wp.vec3(0.24, 
 SHEEN, THROUGH = 0.12, 0.22
 # How far away cloth still keeps light of the sky out [half heights]
 OPEN_RANGE = 0.6
-# Between these distances the ground turns into background [half heights]
+# Between these distances the ground, and a solid that is larger than the picture, turns into background [half heights]
 FADE_START, FADE_END = 2.0, 9.0
 # The light, seen from the camera: to the left, above, and towards the camera [half heights]
 LIGHT_LEFT, LIGHT_UP, LIGHT_NEAR, LIGHT_RADIUS = 2.8, 4.6, 3.6, 0.75
@@ -53,7 +57,9 @@ WINDOW = 7
 FAR = 1.0e6
 MAX_THREADS = 8
 
-BACKGROUND, GROUND, CLOTH = wp.constant(0), wp.constant(1), wp.constant(2)
+BACKGROUND, GROUND, SOLID, CLOTH = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+# In the place of the number of a cloth
+SOLID_PART, BACKDROP_PART = wp.constant(-1), wp.constant(-2)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class View:
     light: wp.vec3
     light_u: wp.vec3  # the disc's radius in two directions
     light_v: wp.vec3
-    centre: wp.vec3  # a sphere around the cloth
+    centre: wp.vec3  # a sphere around cloth and solids
     radius: wp.float32
     ground: wp.float32
     pixel: wp.float32  # size of a sample at distance 1
@@ -139,7 +145,7 @@ def power_16(x: wp.float32):
 
 @wp.func
 def blocked(view: View, mesh: wp.uint64, start: wp.vec3, direction: wp.vec3, length: wp.float32):
-    """Whether the cloth is in the way. Most rays miss the sphere around it, which is cheaper to ask."""
+    """Whether something is in the way. Most rays miss the sphere around it, which is cheaper to ask."""
     to_centre = view.centre - start
     along = wp.clamp(wp.dot(to_centre, direction), 0.0, length)
     if wp.length_sq(to_centre - along * direction) > view.radius * view.radius:
@@ -174,20 +180,17 @@ def above_chord(point: wp.vec3, corner: wp.vec3, normal: wp.vec3):
 
 
 @wp.func
-def hit_cloth(
+def hit_triangle(
     # scene
     view: View,
     points: wp.array[wp.vec3],
     normals: wp.array[wp.vec3],
     triangles: wp.array2d[wp.int32],
-    uv: wp.array2d[wp.vec2],
-    parts: wp.array[wp.int32],
-    fronts: wp.array[wp.vec3],
-    backs: wp.array[wp.vec3],
-    # ray and where it met the cloth
+    # ray and where it met a triangle
     direction: wp.vec3,
     query: wp.MeshQueryRay,
 ):
+    """Where it is and which way it faces, without a kind and a colour."""
     a, b, c = triangles[query.face, 0], triangles[query.face, 1], triangles[query.face, 2]
     wa, wb = query.u, query.v
     wc = 1.0 - wa - wb
@@ -196,7 +199,6 @@ def hit_cloth(
     na, nb, nc = side * normals[a], side * normals[b], side * normals[c]
 
     hit = Hit()
-    hit.kind = CLOTH + parts[query.face]
     hit.distance = query.t
     hit.point = view.eye + query.t * direction
     hit.normal = wp.normalize(wa * na + wb * nb + wc * nc)
@@ -207,13 +209,26 @@ def hit_cloth(
         + wc * above_chord(hit.point, points[c], nc)
     )
     hit.origin = hit.point + rounded + 1.0e-4 * side * flat
+    return hit
 
-    footprint = view.pixel * query.t / wp.max(wp.abs(wp.dot(flat, direction)), 0.1)
+
+@wp.func
+def cloth_colour(
+    view: View, uv: wp.array2d[wp.vec2], front: wp.vec3, back: wp.vec3, direction: wp.vec3, query: wp.MeshQueryRay
+):
+    facing = wp.dot(query.normal, direction)
+    footprint = view.pixel * query.t / wp.max(wp.abs(facing), 0.1)
+    wa, wb = query.u, query.v
+    wc = 1.0 - wa - wb
     at = wa * uv[query.face, 0] + wb * uv[query.face, 1] + wc * uv[query.face, 2]
     line = woven(at, view.line_distance, footprint)
-    colour = wp.where(side > 0.0, fronts[parts[query.face]], backs[parts[query.face]])
-    hit.albedo = colour * (1.0 - LINE_DARKNESS * line)
-    return hit
+    return wp.where(facing < 0.0, front, back) * (1.0 - LINE_DARKNESS * line)
+
+
+@wp.func
+def distant(point: wp.vec3):
+    """Share of the background in what is far from the middle of the picture."""
+    return wp.smoothstep(FADE_START, FADE_END, wp.length(wp.vec2(point[0], point[1])))
 
 
 @wp.func
@@ -225,8 +240,7 @@ def hit_ground(view: View, direction: wp.vec3, distance: wp.float32):
     hit.normal = wp.vec3(0.0, 0.0, 1.0)
     hit.origin = hit.point
     hit.albedo = GROUND_COLOUR
-    away = wp.length(wp.vec2(hit.point[0], hit.point[1]))
-    hit.fade = wp.smoothstep(FADE_START, FADE_END, away)
+    hit.fade = distant(hit.point)
     return hit
 
 
@@ -266,7 +280,16 @@ def trace(
             ground = (view.ground - view.eye[2]) / direction[2]
         query = wp.mesh_query_ray(mesh, view.eye, direction, ground)
         if query.result:
-            hit = hit_cloth(view, points, normals, triangles, uv, parts, fronts, backs, direction, query)
+            hit = hit_triangle(view, points, normals, triangles, direction, query)
+            part = parts[query.face]
+            if part >= 0:
+                hit.kind = CLOTH + part
+                hit.albedo = cloth_colour(view, uv, fronts[part], backs[part], direction, query)
+            else:
+                hit.kind = SOLID
+                hit.albedo = SOLID_COLOUR
+                if part == BACKDROP_PART:
+                    hit.fade = distant(hit.point)
         elif ground < FAR:
             hit = hit_ground(view, direction, ground)
         if pixel.kind == BACKGROUND:  # a pixel is of the first surface that it shows
@@ -279,7 +302,7 @@ def trace(
         pixel.emitted += hit.fade * background(direction)
         albedo = (1.0 - hit.fade) * hit.albedo
 
-        # direct light; a little of it comes through the cloth
+        # direct light; a little of it comes through the cloth, and none through solids
         angle = 6.2831853 * toss[0]
         radius = wp.sqrt(toss[1])
         target = view.light + radius * (wp.cos(angle) * view.light_u + wp.sin(angle) * view.light_v)
@@ -302,7 +325,7 @@ def trace(
         pixel.direct += direct
         pixel.seen_weight += weight
 
-        # light from the sky and back from the ground, less where the cloth is near itself; it is smooth, so every
+        # light from the sky and back from the ground, less where something is near; it is smooth, so every
         # other sample is enough to find that out
         sky = wp.lerp(BOUNCE, SKY, 0.5 + 0.5 * hit.normal[2])
         ambient = wp.cw_mul(sky, albedo) + LAMP * wp.max(-wp.dot(hit.normal, direction), 0.0) * albedo
@@ -364,29 +387,58 @@ class RayTracer:
             message = f'no device "{device}" to draw on: use "cpu", or "cuda" on a machine with a GPU.'
             raise InputError(message) from error
         self.width, self.height, self.samples = width, height, samples
+        self.solids = SolidMesh(surface.solids)
         # A scene without cloth still has a ground; a triangle without area is hit by no ray.
         empty = len(surface.triangles) == 0
-        self.host_triangles = np.zeros((1, 3), np.int32) if empty else surface.triangles.astype(np.int32)
+        cloth = np.zeros((1, 3), np.int32) if empty else surface.triangles.astype(np.int32)
+        self.cloth_points, self.cloth_triangles = max(surface.vertex_count, 1), len(cloth)
+        self.host_triangles = np.concatenate([cloth, self.solids.triangles + np.int32(self.cloth_points)])
         uv = np.zeros((1, 3, 2)) if empty else surface.uv
-        parts = np.zeros(len(self.host_triangles), np.int32)
+        parts = np.full(len(self.host_triangles), SOLID_PART, np.int32)
+        parts[: len(cloth)] = 0
         for i, part in enumerate(surface.parts):
             parts[part.triangles] = i
         colours = [CLOTH_COLOURS[i % len(CLOTH_COLOURS)] for i in range(max(len(surface.parts), 1))]
         self.line_distance = _round_down(float(np.max(np.ptp(uv.reshape(-1, 2), axis=0))) / LINE_COUNT)
         self.triangles = wp.array(self.host_triangles, dtype=wp.int32, device=self.device)
+        self.host_parts = parts
         self.uv = wp.array(uv.astype(np.float32), dtype=wp.vec2, device=self.device)
         self.parts = wp.array(parts, dtype=wp.int32, device=self.device)
         self.fronts = wp.array([_linear(front) for front, _ in colours], dtype=wp.vec3, device=self.device)
         self.backs = wp.array([_linear(back) for _, back in colours], dtype=wp.vec3, device=self.device)
 
-    def render(self, positions: np.ndarray, camera: Camera, ground: float, light: Light | None = None) -> np.ndarray:
-        """The picture as (height, width, 3) uint8. `ground` is the height of the plane under the cloth [m]."""
+    def draw(self, shown: Shown, stage: Stage) -> np.ndarray:
+        """A frame as it was staged."""
+        positions, solids = shown
+        return self.render(positions, stage.camera, stage.ground, None, solids, stage.floor, stage.backdrop)
+
+    def render(
+        self,
+        positions: np.ndarray,
+        camera: Camera,
+        ground: float,
+        light: Light | None = None,
+        solids: Sequence[np.ndarray] = (),
+        left_out: Collection[int] = (),
+        backdrop: Collection[int] = (),
+    ) -> np.ndarray:
+        """The picture as (height, width, 3) uint8. `ground` is the height of the plane under everything [m].
+
+        `solids` are the positions of each solid's vertices. By their numbers some can be left out, or be a backdrop:
+        seen from outside only, and less and less far away.
+        """
         half_height = camera.distance * math.tan(math.radians(camera.fov) / 2.0)
         positions = np.zeros((1, 3)) + camera.look_at if len(positions) == 0 else np.asarray(positions, np.float64)
+        if self.solids.origins:
+            drawn = self.solids.points(solids, left_out, positions[0])
+            positions = np.concatenate([positions, drawn])
         inside = ((positions - camera.look_at) / half_height).astype(np.float32)
         points = wp.array(inside, dtype=wp.vec3, device=self.device)
         normals = wp.array(vertex_normals(inside, self.host_triangles), dtype=wp.vec3, device=self.device)
-        mesh = wp.Mesh(points, self.triangles.flatten())
+        triangles, parts = self.triangles, self.parts
+        if backdrop:
+            triangles, parts = self._with_backdrop(drawn, camera.position, backdrop)
+        mesh = wp.Mesh(points, triangles.flatten())
         view = self._view(camera, ground, light or _studio_light(camera, half_height), half_height)
         centre = 0.5 * (inside.min(axis=0) + inside.max(axis=0))
         view.centre = wp.vec3(*centre)
@@ -394,10 +446,18 @@ class RayTracer:
         shading = wp.empty((self.height, self.width), dtype=Shading, device=self.device)
         image = wp.empty((self.height, self.width, 3), dtype=wp.uint8, device=self.device)
         wp.load_module(__name__, device=self.device)  # compiled before several threads ask for it
-        scene = [view, mesh.id, points, normals, self.triangles, self.uv, self.parts, self.fronts, self.backs]
+        scene = [view, mesh.id, points, normals, triangles, self.uv, parts, self.fronts, self.backs]
         self._launch(trace, scene, [shading])
         self._launch(compose, [shading, self.samples], [image])
         return image.numpy()
+
+    def _with_backdrop(self, solids: np.ndarray, eye: np.ndarray, backdrop: Collection[int]) -> list[wp.array]:
+        """Triangles and parts when some solids are a backdrop. Its triangles that face away have no area."""
+        of_backdrop = np.isin(self.solids.owner, list(backdrop))
+        parts, triangles = self.host_parts.copy(), self.host_triangles.copy()
+        parts[self.cloth_triangles :][of_backdrop] = BACKDROP_PART
+        triangles[self.cloth_triangles :][of_backdrop & self.solids.facing_away(solids, eye)] = 0
+        return [wp.array(array, dtype=wp.int32, device=self.device) for array in (triangles, parts)]
 
     def _launch(self, kernel: wp.Kernel, inputs: list[Any], outputs: list[Any]) -> None:
         """All pixels: at once on a GPU, in bands of rows on the cores of a CPU. A pixel does not depend on its band."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,9 +10,9 @@ import numpy as np
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft
-from toile.outputs._camera import ground_height
 from toile.outputs._drawing import Drawing
 from toile.outputs._png import png_bytes
+from toile.outputs._staging import Shown, Staging
 from toile.outputs.base import Writer
 from toile.plugins import quantity
 
@@ -34,30 +33,30 @@ class Picture(Drawing):
 
 
 class PictureWriter(Writer):
-    """Keeps the frame to draw, and how low the cloth ever was."""
+    """Keeps the frame to draw, and how low things ever were."""
 
     def __init__(self, path: Path, surface: Surface, settings: Picture):
-        self.settings = settings
+        self.settings, self.surface = settings, surface
         self.raytracer = settings.raytracer(surface)
         self.draft = Draft(path)
-        self.lowest = math.inf
+        self.staging = Staging(surface)
         self.last = -1
-        self.positions: np.ndarray | None = None
+        self.shown: Shown | None = None
 
     def write(self, frame: Frame) -> None:
         self.last = frame.number
-        if len(frame.positions):
-            self.lowest = min(self.lowest, float(frame.positions[:, 2].min()))
+        self.staging.see(frame)
         if self.settings.frame in (None, frame.number):
-            self.positions = np.array(frame.positions)
+            solids = [np.array(points) for points in self.surface.solids_at(frame)]
+            self.shown = np.array(frame.positions), solids
 
     def close(self) -> list[Path]:
         with self.draft.finishing():
-            if self.positions is None:
+            shown = self.shown
+            if shown is None:
                 raise InputError(f"no picture of frame {self.settings.frame}: the run has frames 0 to {self.last}.")
-            camera = self.settings.camera([self.positions])
-            ground = ground_height(self.lowest, camera.distance)
-            self.draft.part.write_bytes(png_bytes(self.raytracer.render(self.positions, camera, ground)))
+            stage = self.staging.stage(lambda: [shown], self.settings.camera)
+            self.draft.part.write_bytes(png_bytes(self.raytracer.draw(shown, stage)))
         return [self.draft.path]
 
     def discard(self) -> None:

@@ -42,7 +42,7 @@ class UsdWriter(Writer):
         self.draft = Draft(path)
         self.stage = _stage(name, surface.fps)
         root = self.stage.GetDefaultPrim().GetPath()
-        names = identifiers([item.name for item in (*surface.parts, *surface.solids)])
+        names = identifiers([*(part.name for part in surface.parts), *(solid.name for solid in surface.solids)])
         paths = [root.AppendChild(name) for name in names]
         cloths, solids = paths[: len(surface.parts)], paths[len(surface.parts) :]
         self.meshes = [

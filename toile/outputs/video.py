@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,8 +13,8 @@ import numpy as np
 from toile.errors import InputError, ToileError
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft, Spool
-from toile.outputs._camera import ground_height
 from toile.outputs._drawing import Drawing
+from toile.outputs._staging import Shown, Staging
 from toile.outputs.base import Writer
 from toile.plugins import quantity
 
@@ -45,31 +44,47 @@ class VideoWriter(Writer):
         self.settings, self.ffmpeg, self.fps = settings, ffmpeg, surface.fps
         self.raytracer = settings.raytracer(surface)
         self.draft = Draft(path)
+        self.surface = surface
         self.frames = Spool(path, (surface.vertex_count, 3), np.float32)
-        self.lowest = math.inf
+        self.ends = np.cumsum([len(solid.rest) for solid in surface.solids])
+        self.solids = Spool(path, (int(self.ends[-1]), 3), np.float32) if surface.solids_move else None
+        self.staging = Staging(surface)
 
     def write(self, frame: Frame) -> None:
         self.frames.append(frame.positions)
-        if len(frame.positions):
-            self.lowest = min(self.lowest, float(frame.positions[:, 2].min()))
+        if self.solids is not None:
+            self.solids.append(np.concatenate(self.surface.solids_at(frame)))
+        self.staging.see(frame)
 
     def close(self) -> list[Path]:
         try:
             with self.draft.finishing():
                 self._encode(self._images())
         finally:
-            self.frames.close()
+            self._forget()
         return [self.draft.path]
 
     def discard(self) -> None:
-        self.frames.close()
+        self._forget()
         self.draft.discard()
 
+    def _forget(self) -> None:
+        self.frames.close()
+        if self.solids is not None:
+            self.solids.close()
+
     def _images(self) -> Iterator[np.ndarray]:
-        camera = self.settings.camera(self.frames.arrays())
-        ground = ground_height(self.lowest, camera.distance)
-        for positions in self.frames.arrays():
-            yield self.raytracer.render(positions, camera, ground)
+        stage = self.staging.stage(self._shown, self.settings.camera)
+        for shown in self._shown():
+            yield self.raytracer.draw(shown, stage)
+
+    def _shown(self) -> Iterator[Shown]:
+        if self.solids is None:
+            at_rest = [solid.rest for solid in self.surface.solids]
+            yield from ((cloth, at_rest) for cloth in self.frames.arrays())
+        else:
+            for cloth, solids in zip(self.frames.arrays(), self.solids.arrays(), strict=True):
+                yield cloth, np.split(solids, self.ends[:-1])
 
     def _encode(self, images: Iterator[np.ndarray]) -> None:
         size = f"{self.settings.width}x{self.settings.height}"
