@@ -25,7 +25,7 @@ UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known y
 # they meet would be far away.
 PARALLEL = wp.constant(real(0.2))
 # Below this share of the speed thickness/h friction grows with the speed, instead of having its limit at once.
-CREEP = wp.constant(real(0.01))
+CREEP = wp.constant(real(0.002))
 # A contact that pulls is released within the step when it would change the speed by this share of thickness/h, and
 # otherwise in the next; what comes down slower than friction matters likewise.
 URGENT = wp.constant(real(0.05))
@@ -36,10 +36,10 @@ MISPLACED, MISJUDGED, TOUCHING, COUNTS = wp.constant(0), wp.constant(1), wp.cons
 FRICTION_ERROR = wp.constant(real(0.3))
 # A particle that creeps slower than this share of the creeping speed, with less than this share of the largest
 # friction, has stopped. It is locked after so many steps: cloth that still swings would tear it loose again.
-STOPPED, HOLDS = wp.constant(real(0.5)), wp.constant(real(0.5))
+STOPPED, HOLDS = wp.constant(real(0.9)), wp.constant(real(0.9))
 PATIENCE = wp.constant(3)
 # A locked particle slips when its tangential force exceeds the limit by this share: rounding must not let it creep.
-SLIP_MARGIN = wp.constant(real(1.0e-3))
+SLIP_MARGIN = wp.constant(real(1.0e-2))
 # Changes of state that a particle may make in one step, so that it cannot go to and fro for ever.
 MOST_CHANGES = wp.constant(2)
 
@@ -165,7 +165,7 @@ def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, h: real):
     stopped = contacts.mu[a] * wp.max(-w_n, real(0.0))  # speed that friction takes away while the normal speed goes
     contacts.limit[i] = mass * stopped / h
     contacts.mode[i] = LOCKED
-    if speed > stopped:
+    if speed > (real(1.0) + SLIP_MARGIN) * stopped:
         contacts.mode[i] = SLIDING
         contacts.slip[i] = w_t
 
