@@ -1,7 +1,7 @@
 """What every output must do: give back the frames it was given, and be there completely or not at all.
 
-An analytic sheet of two cloths moves for five frames through each output that the loader finds; what was written is
-read by something that shares no code with the writer.
+An analytic sheet of two cloths moves for five frames through each output that the loader finds, alone and with solids;
+what was written is read by something that shares no code with the writer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pytest
 
 from toile import plugins
 from toile.errors import InputError, ToileError
-from toile.model.frame import Frame, Part, Surface
+from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs.base import Output
 
 OUTPUTS = plugins.names("outputs")
@@ -62,14 +63,29 @@ def two_sheets() -> Surface:
     return Surface(triangles, np.concatenate([uv_a[triangles_a], corner_uv_b]), rest, parts, FPS)
 
 
+def sheets_and_solids() -> Surface:
+    """The same over a square that stands still and a tetrahedron that moves."""
+    square = np.array([[0, 0, 0], [2, 0, 0], [2, 2, 0], [0, 2, 0]], float) / 3.0
+    corner = np.array([[0.3, 0, 0.1], [0.5, 0, 0.1], [0.3, 0.2, 0.1], [0.3, 0, 0.3]])
+    solids = (
+        SolidSurface("table/1", np.array([[0, 1, 2], [0, 2, 3]], np.int32), square, False),
+        SolidSurface("2nd\tsleeve", np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]], np.int32), corner, True),
+    )
+    return replace(two_sheets(), solids=solids)
+
+
+SURFACES = {"cloth": two_sheets, "cloth and solids": sheets_and_solids}
+
+
 def moving(surface: Surface, frames: int = FRAMES) -> list[Frame]:
-    """x = rest + a sin(w t + phase): positions and velocities in closed form."""
+    """x = rest + a sin(w t + phase): positions and velocities in closed form. Solids that move follow a parabola."""
     phase = np.arange(surface.vertex_count)[:, None] * np.array([0.3, 0.5, 0.7])
     result = []
     for k in range(frames):
         t = k / FPS
         positions = surface.rest + 0.1 * (np.sin(5.0 * t + phase) - np.sin(phase))
-        result.append(Frame(k, t, positions, 0.5 * np.cos(5.0 * t + phase)))
+        solids = tuple(s.rest + t * t * np.array([1.0, 0.0, 3.0]) if s.moves else s.rest for s in surface.solids)
+        result.append(Frame(k, t, positions, 0.5 * np.cos(5.0 * t + phase), solids=solids))
     return result
 
 
@@ -95,16 +111,24 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 def read_pc2(folder: Path, surface: Surface, frames: list[Frame]) -> None:
-    data = np.memmap(folder / "cache.pc2", np.uint8, "r")
-    assert bytes(data[:12]) == b"POINTCACHE2\0"
-    version, points = data[12:20].view("<i4")
-    start, rate = data[20:28].view("<f4")
-    (samples,) = data[28:32].view("<i4")
-    assert (version, points, start, rate, samples) == (1, surface.vertex_count, 0.0, 1.0, len(frames))
-    positions = data[32:].view("<f4").reshape(samples, points, 3)
-    for frame, stored in zip(frames, positions, strict=True):
-        np.testing.assert_array_equal(stored, frame.positions.astype(np.float32))
+    check_pc2(folder / "cache.pc2", [frame.positions for frame in frames])
     check_obj((folder / "rest.obj").read_text(), surface, surface.rest)
+    assert (folder / "solids.obj").exists() == (folder / "solids.pc2").exists() == bool(surface.solids)
+    if surface.solids:
+        check_pc2(folder / "solids.pc2", [np.concatenate(frame.solids) for frame in frames])
+        text = (folder / "solids.obj").read_text()
+        check_solids(text, surface, [solid.rest for solid in surface.solids])
+        assert [line for line in text.splitlines() if line.startswith("# solid ")] == [
+            '# solid {"name": "table/1", "moves": false}', '# solid {"name": "2nd\\tsleeve", "moves": true}',
+        ]  # fmt: skip
+
+
+def check_pc2(path: Path, frames: list[np.ndarray]) -> None:
+    data = path.read_bytes()
+    signature, *header = struct.unpack("<12siiffi", data[:32])
+    assert (signature, header) == (b"POINTCACHE2\0", [1, len(frames[0]), 0.0, 1.0, len(frames)])
+    numbers = struct.unpack(f"<{3 * len(frames[0]) * len(frames)}f", data[32:])
+    np.testing.assert_array_equal(np.reshape(numbers, (len(frames), -1, 3)), np.array(frames, np.float32))
 
 
 def read_npz(folder: Path, surface: Surface, frames: list[Frame]) -> None:
@@ -121,13 +145,26 @@ def read_npz(folder: Path, surface: Surface, frames: list[Frame]) -> None:
             surface.parts, data["part_vertices"], data["part_triangles"], strict=True
         ):
             assert part.vertices == slice(v, v_end) and part.triangles == slice(t, t_end)
+        assert any(name.startswith("solid") for name in data) == bool(surface.solids)
+        if surface.solids:
+            ranges = zip(data["solid_vertex_ranges"], data["solid_triangle_ranges"], strict=True)
+            for i, (solid, (vertices, triangles)) in enumerate(zip(surface.solids, ranges, strict=True)):
+                assert data["solid_names"][i] == solid.name
+                np.testing.assert_array_equal(data["solid_rest"][slice(*vertices)], solid.rest)
+                own = data["solid_triangles"][slice(*triangles)] - vertices[0]
+                np.testing.assert_array_equal(own, solid.triangles)
+                stored = data["solid_positions"][:, slice(*vertices)]
+                np.testing.assert_array_equal(stored, [frame.solids[i] for frame in frames])
 
 
 def read_obj(folder: Path, surface: Surface, frames: list[Frame]) -> None:
     names = [f"two_sheets_{k:04d}.obj" for k in range(FRAMES)]
     assert sorted(path.name for path in (folder / "obj").iterdir()) == names
     for frame in frames:
-        check_obj((folder / "obj" / f"two_sheets_{frame.number:04d}.obj").read_text(), surface, frame.positions)
+        text = (folder / "obj" / f"two_sheets_{frame.number:04d}.obj").read_text()
+        at = text.index("o table/1\n") if surface.solids else len(text)
+        check_obj(text[:at], surface, frame.positions)  # what reads cloth alone finds it first
+        check_solids(text[at:], surface, frame.solids, surface.vertex_count)
 
 
 def check_obj(text: str, surface: Surface, positions: np.ndarray) -> None:
@@ -147,6 +184,17 @@ def check_obj(text: str, surface: Surface, positions: np.ndarray) -> None:
         assert f'"fabric": "{part.fabric}"' in text
 
 
+def check_solids(text: str, surface: Surface, positions: Sequence[np.ndarray], before: int = 0) -> None:
+    """`before` is how many vertices the file has before the solids."""
+    objects = [rows.split("\n") for rows in re.split(r"^o ", text, flags=re.MULTILINE)[1:]]
+    assert [rows[0] for rows in objects] == [solid.name.replace("\t", "_") for solid in surface.solids]
+    for rows, solid, points in zip(objects, surface.solids, positions, strict=True):
+        np.testing.assert_array_equal([[float(x) for x in row[2:].split()] for row in rows if row[:2] == "v "], points)
+        corners = np.array([row[2:].split() for row in rows if row[:2] == "f "], int)
+        np.testing.assert_array_equal(corners - 1 - before, solid.triangles)
+        before += len(points)
+
+
 def read_usd(folder: Path, surface: Surface, frames: list[Frame]) -> None:
     from pxr import Usd, UsdGeom
 
@@ -157,7 +205,8 @@ def read_usd(folder: Path, surface: Surface, frames: list[Frame]) -> None:
     assert (stage.GetStartTimeCode(), stage.GetEndTimeCode()) == (0.0, FRAMES - 1.0)
     root = stage.GetDefaultPrim()
     assert root.GetTypeName() == "Xform" and root.GetName() == "two_sheets"
-    children = root.GetChildren()
+    everything_in_it = root.GetChildren()
+    children = everything_in_it[: len(surface.parts)]
     assert [child.GetName() for child in children] == ["front_left_1", "_2nd_sleeve"]
     assert [child.GetDisplayName() for child in children] == [part.name for part in surface.parts]
     assert [child.GetCustomDataByKey("toile:fabric") for child in children] == ["cotton", "silk"]
@@ -178,6 +227,19 @@ def read_usd(folder: Path, surface: Surface, frames: list[Frame]) -> None:
             np.testing.assert_array_equal(extent, [expected.min(axis=0), expected.max(axis=0)])
             velocities = np.array(mesh.GetVelocitiesAttr().Get(frame.number))
             np.testing.assert_array_equal(velocities, frame.velocities[part.vertices].astype(np.float32))
+    solids = everything_in_it[len(surface.parts) :]
+    assert [child.GetName() for child in solids] == (["table_1", "_2nd_sleeve_2"] if surface.solids else [])
+    for i, (solid, child) in enumerate(zip(surface.solids, solids, strict=True)):
+        mesh = UsdGeom.Mesh(child)
+        assert child.GetDisplayName() == solid.name and child.GetCustomDataByKey("toile:solid") is True
+        assert mesh.GetSubdivisionSchemeAttr().Get() == "none"
+        np.testing.assert_array_equal(np.array(mesh.GetFaceVertexIndicesAttr().Get()).reshape(-1, 3), solid.triangles)
+        assert mesh.GetPointsAttr().GetTimeSamples() == (list(range(FRAMES)) if solid.moves else [])
+        for frame in frames:
+            expected = frame.solids[i].astype(np.float32)
+            np.testing.assert_array_equal(np.array(mesh.GetPointsAttr().Get(frame.number)), expected)
+            extent = np.array(mesh.GetExtentAttr().Get(frame.number))
+            np.testing.assert_array_equal(extent, [expected.min(axis=0), expected.max(axis=0)])
 
 
 def read_picture(folder: Path, surface: Surface, frames: list[Frame]) -> None:
@@ -225,9 +287,10 @@ READERS: dict[str, Callable[[Path, Surface, list[Frame]], None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("shown", SURFACES)
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_what_was_written_reads_back(name: str, tmp_path: Path) -> None:
-    surface = two_sheets()
+def test_what_was_written_reads_back(name: str, shown: str, tmp_path: Path) -> None:
+    surface = SURFACES[shown]()
     frames = moving(surface)
     written = write(name, tmp_path, surface, frames)
     READERS[name](tmp_path, surface, frames)
@@ -237,14 +300,14 @@ def test_what_was_written_reads_back(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_the_same_frames_give_the_same_bytes(name: str, tmp_path: Path) -> None:
     for run in ("a", "b"):
-        write(name, tmp_path / run)
+        write(name, tmp_path / run, sheets_and_solids())
     assert everything(tmp_path / "a") == everything(tmp_path / "b")
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_nothing_is_visible_before_it_is_complete(name: str, tmp_path: Path) -> None:
-    writer = output(name).writer(tmp_path, NAME, two_sheets())
-    for frame in moving(two_sheets()):
+    writer = output(name).writer(tmp_path, NAME, sheets_and_solids())
+    for frame in moving(sheets_and_solids()):
         writer.write(frame)
         assert all(path.startswith(".") for path in everything(tmp_path))
     writer.close()
@@ -254,8 +317,8 @@ def test_nothing_is_visible_before_it_is_complete(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", OUTPUTS)
 @pytest.mark.parametrize("frames", [0, 2])
 def test_discard_leaves_nothing(name: str, frames: int, tmp_path: Path) -> None:
-    writer = output(name).writer(tmp_path, NAME, two_sheets())
-    for frame in moving(two_sheets())[:frames]:
+    writer = output(name).writer(tmp_path, NAME, sheets_and_solids())
+    for frame in moving(sheets_and_solids())[:frames]:
         writer.write(frame)
     writer.discard()
     assert list(tmp_path.iterdir()) == []
@@ -263,7 +326,7 @@ def test_discard_leaves_nothing(name: str, frames: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_failed_run_leaves_the_result_of_the_one_before(name: str, tmp_path: Path) -> None:
-    write(name, tmp_path)
+    write(name, tmp_path, sheets_and_solids())
     before = everything(tmp_path)
     writer = output(name).writer(tmp_path, NAME, two_sheets())
     writer.write(moving(two_sheets())[0])
@@ -281,6 +344,14 @@ def test_a_shorter_run_replaces_a_longer_one(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
+def test_a_run_without_solids_replaces_one_with(name: str, tmp_path: Path) -> None:
+    write(name, tmp_path / "twice", sheets_and_solids())
+    write(name, tmp_path / "twice")
+    write(name, tmp_path / "once")
+    assert everything(tmp_path / "twice") == everything(tmp_path / "once")
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
 def test_an_error_at_the_last_moment_leaves_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,7 +361,7 @@ def test_an_error_at_the_last_moment_leaves_nothing(
     monkeypatch.setattr("os.replace", full)
     monkeypatch.setattr("os.rename", full)
     with pytest.raises(ToileError, match=r"cannot be written: no space left on device\. Free some space"):
-        write(name, tmp_path)
+        write(name, tmp_path, sheets_and_solids())
     assert list(tmp_path.iterdir()) == []
 
 
