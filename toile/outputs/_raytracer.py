@@ -37,7 +37,7 @@ CLOTH_COLOURS = (
     ("#3e8f8d", "#f0cbb2"),
 )
 GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
-SOLID_COLOUR = wp.constant(wp.vec3(0.34, 0.31, 0.28))
+SOLID_COLOUR = wp.constant(wp.vec3(0.32, 0.305, 0.285))
 HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
 # Strength of the light, of a weak one at the camera that shows folds in the shade, of what comes from above and below
 LIGHT, LAMP = 0.92, 0.14
