@@ -98,9 +98,16 @@ class Certificate:
     failed_tries: int = 0  # of the frame that could not be computed
 
     def add(
-        self, number: int, state: State, tally: FrameTally, strain: dict, system: System, ms: dict
+        self,
+        number: int,
+        state: State,
+        tally: FrameTally,
+        strain: dict,
+        system: System,
+        ms: dict,
+        solids: dict[str, dict[str, Any]],
     ) -> dict[str, Any]:
-        """One frame's entry."""
+        """One frame's entry. `solids` says for each solid how the cloth touches it."""
         v = state.v.numpy().astype(float)
         masses = system.model.masses
         kinetic = 0.5 * float(np.sum(masses * np.einsum("ij,ij->i", v, v)))
@@ -114,8 +121,9 @@ class Certificate:
             "strain": strain,
             # Cloth on cloth is neither handled nor audited yet: no figure rather than a zero nobody checked.
             "intersections": None,
-            "solid_depth": 0.0,
-            "contacts": {"solid": 0, "cloth": 0},
+            "solid_depth": max((solid["depth"] for solid in solids.values()), default=0.0),
+            "contacts": {"solid": sum(solid["contacts"] for solid in solids.values()), "cloth": 0},
+            "solids": solids,
             "energy": {"kinetic": kinetic, **system.energies(state.x, state.v)},
             "momentum": (masses @ v).tolist(),
             "solver": {"iterations": tally.iterations, "residual": tally.residual},

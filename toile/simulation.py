@@ -14,12 +14,15 @@ import warp as wp
 from threadpoolctl import ThreadpoolController
 
 from toile.assembly import Term
+from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.held import Held
 from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.diagnostics import Certificate, FrameTally, Strain
 from toile.energies.gravity import Gravity
 from toile.errors import InputError, StepFailed
+from toile.filters.base import FilterWork
+from toile.filters.forecast import Forecast
 from toile.integrators.base import Workplace
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
@@ -27,7 +30,9 @@ from toile.linear.solver import Solver
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
+from toile.model.vertex_sequence import motion_teleports
 from toile.scene.load import meshes as load_meshes
+from toile.scene.schema import solid_names
 from toile.stepping import StepControl
 from toile.system import System
 from toile.timers import Timers
@@ -60,7 +65,7 @@ class Simulation:
             [cloth.name for cloth in cloths], meshes, [c.fabric for c in cloths], [c.rest_stretch for c in cloths]
         )
         positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
-        self.solids = build_solids(scene, self.device)
+        self.solids = Solids(build_solids(scene, self.device), self.device)
         self.warnings += [warning for solid in self.solids for warning in solid.warnings]
         self.surface = Surface(
             self.model.triangles,
@@ -72,12 +77,16 @@ class Simulation:
         )
         self.system = System(self.model, build_terms(scene, self.model, self.device), self.device)
         self.timers = Timers(self.device)
-        self.held = Held(self._held_particles(), self.model.particle_count, self.device, bool(self.solids))
+        with_contacts = self._solid_contact() is not None
+        self.held = Held(self._held_particles(), self.model.particle_count, self.device, with_contacts)
         self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
         self._next = self.state.empty_like()
         self.contacts = self._solid_contacts()
         work = Workplace(self.system, self.held, self.contacts, self._make_solver, self.timers)
         self.integrator = scene.integrator.start(work)
+        correcting = FilterWork(self.system.masses, self.held, self.solids)
+        self.filters = [settings.start(correcting) for settings in scene.filters]
+        self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
@@ -106,7 +115,8 @@ class Simulation:
                     self.state.t = end  # frames fall exactly on multiples of 1/fps, windows of time on their ends
         self.frame += 1
         strain = self.strain.summary(self.state.x, self.state.t)
-        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, self.timers.take())
+        solids = self._measure_solids()
+        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, self.timers.take(), solids)
         return self._frame(entry)
 
     def step(self, h: float, tally: FrameTally) -> None:
@@ -116,10 +126,14 @@ class Simulation:
             if self.held.move(self.state.t, t, self.state.x):
                 self.integrator.restart()
             self.system.move(t)
+            self.solids.move(self.state.t, t)
             if self.contacts is not None:
                 with self.timers.stage("C/S"):
                     self.contacts.begin(self.state, h)
             solution = self.integrator.step(self.state, self._next, h)
+            with self.timers.stage("filters"):
+                for correction in self.filters:
+                    correction.apply(self.state, self._next, h)
             trouble = self._trouble(solution)
             if trouble is None:
                 break
@@ -157,15 +171,44 @@ class Simulation:
             found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
         return found
 
-    def _solid_contacts(self) -> SolidContacts | None:
-        """Contact with the scene's solids, with the settings it gives or the usual ones."""
+    def _solid_contact(self) -> SolidContact | None:
+        """How cloth meets solids: as the scene says, or by default, unless a filter does it instead."""
+        given = [constraint for constraint in self.scene.constraints if isinstance(constraint, SolidContact)]
         if not self.solids or not self.model.particle_count:
             return None
-        given = [constraint for constraint in self.scene.constraints if isinstance(constraint, SolidContact)]
-        settings = given[0] if given else SolidContact()
+        if given:
+            return given[0]
+        return None if any(isinstance(item, Forecast) for item in self.scene.filters) else SolidContact()
+
+    def _solid_contacts(self) -> SolidContacts | None:
+        settings = self._solid_contact()
+        if settings is None:
+            return None
         contacts = SolidContacts(settings, self.solids, self.held, self.system.masses)
-        contacts.start(self.state.x, 0.0)
+        distances = contacts.start(self.state.x, 0.0)
+        for solid, distance in zip(self.solids, distances, strict=True):
+            self.warnings += _inside_at_start(solid.name, distance, settings)
         return contacts
+
+    def _measure_solids(self) -> dict[str, dict]:
+        """For each solid: particles that touch it, the force on it in the last step [N], how deep cloth is in it [m].
+
+        Depth is measured from positions alone, at the frame; what the contacts believe does not enter.
+        """
+        if not self.solids or not self.model.particle_count:
+            return {}
+        counts, forces = np.zeros(len(self.solids), int), np.zeros((len(self.solids), 3))
+        if self.contacts is not None:
+            counts, forces = self.contacts.counts(), self.contacts.forces()
+        distances = [found["distance"] for found in self.solids.survey(self.state.x, self.state.t)]
+        return {
+            solid.name: {
+                "contacts": int(counts[s]),
+                "force": forces[s].tolist(),
+                "depth": max(0.0, -float(distances[s].min())),
+            }
+            for s, solid in enumerate(self.solids)
+        }
 
     def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
         settings = self.scene.solver
@@ -204,8 +247,11 @@ class Simulation:
 
     def _frame(self, entry: dict | None) -> Frame:
         x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
+        x, v = x.copy(), v.copy()
+        for finish in self.post:
+            x = finish.apply(x, self.state.t)
         solids = tuple(solid.vertices(self.state.t) for solid in self.solids)
-        return Frame(self.frame, self.state.t, x.copy(), v.copy(), entry, solids)
+        return Frame(self.frame, self.state.t, x, v, entry, solids)
 
 
 def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
@@ -222,13 +268,33 @@ def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
 def build_solids(scene: Scene, device: str) -> list[Solid]:
     """The scene's solids, each with a name of its own."""
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
-    used = {solid.settings.name for solid in solids}
-    for solid in solids:
-        word = solid.settings.word()
-        candidates = (word, *(f"{word}_{number}" for number in range(2, len(solids) + 2)))
-        solid.name = solid.settings.name or next(name for name in candidates if name not in used)
-        used.add(solid.name)
+    for solid, name in zip(solids, solid_names(scene.solids), strict=True):
+        solid.name = name
+        told = [*solid.warnings, *_teleports(solid, 1.0 / scene.time.fps)]
+        solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in told)
     return solids
+
+
+def _teleports(solid: Solid, frame_time: float) -> list[str]:
+    """Keyframes between which a solid jumps farther than its own size in a frame."""
+    motion = solid.settings.motion
+    size = float(np.linalg.norm(np.ptp(solid.positions, axis=0)))
+    return [] if motion is None else motion_teleports(motion, size, frame_time)
+
+
+def _inside_at_start(name: str, distance: np.ndarray, settings: SolidContact) -> list[str]:
+    """A warning, or an error, if the cloth starts inside a solid."""
+    inside = np.flatnonzero(distance < 0.0)
+    if not len(inside):
+        return []
+    worst = int(np.argmin(distance))
+    found = f"{len(inside)} vertices start inside it; vertex {worst} is {-distance[worst]:.3g} m deep"
+    if -distance[worst] > settings.deepest_start:
+        raise InputError(
+            f'solid "{name}": {found}. Move the cloth or the solid apart, or set deepest_start of solid_contact '
+            f"(now {settings.deepest_start:g} m) if it shall be pushed out."
+        )
+    return [f'solid "{name}": {found}. They are pushed out, {settings.most_recovery:g} m a step at most.']
 
 
 def _window(item: Plugin) -> list[float]:

@@ -187,7 +187,7 @@ def test_names(run: tuple[Simulation, list[Frame]]) -> None:
     for entry in report["frames"]:
         assert set(entry) == {
             "frame", "time", "steps", "rejected", "h_min", "h_max", "strain", "intersections", "solid_depth",
-            "contacts", "energy", "momentum", "solver", "ms",
+            "contacts", "solids", "energy", "momentum", "solver", "ms",
         }  # fmt: skip
         assert set(entry["solver"]) == {"iterations", "residual"}
         assert set(entry["contacts"]) == {"solid", "cloth"}

@@ -90,10 +90,12 @@ def test_unknown_keys_are_told_all_at_once_with_the_nearest_name() -> None:
 
 def test_the_names_that_a_scene_may_use_are_those_of_the_certificate() -> None:
     cloth = Cloth(shape={"type": "grid", "resolution": (2, 2)})
-    scene = Scene(cloth=(cloth,), forces=("drag",), time={"frames": 1})
+    solids = ({"type": "plane", "name": "floor"}, {"type": "sphere"}, {"type": "sphere"})
+    scene = Scene(cloth=(cloth,), solids=solids, forces=("drag",), time={"frames": 1})
     certificate = run(scene).report
     frame = {f"frames.{path}" for path in paths(certificate["frames"][0])}
-    assert figure_names(["stretch", "shear", "bend_angle", "gravity", "drag"]) == frame | paths(certificate["summary"])
+    energies = ["stretch", "shear", "bend_angle", "gravity", "drag"]
+    assert figure_names(energies, ["floor", "sphere", "sphere_2"]) == frame | paths(certificate["summary"])
 
 
 def paths(figures: dict[str, Any], prefix: str = "") -> set[str]:

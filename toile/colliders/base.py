@@ -37,6 +37,9 @@ class Collider(Plugin):
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloth and this solid", ge=0)
     motion: Motion | None = quantity(None, doc="keyframes that move it; its origin is the centre of rotation by default")
 
+    def check(self, folder: Path, allow_outside: bool) -> None:
+        """Raises toile.errors.InputError if the files it names cannot be used; before anything runs."""
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> "Solid":
         """The solid at work. Raises toile.errors.InputError for anything that cannot be used."""
         raise NotImplementedError

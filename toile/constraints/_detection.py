@@ -185,29 +185,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.load[a] = UNKNOWN
             wp.atomic_add(urgent_out, MISPLACED, 1)
 
-    def survey(
-        # solid
-        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, reach: real,
-        # in
-        x: wp.array(dtype=vec3),
-        # out
-        closest_out: wp.array(dtype=Closest),
-    ):
-        """The nearest point of the surface for every x, at the end of the step; in the world."""
-        i = wp.tid()
-        pose = poses[solid]
-        p = end_frame(pose, x[i])
-        found = closest(shape, p, reach)
-        found.velocity = end_velocity(pose, p - found.distance * found.normal, found.velocity)
-        found.normal = pose.R * found.normal
-        closest_out[i] = found
-
     module = wp.get_module(f"toile.detection.{name}")
-    return tuple(wp.Kernel(function, module=module) for function in (predict, review, survey))
+    return tuple(wp.Kernel(function, module=module) for function in (predict, review))
 
 
 @cache
 def detection_kernels(functions: Any) -> tuple[wp.Kernel, ...]:
-    """predict, review and survey for a collider's functions."""
+    """predict and review for a collider's functions."""
     f = functions
     return _make(f.shape, f.closest, f.attach, f.material, f.sweep, f.shape.key.replace(".", "_"))

@@ -14,7 +14,6 @@ Deviations  The paper finds contacts where the step begins and changes states on
             Position alteration is not felt by inertia, as in the paper; damping feels it.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from toile.constraints._contacts import (
     COUNTS,
     MISJUDGED,
     MISPLACED,
+    MOST,
     TOUCHING,
     Contacts,
     begin_step,
@@ -33,10 +33,9 @@ from toile.constraints._contacts import (
     judge_forces,
     push_out,
 )
-from toile.constraints._detection import ANYWHERE, detection_kernels
+from toile.constraints._detection import detection_kernels
 from toile.constraints.held import Held
 from toile.launcher import Launcher
-from toile.math.solid import Closest, Pose
 from toile.math.types import real, vec3
 from toile.model.state import State
 from toile.plugins import Plugin, quantity
@@ -68,39 +67,27 @@ class SolidContact(Plugin):
 class SolidContacts:
     """All solids of a scene against all its particles."""
 
-    def __init__(self, settings: SolidContact, solids: Sequence[Any], held: Held, masses: wp.array):
-        """`solids` are toile.colliders.base.Solid objects."""
+    def __init__(self, settings: SolidContact, solids: Any, held: Held, masses: wp.array):
+        """`solids` is a toile.colliders.solids.Solids."""
         self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
         self.device, n = held.device, len(masses)
         self._now, self._before = (_make_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
-        self._poses = wp.zeros(len(solids), dtype=Pose, device=self.device)
         self._urgent = wp.zeros(int(COUNTS), dtype=wp.int32, device=self.device)
-        self._closest = wp.zeros(n, dtype=Closest, device=self.device)
         self._launch = Launcher(self.device)
         self._solves = 0
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Takes note of where the cloth is at the start; the distance of every particle from every solid [m]."""
-        distances = np.stack([found["distance"] for found in self.survey(x, time)])
+        distances = np.stack([found["distance"] for found in self.solids.survey(x, time)])
         self._before.clearance.assign(distances.ravel())
         return distances
 
-    def survey(self, x: wp.array, time: float) -> list[np.ndarray]:
-        """For each solid, the nearest point of its surface to every particle, as records of the Closest structure."""
-        self._move(time, time)
-        found = []
-        for s, (solid, (_, _, survey)) in enumerate(zip(self.solids, self._kernels, strict=True)):
-            self._launch(survey, len(x), [solid.shape, self._poses, s, float(ANYWHERE), x, self._closest])
-            found.append(self._closest.numpy().copy())
-        return found
-
     def begin(self, state: State, h: float) -> None:
         """The constraints that a step starts with."""
-        self._move(state.t, state.t + h)
         n, now, before, held = len(state.x), self._now, self._before, self.held
         self._launch(begin_step, n, [before, now])
-        for s, (predict, _, _) in enumerate(self._kernels):
+        for s, (predict, _) in enumerate(self._kernels):
             self._launch(predict, n, [*self._solid(s), state.x, state.v, held.S_user, before, now])
         self._launch(choose_modes, n, [self.masses, state.v, h, before, now])
         self._hold(h)
@@ -112,7 +99,7 @@ class SolidContacts:
         self._solves += 1
         self._urgent.zero_()
         now.push.zero_()
-        for s, (_, review, _) in enumerate(self._kernels):
+        for s, (_, review) in enumerate(self._kernels):
             self._launch(review, n, [*self._solid(s), state.x, x, held.S_user, before, now, self._urgent])
         thickness = self.settings.thickness
         held_now = [held.S, held.S_user, held.friction, held.drag]
@@ -138,14 +125,19 @@ class SolidContacts:
         """Particles that touch a solid."""
         return int(np.count_nonzero(self._before.count.numpy()))
 
+    def counts(self) -> np.ndarray:
+        """Particles that touch each solid."""
+        return np.bincount(self._before.solid.numpy()[self._slots()], minlength=len(self.solids))
+
     def forces(self) -> np.ndarray:
         """Force of the cloth on each solid in the last step [N]."""
-        before = self._before
-        slots = np.arange(3)[None, :] < before.count.numpy()[:, None]
-        of = before.solid.numpy().reshape(-1, 3)[slots]
-        total = np.zeros((len(self.solids), 3))
-        np.add.at(total, of, -before.reaction.numpy().reshape(-1, 3, 3)[slots])
+        slots, total = self._slots(), np.zeros((len(self.solids), 3))
+        np.add.at(total, self._before.solid.numpy()[slots], -self._before.reaction.numpy()[slots])
         return total
+
+    def _slots(self) -> np.ndarray:
+        """Which slots hold a contact."""
+        return (np.arange(int(MOST))[None, :] < self._before.count.numpy()[:, None]).ravel()
 
     def _hold(self, h: float) -> None:
         held = self.held
@@ -154,13 +146,9 @@ class SolidContacts:
         self._launch(hold_contacts, len(held.S), [*user, self._now, *out])
 
     def _solid(self, s: int) -> list[Any]:
-        solid, settings = self.solids[s], self.settings
+        solid, settings = self.solids.solids[s], self.settings
         friction = float(solid.settings.friction)
-        return [solid.shape, self._poses, s, friction, settings.thickness, settings.most_recovery]
-
-    def _move(self, begin: float, end: float) -> None:
-        poses = np.stack([solid.move(begin, end) for solid in self.solids])
-        self._poses.assign(poses)
+        return [solid.shape, self.solids.poses, s, friction, settings.thickness, settings.most_recovery]
 
 
 def _make_contacts(particles: int, solids: int, device: str) -> Contacts:

@@ -25,7 +25,7 @@ from toile.plugins import Plugin, names, nearest
 from toile.scene.fields import NOTHING, unit_of
 from toile.scene.figures import figure_names
 from toile.scene.problems import Problem
-from toile.scene.schema import Cloth, Scene
+from toile.scene.schema import Cloth, Scene, solid_names
 from toile.scene.tree import Path
 
 # What cloth usually has, by unit; a figure outside was probably meant in another one.
@@ -37,6 +37,7 @@ class Parts:
     """The parts of a scene that are valid by themselves, by their place in its lists."""
 
     cloths: Mapping[int, Cloth]
+    solids: Mapping[int, Plugin]
     constraints: Mapping[int, Plugin]
     forces: Mapping[int, Plugin]
     outputs: Mapping[int, Plugin]
@@ -50,6 +51,7 @@ class Parts:
     def of(scene: Scene) -> Parts:
         return Parts(
             dict(enumerate(scene.cloth)),
+            dict(enumerate(scene.solids)),
             dict(enumerate(scene.constraints)),
             dict(enumerate(scene.forces)),
             dict(enumerate(scene.outputs)),
@@ -70,7 +72,7 @@ class Survey:
 
 def survey(parts: Parts) -> Survey:
     """Build every cloth and check what the rest of the scene says about it."""
-    found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_figures(parts)])
+    found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_figures(parts), *_solids(parts)])
     for i, cloth in parts.cloths.items():
         try:
             mesh = _placed(cloth, parts)
@@ -104,11 +106,24 @@ def survey(parts: Parts) -> Survey:
 
 
 def _names_twice(parts: Parts) -> Iterator[Problem]:
-    seen: set[str] = set()
-    for i, cloth in parts.cloths.items():
-        if cloth.name in seen:
-            yield Problem(("cloth", i, "name"), "another cloth has this name; names must differ.", cloth.name)
-        seen.add(cloth.name)
+    for key, noun, things in (("cloth", "cloth", parts.cloths), ("solids", "solid", parts.solids)):
+        seen: set[str] = set()
+        for i, thing in things.items():
+            if thing.name is not None and thing.name in seen:
+                yield Problem((key, i, "name"), f"another {noun} has this name; names must differ.", thing.name)
+            seen.add(thing.name)
+
+
+def _solids(parts: Parts) -> Iterator[Problem]:
+    """Files of solids that cannot be used, and settings of their contact given twice."""
+    for i, solid in parts.solids.items():
+        try:
+            solid.check(parts.folder, parts.allow_outside)
+        except InputError as error:
+            yield from (Problem(("solids", i), line) for line in str(error).splitlines())
+    settings = [i for i, constraint in parts.constraints.items() if constraint.word() == "solid_contact"]
+    for i in settings[1:]:
+        yield Problem(("constraints", i), f"solid_contact is set by constraints[{settings[0]}] already; list it once.")
 
 
 def _outputs_twice(parts: Parts) -> Iterator[Problem]:
@@ -126,7 +141,7 @@ def _unknown_figures(parts: Parts) -> Iterator[Problem]:
         energies = {"gravity", *listed, *(force.word() for force in parts.forces.values())}
     else:  # which there will be is not known, so that only what can never be is a mistake
         energies = set(names("energies"))
-    known = figure_names(energies)
+    known = figure_names(energies, solid_names(parts.solids.values()))
     for key in parts.expect:
         if key not in known:
             yield Problem(("expect", key), f"no such figure in the certificate.{nearest(key, known)}")

@@ -179,6 +179,7 @@ class _Reader:
         expect = self.raw.get("expect")
         return Parts(
             cloths,
+            valid("solids"),
             valid("constraints"),
             valid("forces"),
             valid("outputs"),

@@ -6,6 +6,7 @@ These pydantic models are the Python API as well as what a YAML file is read int
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +27,11 @@ if TYPE_CHECKING:  # what every member of the family is
     from toile.constraints.base import Constraint
     from toile.energies.base import Energy as ClothEnergy
     from toile.energies.base import Energy as SceneForce
+    from toile.filters.base import Filter
     from toile.integrators.base import Integrator
     from toile.linear.base import Preconditioner
     from toile.outputs.base import Output
+    from toile.post.base import PostProcess
     from toile.shapes.base import Shape
 else:
     Shape = Annotated[choice("shapes"), "shapes"]
@@ -36,9 +39,11 @@ else:
     SceneForce = Annotated[choice("energies", "scene"), "energies"]
     Collider = Annotated[choice("colliders"), "colliders"]
     Constraint = Annotated[choice("constraints"), "constraints"]
+    Filter = Annotated[choice("filters"), "filters"]
     Integrator = Annotated[choice("integrators"), "integrators"]
     Preconditioner = Annotated[choice("preconditioners"), "preconditioners"]
     Output = Annotated[choice("outputs"), "outputs"]
+    PostProcess = Annotated[choice("post"), "post"]
 
 
 class SceneModel(BaseModel):
@@ -163,6 +168,19 @@ class Bound(SceneModel):
         return self
 
 
+def solid_names(solids: Iterable[Collider]) -> list[str]:
+    """Their own names, or their type with a number where it is needed."""
+    solids = list(solids)
+    found: list[str] = []
+    taken = {solid.name for solid in solids}
+    for solid in solids:
+        word = solid.word()
+        candidates = (word, *(f"{word}_{number}" for number in range(2, len(solids) + 2)))
+        found.append(solid.name or next(name for name in candidates if name not in taken))
+        taken.add(found[-1])
+    return found
+
+
 class Scene(SceneModel):
     """Everything a run needs."""
 
@@ -176,7 +194,9 @@ class Scene(SceneModel):
     constraints: tuple[Constraint, ...] = quantity((), doc="what particles may not do")
     forces: tuple[SceneForce, ...] = quantity((), doc="outside forces: drag, wind, pull")
     integrator: Integrator = quantity("implicit_bdf2", doc="how time advances", validate_default=True)
+    filters: tuple[Filter, ...] = quantity((), doc="corrections after each step, in this order")
     solver: Solver = Field(default_factory=Solver, description="linear solver")
+    post: tuple[PostProcess, ...] = quantity((), doc="what is done to frames before they are written, in this order")
     outputs: tuple[Output, ...] = quantity((), doc="what to write besides the cache and the certificate")
     expect: dict[str, Bound] = Field(
         default_factory=dict, description="limits on the certificate's figures, checked by `toile check`"

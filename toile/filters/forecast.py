@@ -1,0 +1,99 @@
+"""Interface forecasting: a point that will be inside a solid at the end of the step gets the velocity that avoids it.
+
+    phi_new = phi + dt (v_p - v) . N                                     if phi_new < 0:
+    v_pN <- v_N - phi/dtau,    v_T,rel <- max(0, 1 - mu |change of v_pN| / |v_T,rel|) v_T,rel
+
+v_p is the mean velocity of the step, so that the corrected point ends where the forecast says.
+
+Source      [BMF03] sec. 5.2
+Symbols     phi  distance less the thickness [m]     N  outward normal     v  velocity of the solid there [m/s]
+            dt  the step [s]     dtau  time in which the surface is reached [s]     mu  friction
+Deviations  The paper writes v_pN - phi_new/dtau as well, which is the same only when dtau = dt; of the two, only the one
+            above lies on the surface after dtau, as the text says it shall.
+"""
+
+from functools import cache
+from typing import Any
+
+import warp as wp
+
+from toile.filters.base import Correction, Filter, FilterWork
+from toile.launcher import Launcher
+from toile.math.solid import Pose, end_world, start_frame
+from toile.math.types import TINY, mat33, real, vec3
+from toile.model.state import State
+from toile.plugins import quantity
+
+# Far enough for any surface [m].
+ANYWHERE = 1.0e6
+
+
+class Forecast(Filter):
+    """Contact with solids by velocities; it takes the place of solid_contact unless both are listed."""
+
+    thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is kept in front of a solid", ge=0)
+    relaxation: float | None = quantity(
+        None, unit="s", doc="time in which a point reaches the surface; the step when not given", gt=0
+    )
+
+    def start(self, work: FilterWork) -> Correction:
+        return _Working(self, work)
+
+
+class _Working(Correction):
+    def __init__(self, settings: Forecast, work: FilterWork):
+        self.settings, self.work = settings, work
+        self._kernels = [forecast_kernel(solid.functions) for solid in work.solids]
+        self._launch = Launcher(work.solids.device)
+
+    def apply(self, state: State, state_out: State, h: float) -> None:
+        held, dtau = self.work.held, self.settings.relaxation or h
+        for s, (solid, kernel) in enumerate(zip(self.work.solids, self._kernels, strict=True)):
+            of_solid = [solid.shape, self.work.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
+            inputs = [*of_solid, h, dtau, state.x, held.S_user, state_out.x, state_out.v, held.jumped]
+            self._launch(kernel, len(state.x), inputs)
+
+
+@wp.func
+def respond(v_p: vec3, v: vec3, N: vec3, phi: real, mu: real, dt: real, dtau: real) -> vec3:
+    """The velocity of a point after the forecast; the one it has if it stays outside."""
+    phi_new = phi + dt * wp.dot(v_p - v, N)
+    if phi_new >= real(0.0):
+        return v_p
+    v_pN, v_N = wp.dot(v_p, N), wp.dot(v, N)
+    v_pN_new = v_N - phi / dtau
+    slip = (v_p - v_pN * N) - (v - v_N * N)
+    speed = wp.length(slip)
+    kept = real(0.0)
+    if speed > TINY:
+        kept = wp.max(real(0.0), real(1.0) - mu * wp.abs(v_pN_new - v_pN) / speed)
+    return v_pN_new * N + (v - v_N * N) + kept * slip
+
+
+@cache
+def forecast_kernel(functions: Any) -> wp.Kernel:
+    """Forecasts against one kind of collider."""
+    shape_type, closest = functions.shape, functions.closest
+
+    def forecast(
+        # solid
+        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, thickness: real,
+        # in
+        dt: real, dtau: real, x: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33),
+        # in and out
+        x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3), jumped_out: wp.array(dtype=wp.int32),
+    ):
+        i = wp.tid()
+        pose = poses[solid]
+        p = start_frame(pose, x[i])
+        v_p = (x_out[i] - x[i]) / dt
+        found = closest(shape, p, real(ANYWHERE))
+        v = (end_world(pose, p) - x[i]) / dt + pose.R * found.velocity
+        # The normal at the end of the step: a solid that turns takes its surface along.
+        v_new = respond(v_p, v, pose.R * found.normal, found.distance - thickness, mu, dt, dtau)
+        change = S_user[i] * (v_new - v_p)
+        jumped_out[i] = wp.where(wp.length_sq(change) > real(0.0), 1, jumped_out[i])
+        x_out[i] = x_out[i] + dt * change
+        v_out[i] = v_out[i] + change
+
+    return wp.Kernel(forecast, module=wp.get_module(f"toile.forecast.{str(functions.shape.key).replace('.', '_')}"))
