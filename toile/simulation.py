@@ -173,7 +173,8 @@ class Simulation:
 
     def _solid_contact(self) -> SolidContact | None:
         """How cloth meets solids: as the scene says, or by default, unless a filter does it instead."""
-        given = [constraint for constraint in self.scene.constraints if isinstance(constraint, SolidContact)]
+        constraints: tuple[Plugin, ...] = self.scene.constraints
+        given = [constraint for constraint in constraints if isinstance(constraint, SolidContact)]
         if not self.solids or not self.model.particle_count:
             return None
         if given:

@@ -35,7 +35,7 @@ class Collider(Plugin):
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the solid's origin starts")
     rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloth and this solid", ge=0)
-    motion: Motion | None = quantity(None, doc="keyframes that move it; its origin is the centre of rotation by default")
+    motion: Motion | None = quantity(None, doc="keyframes that move it; it turns about its origin by default")
 
     def check(self, folder: Path, allow_outside: bool) -> None:
         """Raises toile.errors.InputError if the files it names cannot be used; before anything runs."""

@@ -31,8 +31,8 @@ CREEP = wp.constant(real(0.002))
 URGENT = wp.constant(real(0.05))
 # Places of the counts: contacts that do not fit by where they are, those that do not fit by their friction, all.
 MISPLACED, MISJUDGED, TOUCHING, COUNTS = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
-# Friction is corrected within the step when it is wrong by this share of its limit as well. Stiff cloth at rest has many
-# particles near the limit, whose states depend on each other: following each of them within a step does not pay.
+# Friction is corrected within the step when it is wrong by this share of its limit as well. Stiff cloth at rest has
+# many particles near the limit, whose states depend on each other: following each of them does not pay.
 FRICTION_ERROR = wp.constant(real(0.3))
 # A particle that creeps slower than this share of the creeping speed, with less than this share of the largest
 # friction, has stopped. It is locked after so many steps: cloth that still swings would tear it loose again.
@@ -263,9 +263,9 @@ def hold_contacts(
 @wp.kernel
 def judge_forces(
     # in
-    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), friction: wp.array(dtype=vec3),
-    drag: wp.array(dtype=mat33), force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real,
-    before: Contacts,
+    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
+    friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), force: wp.array(dtype=vec3),
+    u: wp.array(dtype=vec3), thickness: real, h: real, before: Contacts,
     # in and out
     contacts: Contacts,
     # out

@@ -45,7 +45,10 @@ MOST_SOLVES = 4
 # A solve is repeated for friction alone while more than this share of the contacts does not fit.
 FRICTION_LEFT = 0.05
 
-PER_PARTICLE = {"mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "push": vec3}
+PER_PARTICLE = {
+    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
+    "push": vec3,
+}  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
     "stick": vec3, "velocity": vec3, "target": real, "mu": real, "load": real, "reaction": vec3,

@@ -6,7 +6,7 @@ A solid's shape is described in its own frame, whatever its motion:
 
 Every collider gives four functions in that frame (toile/colliders/base.py lists them); the rest is written once.
 
-Symbols     p  a point in the solid's frame [m]     R, o  the frame's rotation and origin     w  angular velocity [rad/s]
+Symbols     p  a point in the solid's frame [m]     R, o  rotation, origin of the frame     w  angular velocity [rad/s]
 """
 
 import warp as wp

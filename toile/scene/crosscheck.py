@@ -37,7 +37,7 @@ class Parts:
     """The parts of a scene that are valid by themselves, by their place in its lists."""
 
     cloths: Mapping[int, Cloth]
-    solids: Mapping[int, Plugin]
+    solids: Mapping[int, Any]  # of toile.colliders.base.Collider
     constraints: Mapping[int, Plugin]
     forces: Mapping[int, Plugin]
     outputs: Mapping[int, Plugin]
@@ -106,7 +106,11 @@ def survey(parts: Parts) -> Survey:
 
 
 def _names_twice(parts: Parts) -> Iterator[Problem]:
-    for key, noun, things in (("cloth", "cloth", parts.cloths), ("solids", "solid", parts.solids)):
+    families: tuple[tuple[str, str, Mapping[int, Any]], ...] = (
+        ("cloth", "cloth", parts.cloths),
+        ("solids", "solid", parts.solids),
+    )
+    for key, noun, things in families:
         seen: set[str] = set()
         for i, thing in things.items():
             if thing.name is not None and thing.name in seen:
