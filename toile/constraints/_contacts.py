@@ -307,7 +307,7 @@ def judge_forces(
     if contacts.changes[i] >= MOST_CHANGES or between_faces(contacts, i):
         return
 
-    worst = 0
+    worst = int(0)
     for k in range(contacts.count[i]):
         if n[k] < n[worst]:
             worst = k
