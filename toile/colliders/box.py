@@ -1,8 +1,8 @@
-"""A box with sharp edges.
+"""A box; its edges are sharp, or rounded.
 
-    q = |p| - s/2,    distance = |max(q, 0)| + min(max(q_0, q_1, q_2), 0)
+    q = |p| - s/2 + b,    distance = |max(q, 0)| + min(max(q_0, q_1, q_2), 0) - b
 
-Symbols     s  size along x, y, z [m]
+Symbols     s  size along x, y, z [m]     b  rounding [m]
 Deviations  none
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import warp as wp
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from toile.colliders.base import Collider, Solid, rigid_functions
 from toile.math.solid import Closest
@@ -23,7 +23,8 @@ Length = Annotated[float, Field(gt=0)]
 
 @wp.struct
 class BoxShape:
-    half_size: vec3
+    half_size: vec3  # of the box that the rounding is laid around
+    rounding: real
 
 
 @wp.func
@@ -49,6 +50,7 @@ def closest(shape: BoxShape, p: vec3, reach: real) -> Closest:
         normal = vec3()
         normal[largest] = side[largest]
         found.normal = normal
+    found.distance -= shape.rounding
     return found
 
 
@@ -60,7 +62,18 @@ class Box(Collider):
 
     size: tuple[Length, Length, Length] = quantity((0.5, 0.5, 0.5), unit="m", doc="size along x, y and z")
 
+    rounding: float = quantity(
+        0.0, unit="m", doc="radius of its edges; cloth cuts through those sharper than its triangles", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Box":
+        if self.rounding >= 0.5 * min(self.size):
+            raise ValueError("rounding must be less than half the smallest size.")
+        return self
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = BoxShape()
-        shape.half_size = vec3(*(0.5 * length for length in self.size))
-        return Solid(self, FUNCTIONS, shape, solid_shapes.box(self.size))
+        shape.half_size = vec3(*(0.5 * length - self.rounding for length in self.size))
+        shape.rounding = self.rounding
+        return Solid(self, FUNCTIONS, shape, solid_shapes.box(self.size, self.rounding))

@@ -1,16 +1,17 @@
-"""A cylinder with flat ends and sharp rims.
+"""A cylinder with flat ends; its rims are sharp, or rounded.
 
-    q = (sqrt(x^2 + y^2) - r, |z| - l/2),    distance = |max(q, 0)| + min(max(q_0, q_1), 0)
+    q = (sqrt(x^2 + y^2) - r + b, |z| - l/2 + b),    distance = |max(q, 0)| + min(max(q_0, q_1), 0) - b
 
 Outside a rim the nearest point is on the rim; inside, it is on the side or the end, whichever is nearer.
 
-Symbols     r  radius [m]     l  height [m]
+Symbols     r  radius [m]     l  height [m]     b  rounding [m]
 Deviations  none
 """
 
 from pathlib import Path
 
 import warp as wp
+from pydantic import model_validator
 
 from toile.colliders.base import Collider, Solid, rigid_functions
 from toile.math.solid import Closest
@@ -21,8 +22,9 @@ from toile.plugins import quantity
 
 @wp.struct
 class CylinderShape:
-    radius: real
+    radius: real  # of the cylinder that the rounding is laid around
     half_height: real
+    rounding: real
 
 
 @wp.func
@@ -36,14 +38,16 @@ def closest(shape: CylinderShape, p: vec3, reach: real) -> Closest:
     along = vec3(zero, zero, wp.where(p[2] < zero, real(-1.0), real(1.0)))
     beyond_side, beyond_end = r - shape.radius, wp.abs(p[2]) - shape.half_height
     if beyond_side > zero and beyond_end > zero:
-        found.distance = wp.sqrt(beyond_side * beyond_side + beyond_end * beyond_end)
-        found.normal = (beyond_side * across + beyond_end * along) / found.distance
+        rim = wp.sqrt(beyond_side * beyond_side + beyond_end * beyond_end)
+        found.distance = rim
+        found.normal = (beyond_side * across + beyond_end * along) / rim
     elif beyond_side > beyond_end:
         found.distance = beyond_side
         found.normal = across
     else:
         found.distance = beyond_end
         found.normal = along
+    found.distance -= shape.rounding
     return found
 
 
@@ -56,7 +60,19 @@ class Cylinder(Collider):
     radius: float = quantity(0.3, unit="m", doc="radius", gt=0)
     height: float = quantity(0.5, unit="m", doc="height, between its flat ends", gt=0)
 
+    rounding: float = quantity(
+        0.0, unit="m", doc="radius of its rims; cloth cuts through those sharper than its triangles", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Cylinder":
+        if self.rounding >= min(self.radius, 0.5 * self.height):
+            raise ValueError("rounding must be less than the radius and half the height.")
+        return self
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = CylinderShape()
-        shape.radius, shape.half_height = self.radius, 0.5 * self.height
-        return Solid(self, FUNCTIONS, shape, solid_shapes.cylinder(self.radius, self.height))
+        shape.radius, shape.half_height = self.radius - self.rounding, 0.5 * self.height - self.rounding
+        shape.rounding = self.rounding
+        surface = solid_shapes.cylinder(self.radius, self.height, rounding=self.rounding)
+        return Solid(self, FUNCTIONS, shape, surface)

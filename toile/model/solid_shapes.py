@@ -42,16 +42,26 @@ def capsule(radius: float, length: float, segments: int = 32, rings: int = 8) ->
     )  # fmt: skip
 
 
-def cylinder(radius: float, height: float, segments: int = 32, rings: int = 10) -> Surface:
-    """segments * rings + 2 vertices: `rings` circles from end to end, both rims counted, and the middle of each end."""
+def cylinder(radius: float, height: float, segments: int = 32, rings: int = 10, rounding: float = 0.0) -> Surface:
+    """segments * rings + 2 vertices: `rings` circles from end to end, both rims counted, and the middle of each end.
+
+    With a rounding all circles are on the two rims, half of them on each.
+    """
     z = np.linspace(-0.5 * height, 0.5 * height, rings)
-    return _turned(np.full(rings, radius), z, (z[0], z[-1]), segments)
+    r = np.full(rings, radius)
+    if rounding > 0.0:
+        angle = np.linspace(0.0, 0.5 * np.pi, (rings + 1) // 2)
+        rise, out = 0.5 * height - rounding * (1.0 - np.sin(angle)), radius - rounding * (1.0 - np.cos(angle))
+        z, r = np.concatenate([-rise[::-1], rise]), np.concatenate([out[::-1], out])
+    return _turned(r, z, (-0.5 * height, 0.5 * height), segments)
 
 
-def box(size: tuple[float, float, float]) -> Surface:
-    """Eight corners, numbered by their place along x, y and z as binary digits."""
+def box(size: tuple[float, float, float], rounding: float = 0.0, steps: int = 6) -> Surface:
+    """Eight corners, numbered by their place along x, y and z as binary digits; rounded, `steps` quads across an edge."""
     corners = np.array([[i & 1, i >> 1 & 1, i >> 2 & 1] for i in range(8)]) - 0.5
     quads = np.array([[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]])
+    if rounding > 0.0:
+        return _rounded_box(np.asarray(size, float), rounding, corners[quads], steps)
     return corners * np.asarray(size, float), _halved(quads)
 
 
@@ -67,6 +77,32 @@ def disc(radius: float, segments: int = 64) -> Surface:
     rim = _circle(radius, 0.0, segments)
     triangles = np.stack([around, (around + 1) % segments, np.full(segments, segments)], axis=1)
     return np.vstack([rim, np.zeros(3)]), triangles.astype(np.int32)
+
+
+def _rounded_box(size: np.ndarray, rounding: float, faces: np.ndarray, steps: int) -> Surface:
+    """Each face of a box as a grid that is fine near its edges, pushed onto the rounded surface."""
+    bend = np.tan(np.linspace(0.0, 0.25 * np.pi, steps // 2 + 1))  # even angles across the rounding
+    positions, quads, count = [], [], 0
+    for corners in faces * size:
+        along, across = corners[1] - corners[0], corners[3] - corners[0]
+        a, b = (_near_ends(np.linalg.norm(edge), rounding, bend) for edge in (along, across))
+        points = corners[0] + a[None, :, None] * along + b[:, None, None] * across
+        inner = np.clip(points, rounding - 0.5 * size, 0.5 * size - rounding)
+        arm = points - inner
+        positions.append((inner + rounding * arm / np.linalg.norm(arm, axis=2, keepdims=True)).reshape(-1, 3))
+        here = count + (np.arange(len(b) - 1)[:, None] * len(a) + np.arange(len(a) - 1)[None, :]).ravel()
+        quads.append(np.stack([here, here + 1, here + len(a) + 1, here + len(a)], axis=1))
+        count += len(positions[-1])
+    every = np.concatenate(positions)
+    # Faces meet where their outermost points are the same but for rounding.
+    _, first, place = np.unique(np.round(every / size.max(), 9), axis=0, return_index=True, return_inverse=True)
+    return every[first], _halved(place.ravel()[np.concatenate(quads)])
+
+
+def _near_ends(length: float, rounding: float, bend: np.ndarray) -> np.ndarray:
+    """Places along an edge from 0 to 1: fine within the rounding at both ends, one step between."""
+    end = (rounding - rounding * bend[::-1]) / length
+    return np.unique(np.concatenate([end, 1.0 - end]))
 
 
 def _turned(r: np.ndarray, z: np.ndarray, ends: tuple[float, float], segments: int) -> Surface:
