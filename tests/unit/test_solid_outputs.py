@@ -314,6 +314,13 @@ def test_a_wide_flat_solid_under_everything_is_the_ground() -> None:
     assert 0.1 - pixel < found.ground < 0.1 and found.ground == pytest.approx(0.1 - FLOOR_GAP * found.camera.distance)
 
 
+@pytest.mark.parametrize(("size", "is_floor"), [(40.0, True), (1.0, False)], ids=["a wall", "a leg"])
+def test_a_wall_may_go_on_under_the_floor(size: float, is_floor: bool) -> None:
+    """What is about as large as the cloth and reaches under a level solid shows that one can look under it."""
+    found = stage(scene(flat(0.5), square(flat(0.0, 4.0)), square(upright(0.7, size))))
+    assert found.floor == ({0} if is_floor else set())
+
+
 @pytest.mark.parametrize(
     ("cloth", "top"),
     [

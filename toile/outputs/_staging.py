@@ -41,7 +41,7 @@ class Staging:
     def __init__(self, surface: Surface):
         self.surface = surface
         self.cloth = math.inf  # [m]  lowest point of the cloth
-        self.foot = math.inf  # [m]  lowest point of the solids
+        self.feet: dict[int, float] = {}  # [m]  lowest point of each solid that cannot be a floor
         self.tread = math.inf  # [m]  lowest face of the solids that is seen from above
         self.flat = {i: float(s.rest[0, 2]) for i, s in enumerate(surface.solids) if _may_be_floor(s)}
         self.started = False
@@ -52,7 +52,7 @@ class Staging:
         for number, points in enumerate(self.surface.solids_at(frame)):
             solid = self.surface.solids[number]
             if number not in self.flat and (solid.moves or not self.started):
-                self.foot = min(self.foot, float(points[:, 2].min()))
+                self.feet[number] = min(self.feet.get(number, math.inf), float(points[:, 2].min()))
                 self.tread = min(self.tread, _lowest_tread(points, solid.triangles))
         self.started = True
 
@@ -61,19 +61,20 @@ class Staging:
         sizes = self._solid_sizes(shown)
         low, high = self._cloth_box(shown, sizes)
         size = float(np.linalg.norm(high - low))
-        beneath = min(self.cloth, self.foot) + FLOOR_ROOM * size
+        backdrop = frozenset(i for i, own in enumerate(sizes) if own > REACH * size)
+        # A wall may go on under the floor; cloth, or the legs of a table, may not.
+        lowest = min([self.cloth, *(foot for i, foot in self.feet.items() if i not in backdrop)])
+        beneath = lowest + FLOOR_ROOM * size
         floors = {i: z for i, z in self.flat.items() if sizes[i] >= FLOOR_SIZE * size and z <= beneath}
         camera = frame_camera(self._framed(shown, size, frozenset(floors)))
-        ground = self._ground(camera.distance, floors)
-        backdrop = frozenset(i for i, own in enumerate(sizes) if own > REACH * size)
-        return Stage(camera, ground, frozenset(floors), backdrop)
+        return Stage(camera, self._ground(camera.distance, floors), frozenset(floors), backdrop)
 
     def _ground(self, distance: float, floors: dict[int, float]) -> float:
         if floors:
             return max(floors.values()) - FLOOR_GAP * distance
         # What is seen from above is kept apart from the ground; what stands on it may touch it.
         seen = min([self.cloth, self.tread, *self.flat.values()])
-        return min(ground_height(seen, distance), self.foot)
+        return min([ground_height(seen, distance), *self.feet.values()])
 
     def _solid_sizes(self, shown: Callable[[], Iterable[Shown]]) -> list[float]:
         solids = self.surface.solids
