@@ -1,6 +1,6 @@
 """One run from a scene to a folder: simulate, hand every frame to the outputs, leave the certificate.
 
-The folder appears only when the simulation could be built. It holds `rest.obj` and `cache.pc2` always, what the
+The folder appears only when the simulation could be built. It holds what `pc2` writes always, what the
 scene's outputs add, and `report.json`, written last. A run that is stopped by Ctrl-C completes its outputs with the
 frames it has; one that fails keeps the cache of its good frames and the state before the step that failed.
 """
