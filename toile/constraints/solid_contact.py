@@ -117,6 +117,7 @@ class SolidContacts:
 
     def settle(self, state_out: State) -> None:
         """After the last solve."""
+        self._solves = 0
         self._launch(push_out, len(state_out.x), [self._now, state_out.x, state_out.v])
         self._launch(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
 

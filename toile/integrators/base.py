@@ -39,6 +39,10 @@ class Stepper:
     def step(self, state: State, state_out: State, h: float) -> Solution:
         raise NotImplementedError
 
+    def improve(self, state: State, state_out: State, h: float) -> Solution | None:
+        """Another try at a candidate that was found wanting, from where it is; None if there is no better one."""
+        return None
+
     def accept(self, state: State, state_out: State, h: float) -> None:
         """The step from `state` to `state_out` over h stands; what the next one needs to remember is kept now."""
 

@@ -45,12 +45,18 @@ class _Stepper(Stepper):
         self._launch = Launcher(device)
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
-        r = 0.0 if self.h_before is None else h / self.h_before
-        if r > LARGEST_RATIO:
-            r = 0.0
+        r = self._ratio(h)
         history = [state.x, state.v, self.x_before, self.v_before, r]
         self._launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref])
         return self.newton.solve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
+
+    def improve(self, state: State, state_out: State, h: float) -> Solution:
+        r = self._ratio(h)
+        return self.newton.improve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
+
+    def _ratio(self, h: float) -> float:
+        r = 0.0 if self.h_before is None else h / self.h_before
+        return 0.0 if r > LARGEST_RATIO else r
 
     def accept(self, state: State, state_out: State, h: float) -> None:
         states = [state.x, state.v, state_out.x, state_out.v]

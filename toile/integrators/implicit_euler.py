@@ -34,3 +34,6 @@ class _Stepper(Stepper):
         wp.copy(self.newton.x_ref, state.x)
         wp.copy(self.newton.v_ref, state.v)
         return self.newton.solve(state, state_out, h)
+
+    def improve(self, state: State, state_out: State, h: float) -> Solution:
+        return self.newton.improve(state, state_out, h)

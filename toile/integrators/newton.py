@@ -46,13 +46,23 @@ class NewtonStep:
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
-        system, held, timers = self.work.system, self.work.held, self.work.timers
-        n, launch, x, u, du = len(self.u), self._launch, state_out.x, self.u, self.du
-        guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, du, x]
-        launch(self.first_guess, n, guess)
+        held, x, u = self.work.held, state_out.x, self.u
+        guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
+        self._launch(self.first_guess, len(u), guess)
         at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
+        return self._iterate(state, state_out, at, self.iterations)
+
+    def improve(self, state: State, state_out: State, h: float) -> Solution:
+        """One more linearisation, at what `solve` has found."""
+        self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
+        at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
+        return self._iterate(state, state_out, at, 1)
+
+    def _iterate(self, state: State, state_out: State, at: Linearization, count: int) -> Solution:
+        system, held, timers = self.work.system, self.work.held, self.work.timers
+        n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
-        for _ in range(self.iterations):
+        for _ in range(count):
             with timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
                 launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
