@@ -42,8 +42,9 @@ from toile.plugins import Plugin, quantity
 
 # Solves of one step with constraints corrected in between. Most steps need one; landing cloth needs two or three.
 MOST_SOLVES = 4
-# A solve is repeated for friction alone while more than this share of the contacts does not fit.
-FRICTION_LEFT = 0.05
+# A solve is repeated for friction alone when more than this share of the contacts does not fit, and only so often; what
+# is left of it then is a state that comes a step late.
+FRICTION_LEFT, MOST_SOLVES_FOR_FRICTION = 0.1, 2
 
 PER_PARTICLE = {
     "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
@@ -109,8 +110,8 @@ class SolidContacts:
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch(judge_forces, n, judged)
         urgent = self._urgent.numpy()
-        fits = urgent[MISPLACED] == 0 and urgent[MISJUDGED] <= FRICTION_LEFT * urgent[TOUCHING]
-        if fits or self._solves >= MOST_SOLVES:
+        rubs = urgent[MISJUDGED] > FRICTION_LEFT * urgent[TOUCHING] and self._solves < MOST_SOLVES_FOR_FRICTION
+        if self._solves >= MOST_SOLVES or not (rubs or urgent[MISPLACED] > 0):
             return False
         self._hold(h)
         return True
