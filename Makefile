@@ -1,4 +1,4 @@
-# make demo      simulate the hanging sheet; everything it needs is installed into .venv first
+# make demo      drape a sheet over a cylinder; everything it needs is installed into .venv first
 # make test      style, types, import directions and tests
 # make test-all  the same with the slow tests
 # make lint      style, types and import directions only
@@ -21,7 +21,7 @@ LOCK = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --fork
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
-	$(BIN)/toile run hang --out out/hang
+	$(BIN)/toile run drape --out out/drape
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" $(PYTEST)
