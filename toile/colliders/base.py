@@ -122,15 +122,20 @@ def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
     def sweep(shape: shape, p: vec3, q: vec3, gap: real) -> real:
         length = wp.length(q - p)
         s = real(0.0)
+        nearest = real(1.0e30)
+        s_nearest = real(0.0)
         for _ in range(MOST_SWEEP_STEPS):
             found = closest(shape, p + s * (q - p), real(1.0001) * length + gap)
             free = found.distance - gap
             if free <= real(1.0e-3) * gap + real(1.0e-9) * length:
                 return s
+            if free < nearest:
+                nearest = free
+                s_nearest = s
             s += free / length
             if s >= real(1.0):
                 return real(2.0)
-        return s
+        return s_nearest  # it grazed the surface there, and may be far from it by now
 
     return sweep
 

@@ -14,8 +14,8 @@ Deviations  What is nearest to the rim of an open surface is outside; the pseudo
 import warp as wp
 
 from toile.math.solid import Closest
-from toile.math.triangle import CORNER, INSIDE, corner_angle, nearest_on_triangle
-from toile.math.types import TINY, precision, real, vec3
+from toile.math.triangle import CORNER, INSIDE, SIDE, corner_angle, nearest_on_triangle
+from toile.math.types import precision, real, vec3
 
 # How much farther Warp's tree is searched, relative to the lengths involved: single precision may err so much.
 ROUNDING = wp.constant(real(1.0e-6))
@@ -25,6 +25,8 @@ FARTHEST = wp.constant(real(1.0e18))
 TOUCHING = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
 # Moves to a neighbour that is nearer. One corrects the tree's choice; more, the rounding of slivers.
 MOST_MOVES = wp.constant(8)
+# So near to a side, as a share of the triangle's height, the triangle beyond it is looked at too.
+NEARLY = wp.constant(real(1.0e-3))
 
 
 @wp.struct
@@ -57,11 +59,10 @@ class Foot:
 
 
 @wp.struct
-class Around:
-    """What surrounds an edge or a vertex."""
+class Pseudonormal:
+    """The sum of the normals around an edge or a vertex."""
 
-    foot: Foot  # the nearest of all triangles there
-    normal: vec3  # pseudonormal, not of unit length
+    sum: vec3
     rim: wp.int32  # 1 where the surface ends
 
 
@@ -86,45 +87,78 @@ def foot_on(surface: Surface, p: vec3, face: wp.int32) -> Foot:
 
 
 @wp.func
-def around_edge(surface: Surface, p: vec3, foot: Foot) -> Around:
-    found = Around()
-    found.foot = foot
-    first = 3 * foot.face + foot.part
-    if surface.around_edge[first] == first:
-        found.rim = 1
-    side = int(first)
-    for _ in range(surface.corners.shape[0]):
-        other = foot_on(surface, p, side // 3)
-        found.normal += wp.normalize(other.normal)
-        if other.squared < found.foot.squared:
-            found.foot = other
-        side = surface.around_edge[side]
-        if side == first:
-            break
-    return found
+def vicinity(foot: Foot) -> wp.int32:
+    """The part of its triangle that a foot is on, or so near to that another triangle there may be nearer to p."""
+    off_a, off_b, off_c = real(1.0) - foot.s - foot.t < NEARLY, foot.s < NEARLY, foot.t < NEARLY
+    if off_b and off_c:
+        return CORNER
+    if off_c and off_a:
+        return CORNER + 1
+    if off_a and off_b:
+        return CORNER + 2
+    if off_c:
+        return SIDE
+    if off_a:
+        return SIDE + 1
+    if off_b:
+        return SIDE + 2
+    return INSIDE
 
 
 @wp.func
-def around_vertex(surface: Surface, p: vec3, foot: Foot) -> Around:
-    found = Around()
-    found.foot = foot
-    first = 3 * foot.face + foot.part - CORNER
-    here = int(first)
-    for _ in range(surface.corners.shape[0]):
-        face = here // 3
-        k = here % 3
-        before = (k + 2) % 3
-        if surface.around_edge[here] == here or surface.around_edge[3 * face + before] == 3 * face + before:
+def next_around(surface: Surface, part: wp.int32, entry: wp.int32) -> wp.int32:
+    """The next side on the same edge, or the next corner at the same vertex."""
+    if part >= CORNER:
+        return surface.around_vertex[entry]
+    return surface.around_edge[entry]
+
+
+@wp.func
+def first_around(face: wp.int32, part: wp.int32) -> wp.int32:
+    return 3 * face + part % 3
+
+
+@wp.func
+def settle(surface: Surface, p: vec3, start: Foot) -> Foot:
+    """The nearest foot on a triangle or those that touch it; rounding may have led the search to one next to it."""
+    foot = start
+    for _ in range(MOST_MOVES):
+        part = vicinity(foot)
+        if part == INSIDE:
+            return foot
+        first = first_around(foot.face, part)
+        better = foot
+        entry = next_around(surface, part, first)
+        while entry != first:
+            other = foot_on(surface, p, entry // 3)
+            if other.squared < better.squared:
+                better = other
+            entry = next_around(surface, part, entry)
+        if better.face == foot.face:
+            return foot
+        foot = better
+    return foot
+
+
+@wp.func
+def pseudonormal(surface: Surface, foot: Foot) -> Pseudonormal:
+    found = Pseudonormal()
+    first = first_around(foot.face, foot.part)
+    entry = wp.int32(first)
+    while True:
+        face, k = entry // 3, entry % 3
+        before = 3 * face + (k + 2) % 3
+        a, b, c = corner(surface, face, k), corner(surface, face, (k + 1) % 3), corner(surface, face, (k + 2) % 3)
+        n = wp.normalize(wp.cross(b - a, c - a))
+        if foot.part >= CORNER:
+            n *= corner_angle(a, b, c)
+            if surface.around_edge[before] == before:
+                found.rim = 1
+        if surface.around_edge[entry] == entry:
             found.rim = 1
-        angle = corner_angle(
-            corner(surface, face, k), corner(surface, face, (k + 1) % 3), corner(surface, face, before)
-        )  # fmt: skip
-        other = foot_on(surface, p, face)
-        found.normal += angle * wp.normalize(other.normal)
-        if other.squared < found.foot.squared:
-            found.foot = other
-        here = surface.around_vertex[here]
-        if here == first:
+        found.sum += n
+        entry = next_around(surface, foot.part, entry)
+        if entry == first:
             break
     return found
 
@@ -140,38 +174,32 @@ def above(foot: Foot) -> Closest:
 
 
 @wp.func
-def beside(surface: Surface, p: vec3, around: Around) -> Closest:
+def beside(surface: Surface, p: vec3, foot: Foot) -> Closest:
     """Distance and normal where the nearest point lies on an edge or a vertex."""
-    found = Closest()
-    pseudonormal = around.normal / wp.max(wp.length(around.normal), TINY)
+    m = pseudonormal(surface, foot)
     side = real(1.0)
-    if around.rim == 0 and wp.dot(around.foot.arm, pseudonormal) < real(0.0):
+    if m.rim == 0 and wp.dot(foot.arm, m.sum) < real(0.0):
         side = real(-1.0)
-    distance = wp.sqrt(around.foot.squared)
-    found.face = around.foot.face
+    distance = wp.sqrt(foot.squared)
+    found = Closest()
+    found.face = foot.face
     found.distance = side * distance
-    found.normal = pseudonormal
+    found.normal = wp.normalize(foot.normal)
+    length = wp.length(m.sum)
+    if length > NEARLY:  # where two solids touch the normals around may cancel
+        found.normal = m.sum / length
     if distance > TOUCHING * wp.length(p):
-        found.normal = (side / distance) * around.foot.arm
+        found.normal = (side / distance) * foot.arm
     return found
 
 
 @wp.func
-def signed(surface: Surface, p: vec3, foot: Foot) -> Closest:
-    """Distance and normal, seen from a triangle that is the nearest or next to it."""
-    around = Around()
-    around.foot = foot
-    for _ in range(MOST_MOVES):
-        here = around.foot
-        if here.part == INSIDE:
-            return above(here)
-        if here.part < CORNER:
-            around = around_edge(surface, p, here)
-        if here.part >= CORNER:
-            around = around_vertex(surface, p, here)
-        if around.foot.squared >= here.squared:
-            return beside(surface, p, around)
-    return beside(surface, p, around)
+def at_a_side(surface: Surface, p: vec3, start: Foot) -> Closest:
+    """Distance and normal for a foot on a side or a corner of its triangle, or near one."""
+    foot = settle(surface, p, start)
+    if foot.part == INSIDE:
+        return above(foot)
+    return beside(surface, p, foot)
 
 
 @wp.func
@@ -216,7 +244,10 @@ def closest_on_surface(surface: Surface, p: vec3, reach: real) -> Closest:
         face = with_thin(surface, q, face, search)
     found = Closest()
     if face >= 0:
-        found = signed(surface, q, foot_on(surface, q, face))
+        foot = foot_on(surface, q, face)
+        found = above(foot)
+        if wp.min(wp.min(foot.s, foot.t), real(1.0) - foot.s - foot.t) < NEARLY:
+            found = at_a_side(surface, q, foot)
         if wp.abs(found.distance) <= reach:
             if surface.deforms != 0:
                 found.velocity = velocity_at(surface, q, found.face)
