@@ -8,8 +8,8 @@ v_p is the mean velocity of the step, so that the corrected point ends where the
 Source      [BMF03] sec. 5.2
 Symbols     phi  distance less the thickness [m]     N  outward normal     v  velocity of the solid there [m/s]
             dt  the step [s]     dtau  time in which the surface is reached [s]     mu  friction
-Deviations  The paper writes v_pN - phi_new/dtau as well, which is the same only when dtau = dt; of the two, only the one
-            above lies on the surface after dtau, as the text says it shall.
+Deviations  The paper writes v_pN - phi_new/dtau as well, which is the same only when dtau = dt. Of the two only that
+            above leads to the surface after dtau, as the text says it shall.
 """
 
 from functools import cache
@@ -48,6 +48,8 @@ class _Working(Correction):
 
     def apply(self, state: State, state_out: State, h: float) -> None:
         held, dtau = self.work.held, self.settings.relaxation or h
+        if held.S is held.S_user:  # no other contacts, so that nobody else says who jumped in this step
+            held.jumped.zero_()
         for s, (solid, kernel) in enumerate(zip(self.work.solids, self._kernels, strict=True)):
             of_solid = [solid.shape, self.work.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
             inputs = [*of_solid, h, dtau, state.x, held.S_user, state_out.x, state_out.v, held.jumped]
@@ -88,7 +90,11 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
         p = start_frame(pose, x[i])
         v_p = (x_out[i] - x[i]) / dt
         found = closest(shape, p, real(ANYWHERE))
-        v = (end_world(pose, p) - x[i]) / dt + pose.R * found.velocity
+        if wp.length_sq(found.velocity) > real(0.0):
+            # The shape is that of the end of the step: the point is carried along to be at the distance it has now.
+            p += dt * found.velocity
+            found = closest(shape, p, real(ANYWHERE))
+        v = (end_world(pose, p) - x[i]) / dt
         # The normal at the end of the step: a solid that turns takes its surface along.
         v_new = respond(v_p, v, pose.R * found.normal, found.distance - thickness, mu, dt, dtau)
         change = S_user[i] * (v_new - v_p)

@@ -1,0 +1,124 @@
+"""What every filter must do, whichever the loader finds: correct a step without a trace of what it was asked before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.filtering import Filtering
+
+from toile.plugins import find, names
+
+H = 1.0 / 60.0
+COUNT = 64
+SOLIDS: list[dict[str, Any]] = [
+    {"type": "plane", "friction": 0.4},
+    {
+        "type": "sphere",
+        "radius": 0.3,
+        "friction": 0.2,
+        "motion": {"keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.2, 0.1, 0.0], "rotation": [0, 0, 90]}]},
+    },
+]
+
+
+@pytest.fixture(params=names("filters"))
+def word(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def moving(seed: int = 3, speed: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
+    """Particles on both sides of the solids' surfaces, with velocities that would take many of them through."""
+    random = np.random.default_rng(seed)
+    return random.uniform(-0.4, 0.4, (COUNT, 3)), random.normal(scale=speed, size=(COUNT, 3))
+
+
+def test_there_are_filters() -> None:
+    assert "forecast" in names("filters")
+
+
+def test_has_a_summary(word: str) -> None:
+    assert len(find("filters", word).summary()) > 10
+
+
+def test_does_something(word: str, device: str) -> None:
+    """The motion of these tests is one that filters act on; without that they would prove nothing."""
+    x, v = moving()
+    x_out, v_out = Filtering(device, [word], SOLIDS, COUNT).correct(x, v, H, 0.5)
+    assert np.isfinite(x_out).all() and np.isfinite(v_out).all()
+    assert np.abs(x_out - (x + H * v)).max() > 1e-3
+    assert np.abs(v_out - v).max() > 1e-3
+
+
+def test_leaves_alone_what_is_far_from_solids_and_at_rest(word: str, device: str) -> None:
+    """To the last bit: a sheet as it was cut, 1 km away."""
+    filtering = Filtering(device, [word], SOLIDS, COUNT)
+    x = filtering.simulation.state.x.numpy().astype(float)
+    v = np.zeros_like(x)
+    x_out, v_out = filtering.correct(x, v, H)
+    assert np.array_equal(x_out, x) and np.array_equal(v_out, v)
+
+
+def test_without_solids_nothing_is_in_the_way(word: str, device: str) -> None:
+    filtering = Filtering(device, [word], [], COUNT)
+    x = filtering.simulation.state.x.numpy().astype(float)
+    v = np.broadcast_to([0.3, -0.2, -1.0], x.shape).copy()
+    x_out, v_out = filtering.correct(x, v, H)
+    assert np.array_equal(x_out, (x + H * v).astype(x.dtype)) and np.array_equal(v_out, v)
+
+
+def test_does_not_change_where_the_step_began(word: str, device: str) -> None:
+    """Filtering.correct compares the state that a step began with, to the last bit."""
+    x, v = moving()
+    Filtering(device, [word], SOLIDS, COUNT).correct(x, v, H, 0.5)
+
+
+def test_a_rejected_try_leaves_no_trace(word: str, device: str) -> None:
+    """The same step gives the same bits, whatever was tried before: another motion, or a step twice as long."""
+    x, v = moving()
+    fresh = Filtering(device, [word], SOLIDS, COUNT).correct(x, v, H, 0.5)
+    used = Filtering(device, [word], SOLIDS, COUNT)
+    used.correct(*moving(seed=4, speed=20.0), H, 0.5)
+    used.correct(x, v, 2.0 * H, 0.5)
+    again = used.correct(x, v, H, 0.5)
+    assert all(np.array_equal(one, two) for one, two in zip(fresh, again, strict=True))
+    jumped = Filtering(device, [word], SOLIDS, COUNT)
+    jumped.correct(x, v, H, 0.5)
+    assert np.array_equal(used.simulation.held.jumped.numpy(), jumped.simulation.held.jumped.numpy())
+
+
+def test_says_who_jumped(word: str, device: str) -> None:
+    """Those whose velocity it changed, and no longer in a step that leaves them alone."""
+    x, v = moving()
+    filtering = Filtering(device, [word], SOLIDS, COUNT)
+    _, v_out = filtering.correct(x, v, H, 0.5)
+    jumped = filtering.simulation.held.jumped.numpy() != 0
+    assert np.array_equal(jumped, (v_out != v).any(axis=1)) and jumped.any() and not jumped.all()
+    far = filtering.simulation.state.x.numpy().astype(float)
+    filtering.correct(far, np.zeros_like(far), H, 0.5)
+    assert not filtering.simulation.held.jumped.numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("held", "normals"),
+    [
+        ({"type": "pin"}, np.eye(3)),
+        ({"type": "slide_on_plane", "normal": [2.0, -1.0, 2.0]}, np.array([[2.0, -1.0, 2.0]]) / 3.0),
+        ({"type": "slide_on_line", "direction": [0.0, 0.0, 1.0]}, np.eye(3)[:2]),
+    ],
+    ids=["pin", "slide_on_plane", "slide_on_line"],
+)
+def test_constraints_hold(word: str, held: dict[str, Any], normals: np.ndarray, device: str) -> None:
+    """Held directions of half of the particles keep the position and velocity of the step; the others are corrected."""
+    chosen = np.arange(0, COUNT, 2)
+    constraint = {**held, "where": {"indices": chosen.tolist()}}
+    x, v = moving()
+    filtering = Filtering(device, [word], SOLIDS, COUNT, constraints=[constraint])
+    x_out, v_out = filtering.correct(x, v, H, 0.5)
+    assert np.abs((x_out - (x + H * v))[chosen] @ normals.T).max() <= 1e-15
+    assert np.abs((v_out - v)[chosen] @ normals.T).max() <= 1e-14
+    others = np.setdiff1d(np.arange(COUNT), chosen)
+    assert np.abs((v_out - v)[others]).max() > 1e-3
+    if held["type"] == "pin":
+        assert np.array_equal(v_out[chosen], v[chosen])

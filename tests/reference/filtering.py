@@ -1,0 +1,43 @@
+"""Applies the filters of a scene to a motion of our own making, without an integrator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from toile.model.state import State
+from toile.scene.schema import Scene
+from toile.simulation import Simulation
+
+
+class Filtering:
+    """Particles, solids and filters; `correct` is one step of them."""
+
+    def __init__(self, device: str, filters: list[Any], solids: list[dict[str, Any]], count: int, **more: Any):
+        """`count` particles, an even number of them; what they are connected by does not matter."""
+        shape = {"type": "grid", "resolution": (2, count // 2)}
+        far = (0.0, 0.0, 1e3)  # where the scene starts; each step says where the particles are
+        scene = Scene(cloth=[{"shape": shape, "translation": far}], solids=solids, filters=filters, **more)
+        self.simulation = Simulation(scene, device)
+
+    def correct(
+        self, x: np.ndarray, v: np.ndarray, h: float, time: float = 0.0, x_out: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities after a step that would go on straight, or end in `x_out`, if nothing stopped it."""
+        run = self.simulation
+        state = State.of(x, v, run.device)
+        state_out = State.of(x + h * v if x_out is None else x_out, v, run.device)
+        run.held.move(time, time + h, state.x)
+        run.solids.move(time, time + h)
+        for correction in run.filters:
+            correction.apply(state, state_out, h)
+        assert np.array_equal(state.x.numpy(), x.astype(state.x.numpy().dtype))
+        assert np.array_equal(state.v.numpy(), v.astype(state.v.numpy().dtype))
+        return state_out.x.numpy().astype(float), state_out.v.numpy().astype(float)
+
+    def distances(self, x: np.ndarray, time: float) -> np.ndarray:
+        """Of points from every solid at a time: (solids, points)."""
+        run = self.simulation
+        found = run.solids.survey(State.of(x, x, run.device).x, time)
+        return np.stack([entry["distance"] for entry in found]).astype(float)
