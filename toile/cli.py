@@ -48,9 +48,12 @@ class Precision(StrEnum):
 class Kind(StrEnum):
     shapes = "shapes"
     energies = "energies"
+    colliders = "colliders"
     constraints = "constraints"
+    filters = "filters"
     integrators = "integrators"
     preconditioners = "preconditioners"
+    post = "post"
     outputs = "outputs"
     scenes = "scenes"
     fabrics = "fabrics"
