@@ -28,11 +28,13 @@ class Example:
     word: str
     settings: dict[str, Any] = field(default_factory=dict)
     distance_error: float = EXACT  # [m]
-    gradient_error: float = 1e-4 if precision == "double" else 2e-2
+    gradient_error: float = 1e-4 if precision == "double" else 5e-2
 
 
 # A field on cells of 2 cm: straight between nodes, where a ball of 0.3 m curves away by 0.02^2 / (8 * 0.3) per axis.
+# The facets of the ball as a mesh meet at 9 degrees, and an edge is rounded over a cell: 0.02 * 0.16 / 2.
 FIELD = {"distance_error": 6e-4, "gradient_error": 0.05}
+FIELD_OF_FACETS = {"distance_error": 1.6e-3, "gradient_error": 0.05}
 
 EXAMPLES = {
     "plane": Example("plane", {"size": 0.5}),
@@ -47,7 +49,7 @@ EXAMPLES = {
     ),
     "level_set": Example("level_set", {"cell": 0.02, "parts": [{"type": "sphere"}]}, **FIELD),
     "level_set of a mesh": Example(
-        "level_set", {"cell": 0.02, "parts": [{"type": "mesh", "file": "ball.obj"}]}, **FIELD
+        "level_set", {"cell": 0.02, "parts": [{"type": "mesh", "file": "ball.obj"}]}, **FIELD_OF_FACETS
     ),
 }
 PRESENT = [name for name, example in EXAMPLES.items() if example.word in plugins.names("colliders")]
@@ -114,7 +116,7 @@ def test_the_normal_is_the_gradient_of_the_distance(name: str, folder: Path) -> 
     solid, example = build(name, folder), EXAMPLES[name]
     points = points_around(solid, np.random.default_rng(1), 400, 0.02, 0.07)
     # Where the curvature jumps, central differences err by delta over twice the distance; fields need a whole cell.
-    delta, bend = (1e-6, 1e-3) if precision == "double" else (1e-3, 0.1)
+    delta, bend = (1e-6, 1e-3) if precision == "double" else (1e-3, 0.08)
     if example.word == "level_set":
         delta, bend = 0.02, 0.3
     normal = closest(solid, points)["normal"]
