@@ -95,6 +95,7 @@ class Reading:
     distance: real
     gradient: vec3  # not of unit length
     near: wp.int32  # 1 within the band, where it is the distance itself
+    velocity: vec3  # [m/s]  of the nearest point where the surface deforms
 
 
 def on_device(baked: Baked, device: str) -> Field:
@@ -218,34 +219,37 @@ def read(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> Reading:
 
 
 @wp.func
+def trilinear_vector(
+    grid: wp.array3d(dtype=wp.vec3f), i: wp.int32, j: wp.int32, k: wp.int32, u: real, v: real, w: real
+) -> vec3:
+    one = real(1.0)
+    a = (one - w) * vec3(grid[i, j, k]) + w * vec3(grid[i, j, k + 1])
+    b = (one - w) * vec3(grid[i, j + 1, k]) + w * vec3(grid[i, j + 1, k + 1])
+    c = (one - w) * vec3(grid[i + 1, j, k]) + w * vec3(grid[i + 1, j, k + 1])
+    d = (one - w) * vec3(grid[i + 1, j + 1, k]) + w * vec3(grid[i + 1, j + 1, k + 1])
+    return (one - u) * ((one - v) * a + v * b) + u * ((one - v) * c + v * d)
+
+
+@wp.func
 def read_vector(
     fields: wp.array(dtype=Field), f: wp.int32, far: wp.array3d(dtype=wp.vec3f), near: wp.array4d(dtype=wp.vec3f),
     p: vec3,
 ) -> vec3:  # fmt: skip
     """Trilinear in vectors at the nodes of a field; beyond the box it is as at the box."""
     q = (p - fields[f].low) / fields[f].cell
+    for k in range(3):
+        q[k] = wp.clamp(q[k], real(0.0), TILE_SIDE * real(fields[f].slots.shape[k]))
     tile = tile_of(fields, f, q)
-    i, j, k = tile[0], tile[1], tile[2]
-    local = q - TILE_SIDE * vec3(real(i), real(j), real(k))
-    slot = fields[f].slots[i, j, k]
-    local /= wp.where(slot < 0, TILE_SIDE, FOOT_STRIDE)
-    if slot >= 0:
-        i = wp.clamp(wp.int32(local[0]), 0, FOOT_CELLS - 1)
-        j = wp.clamp(wp.int32(local[1]), 0, FOOT_CELLS - 1)
-        k = wp.clamp(wp.int32(local[2]), 0, FOOT_CELLS - 1)
-        local -= vec3(real(i), real(j), real(k))
-    total = vec3()
-    for corner in range(8):
-        x, y, z = corner & 1, (corner >> 1) & 1, corner >> 2
-        weight = real(1.0)
-        for axis in range(3):
-            share = wp.clamp(local[axis], real(0.0), real(1.0))
-            weight *= wp.where(((corner >> axis) & 1) == 1, share, real(1.0) - share)
-        if slot < 0:
-            total += weight * vec3(far[i + x, j + y, k + z])
-        else:
-            total += weight * vec3(near[slot, i + x, j + y, k + z])
-    return total
+    local = q - TILE_SIDE * vec3(real(tile[0]), real(tile[1]), real(tile[2]))
+    slot = fields[f].slots[tile[0], tile[1], tile[2]]
+    if slot < 0:
+        local /= TILE_SIDE
+        return trilinear_vector(far, tile[0], tile[1], tile[2], local[0], local[1], local[2])
+    local /= FOOT_STRIDE
+    i = wp.min(wp.int32(local[0]), FOOT_CELLS - 1)
+    j = wp.min(wp.int32(local[1]), FOOT_CELLS - 1)
+    k = wp.min(wp.int32(local[2]), FOOT_CELLS - 1)
+    return trilinear_vector(near[slot], i, j, k, local[0] - real(i), local[1] - real(j), local[2] - real(k))
 
 
 @wp.kernel

@@ -56,7 +56,7 @@ else:
 # Width of the fine grid on either side of the surface, when not given [cells].
 BAND_CELLS = 5.0
 # How often the way back of a point is corrected by the displacement found there.
-TRACES = wp.constant(3)
+TRACES = wp.constant(2)
 # Keyframes of a part that are held ready: the two around now, and those that a rejected step goes back to.
 MOST_KEYFRAMES = 4
 
@@ -97,18 +97,31 @@ def way_back(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> vec3:
 
 
 @wp.func
+def velocity_at(fields: wp.array(dtype=Field), f: wp.int32, y: vec3) -> vec3:
+    """Of the material that was at y in the pose of the field."""
+    return read_vector(fields, f, fields[f].far_velocity, fields[f].near_velocity, y)
+
+
+@wp.func
 def read_part(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
-    """Distance and gradient in the part's frame."""
+    """Distance, gradient and velocity in the part's frame."""
     one, two = 2 * k, 2 * k + 1
     if shape.parts[k].deforms == 0:
         return read(shape.fields, one, p)
-    reading = read(shape.fields, one, way_back(shape.fields, one, p))
-    following = read(shape.fields, two, way_back(shape.fields, two, p))
-    sure = reading.near * following.near
+    y = way_back(shape.fields, one, p)
+    reading = read(shape.fields, one, y)
+    reading.velocity = velocity_at(shape.fields, one, y)
     s = shape.parts[k].share
+    following = reading
+    if s > real(0.0):
+        y = way_back(shape.fields, two, p)
+        following = read(shape.fields, two, y)
+        following.velocity = velocity_at(shape.fields, two, y)
+    sure = reading.near * following.near
     nearer = wp.min(reading.distance, following.distance)
     reading.distance = (real(1.0) - s) * reading.distance + s * following.distance
     reading.gradient = (real(1.0) - s) * reading.gradient + s * following.gradient
+    reading.velocity = (real(1.0) - s) * reading.velocity + s * following.velocity
     if sure == 0 and nearer > real(0.0):
         # Far away: no surface can have come nearer than it was, less what it has moved since.
         at_least = wp.max(
@@ -126,9 +139,10 @@ def velocity_within(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
         return vec3()
     f, s = shape.fields, shape.parts[k].share
     one, two = 2 * k, 2 * k + 1
-    v = read_vector(f, one, f[one].far_velocity, f[one].near_velocity, way_back(f, one, p))
-    v_next = read_vector(f, two, f[two].far_velocity, f[two].near_velocity, way_back(f, two, p))
-    return (real(1.0) - s) * v + s * v_next
+    v = velocity_at(f, one, way_back(f, one, p))
+    if s > real(0.0):
+        v = (real(1.0) - s) * v + s * velocity_at(f, two, way_back(f, two, p))
+    return v
 
 
 @wp.func
@@ -175,6 +189,7 @@ def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
                 found.distance = reading.distance
                 found.normal = normal
                 found.face = k
+                found.velocity = reading.velocity
             elif reading.distance < other:
                 other = reading.distance
                 other_normal = normal
@@ -183,7 +198,7 @@ def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
     ):
         found.pinched = 1
     surface = attach(shape, p - found.distance * found.normal, found.face)
-    found.velocity = velocity_of(shape, found.face, surface, velocity_within(shape, found.face, surface))
+    found.velocity = velocity_of(shape, found.face, surface, found.velocity)
     return found
 
 
