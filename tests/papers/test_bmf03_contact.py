@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from reference.filtering import Filtering
 
+from toile.filters.forecast import STRETCH, Forecast
 from toile.model.motion import Motion, rotation_matrix
 from toile.post.fold_projection import FoldProjection
 from toile.scene.schema import Scene
@@ -172,6 +173,70 @@ def test_geometric_approach(device: str) -> None:
     for step in range(1, steps + 1):
         x, _ = filtering.correct(x, np.zeros_like(x), H, TIME)
         np.testing.assert_allclose(body.phi(x, TIME), start * (1.0 - 1.0 / ratio) ** step, rtol=0, atol=1e-13)
+
+
+def test_the_velocity_after_a_step_is_that_of_the_response(device: str) -> None:
+    """Also where the scheme ended with another velocity than the mean: the paper has but one, v_p."""
+    body = Body("plane", STILL)
+    filtering = Filtering(device, [{"type": "forecast", "thickness": THICKNESS}], [body.settings], COUNT)
+    x, random = body.points(0.01), np.random.default_rng(8)
+    mean, end = random.normal(size=x.shape), random.normal(size=x.shape)
+    x_out, v_out = filtering.correct(x, end, H, TIME, x_out=x + H * mean)
+    hit = body.phi(x, TIME) + H * mean @ body.normal(x, TIME)[0] < 0.0
+    np.testing.assert_allclose(v_out[hit], (x_out - x)[hit] / H, rtol=0, atol=1e-12)
+    assert np.array_equal(v_out[~hit], end[~hit]) and 0.2 < hit.mean() < 0.8
+
+
+def test_a_part_that_moves_within_its_solid(device: str) -> None:
+    """The ball of a level set is thrown at points at rest, by 3 cm in the step: they end on its surface.
+
+    Read from cells of 2 cm, a sphere of 30 cm is flattened by less than (2 cm)^2/8r = 0.2 mm.
+    """
+    throw = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, 2.0]}]}
+    ball = {"type": "sphere", "radius": RADIUS, "motion": throw}
+    solid = {"type": "level_set", "cell": 0.02, "friction": 1e3, "parts": [ball]}  # so that nothing slides off it
+    filtering = Filtering(device, [{"type": "forecast", "thickness": THICKNESS}], [solid], COUNT)
+    random = np.random.default_rng(9)
+    out = random.normal(size=(COUNT, 3))
+    x = out / length(out)[:, None] * (RADIUS + random.uniform(0.0, 0.05, (COUNT, 1))) + [0.0, 0.0, 2.0 * TIME]
+    x_out, _ = filtering.correct(x, np.zeros_like(x), H, TIME)
+    (distance,) = filtering.distances(x_out, TIME + H)
+    met = (x_out != x).any(axis=1)
+    assert met.sum() > 50 and (~met).sum() > 50
+    np.testing.assert_allclose(distance[met] - THICKNESS, 0.0, atol=3e-4)
+    assert (distance[~met] > THICKNESS - 3e-4).all()
+
+
+def test_large_steps_are_warned_of() -> None:
+    advice = Forecast().advice(1.0 / 60.0)
+    assert advice is not None and "1/60" in advice and "10 %" in advice and "max_step" in advice
+    assert Forecast().advice(1.0 / 240.0) is None
+
+
+def test_cloth_stretches_in_proportion_to_the_step(device: str) -> None:
+    """What the advice is based on: cloth hung over a ball, with steps of 1/120 and 1/240 s."""
+    strains = []
+    for steps in (120.0, 240.0):
+        scene = Scene(
+            time={"frames": 30, "fps": 30.0, "max_step": 1.0 / steps},
+            cloth=[
+                {
+                    "shape": {"type": "grid", "size": [1.0, 1.0], "resolution": [21, 21]},
+                    "translation": [0.0, 0.0, 0.52],
+                    "fabric": "cotton",
+                }
+            ],
+            solids=[{"type": "sphere", "radius": 0.25, "translation": [0.0, 0.0, 0.26]}],
+            forces=[{"type": "drag", "quadratic": 0.6}],
+            filters=["forecast"],
+            integrator="implicit_euler",
+        )
+        simulation = Simulation(scene, device)
+        *_, last = simulation.run()
+        assert last.certificate is not None
+        strains.append(last.certificate["strain"]["warp_max"])
+    assert strains[1] == pytest.approx(STRETCH, rel=0.3)
+    assert strains[0] / strains[1] == pytest.approx(2.0, rel=0.2)
 
 
 LIMBS = {
