@@ -169,7 +169,7 @@ def test_beyond_the_rim_of_an_open_mesh_is_outside() -> None:
 
 
 def test_a_wrong_first_guess_is_corrected() -> None:
-    """Thin triangles are those that single precision gets wrong by more than a hundred thousandth of the size."""
+    """Thin triangles are those that single precision gets wrong by more than 3e-5 of the size."""
     x, triangles = solid_shapes.box((0.5, 0.5, 1e-3))
     thin = thin_triangles(x, triangles)
     height = np.ptp(x[triangles][:, :, 2], axis=1)

@@ -27,7 +27,7 @@ from toile.plugins import quantity
 
 # Share of the mesh's size by which Warp's search, in single precision, may misplace the nearest point of a triangle.
 # On long thin triangles it would do worse; those are looked at one by one.
-MISPLACED = 1e-5
+MISPLACED = 3e-5
 SINGLE_ROUNDING = 6e-8  # relative error of one operation in single precision
 
 

@@ -244,10 +244,17 @@ def closest_on_surface(surface: Surface, p: vec3, reach: real) -> Closest:
         face = with_thin(surface, q, face, search)
     found = Closest()
     if face >= 0:
-        foot = foot_on(surface, q, face)
-        found = above(foot)
-        if wp.min(wp.min(foot.s, foot.t), real(1.0) - foot.s - foot.t) < NEARLY:
-            found = at_a_side(surface, q, foot)
+        # Nearly all points are well above a triangle: no more is computed for them than they need.
+        a = corner(surface, face, 0)
+        ab, ac, arm = corner(surface, face, 1) - a, corner(surface, face, 2) - a, q - a
+        n = wp.cross(ab, ac)
+        whole, s, t = wp.dot(n, n), wp.dot(n, wp.cross(arm, ac)), wp.dot(n, wp.cross(ab, arm))
+        if wp.min(wp.min(s, t), whole - s - t) > NEARLY * whole:
+            found.face = face
+            found.normal = n / wp.sqrt(whole)
+            found.distance = wp.dot(arm, found.normal)
+        else:
+            found = at_a_side(surface, q, foot_on(surface, q, face))
         if wp.abs(found.distance) <= reach:
             if surface.deforms != 0:
                 found.velocity = velocity_at(surface, q, found.face)
