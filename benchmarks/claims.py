@@ -242,7 +242,91 @@ def cold_start() -> dict[str, Any]:
     return {"empty_cache_s": seconds[0], "full_cache_s": min(seconds[1:])}
 
 
-MEASUREMENTS = (scenes, preconditioners, bare_factor, growth, swing, bending, same_bits, cold_start)
+def drape() -> dict[str, Any]:
+    """The scene as shipped: steps a frame, depth, and the share of the time that contact with the solid takes."""
+    from toile.scene.load import load
+    from toile.simulation import Simulation
+
+    simulation = Simulation(load("drape", overrides=["outputs=[]"]))
+    for _ in simulation.run():
+        pass
+    frames, summary = simulation.report()["frames"], simulation.report()["summary"]
+    ms = {stage: sum(entry["ms"][stage] for entry in frames[1:]) for stage in frames[0]["ms"]}  # the first loads kernels
+    return {
+        "frames": summary["frames"],
+        "steps": summary["steps"],
+        "rejected": summary["rejected"],
+        "solid_depth": summary["solid_depth"],
+        "max_strain": summary["max_strain"],
+        "ms_per_frame": summary["ms_per_frame"],
+        "share": {stage: of / sum(ms.values()) for stage, of in ms.items()},
+    }
+
+
+def lumpy_body(rings: int = 90, segments: int = 150) -> tuple[np.ndarray, np.ndarray]:
+    """A closed surface of 2 segments (rings - 1) triangles with bumps, about half a metre wide."""
+    from toile.model.solid_shapes import capsule
+
+    positions, triangles = capsule(0.25, 0.1, segments, rings // 2)
+    x, y, z = (12.0 * positions).T
+    return positions * (1.0 + 0.06 * np.sin(x) * np.sin(y + 0.5) * np.cos(z))[:, None], triangles
+
+
+def contact() -> dict[str, Any]:
+    """A sheet of 51 x 51 on a body of 27,000 triangles: the contact stage of a step relative to Warp's bare
+    closest-point queries for the same points, as a mesh and as a level set."""
+    import warp as wp
+
+    from toile.scene.schema import Scene
+    from toile.simulation import Simulation
+
+    @wp.kernel
+    def bare(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), face_out: wp.array(dtype=wp.int32)):
+        i = wp.tid()
+        face_out[i] = wp.mesh_query_point_sign_normal(mesh, x[i], 1.0e6).face
+
+    positions, triangles = lumpy_body()
+    found: dict[str, Any] = {"triangles": len(triangles)}
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [*("v {} {} {}".format(*x) for x in positions), *("f {} {} {}".format(*t) for t in triangles + 1)]
+        (Path(folder) / "body.obj").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for kind in ("mesh", "level_set"):
+            scene = Scene.model_validate({
+                "time": {"frames": 40},
+                "cloth": [{"shape": {"type": "grid"}, "translation": [0, 0, 0.32]}],
+                "solids": [{"type": "mesh", "file": "body.obj"}] if kind == "mesh" else
+                [{"type": "level_set", "cell": 0.01, "parts": [{"type": "mesh", "file": "body.obj"}]}],
+            })  # fmt: skip
+            scene._folder = Path(folder)
+            simulation = Simulation(scene)
+            mesh = wp.Mesh(wp.array(positions, dtype=wp.vec3), wp.array(triangles.ravel(), dtype=wp.int32))
+            ratios, stage_ms, bare_ms, touching = [], [], [], []
+            for _ in simulation.run():
+                if simulation.frame < 10:
+                    continue  # the cloth falls, and kernels are loaded
+                entry = simulation.certificate.frames[-1]
+                x = wp.array(simulation.state.x.numpy().astype(np.float32), dtype=wp.vec3)
+                face = wp.zeros(len(x), dtype=wp.int32)
+                command = wp.launch(bare, len(x), [mesh.id, x, face], record_cmd=True)
+                times = []
+                for _ in range(5):
+                    begin = time.perf_counter()
+                    command.launch()
+                    times.append(1e3 * (time.perf_counter() - begin))
+                bare_ms.append(min(times))
+                stage_ms.append(entry["ms"]["C/S"] / entry["steps"])
+                ratios.append(stage_ms[-1] / bare_ms[-1])
+                touching.append(entry["contacts"]["solid"])
+            found[kind] = {
+                "stage_ms_per_step": float(np.median(stage_ms)),
+                "bare_ms": float(np.median(bare_ms)),
+                "ratio": float(np.median(ratios)),
+                "touching": float(np.median(touching)),
+            }
+    return found
+
+
+MEASUREMENTS = (scenes, preconditioners, bare_factor, growth, swing, bending, same_bits, cold_start, drape, contact)
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ class Solid:
         record = np.zeros((), Pose.numpy_dtype())
         record["R_start"], record["o_start"], _, _ = self.frame(begin)
         record["R"], record["o"], record["v"], record["w"] = self.frame(end)
-        record["drift"], record["h"] = self.deform(begin, end), end - begin
+        record["drift"] = self.deform(begin, end)
         return record
 
     def frame(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -19,6 +19,7 @@ class Solids:
 
     def __init__(self, solids: Sequence[Solid], device: str):
         self.solids, self.device = tuple(solids), device
+        self.moving = any(solid.moves for solid in self.solids)
         self.poses = wp.zeros(len(self.solids), dtype=Pose, device=device)
         self._step: tuple[float, float] | None = None
 
@@ -30,11 +31,11 @@ class Solids:
 
     def move(self, begin: float, end: float) -> None:
         """Brings everything to the end of a step."""
-        if self._step == (begin, end):
+        if self._step == (begin, end) or not self.solids:
             return
-        self._step = begin, end
-        if self.solids:
+        if self.moving or self._step is None:
             self.poses.assign(np.stack([solid.move(begin, end) for solid in self.solids]))
+        self._step = begin, end
 
     def survey(self, x: wp.array, time: float) -> list[np.ndarray]:
         """For each solid, the nearest point of its surface to every x, as records of Closest in the world."""

@@ -40,7 +40,7 @@ class Hit:
 def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
     @wp.func
     def follow(
-        shape: shape_type, pose: Pose, x_start: vec3, x_end: vec3, clearance: real, gap: real, near: real
+        shape: shape_type, pose: Pose, x_start: vec3, x_end: vec3, h: real, clearance: real, gap: real, near: real
     ) -> Hit:
         """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held."""
         hit = Hit()
@@ -57,7 +57,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         if clearance > real(0.0):  # it was outside
             if distance > gap and path < clearance + distance:
                 return hit
-            p += pose.h * hit.closest.velocity  # carried along by a surface that moves in its frame
+            p += h * hit.closest.velocity  # carried along by a surface that moves in its frame
             s = sweep(shape, p, q, wp.min(near, real(0.5) * clearance))
             if s <= real(1.0):
                 hit.found = 1
@@ -95,7 +95,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         # solid
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
         # in
-        x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33), before: Contacts,
+        x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, S_user: wp.array(dtype=mat33), before: Contacts,
         # in and out
         now_out: Contacts,
     ):
@@ -107,15 +107,15 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         now_out.clearance[c] = clearance
         if wp.trace(S_user[i]) < real(0.5):
             return  # the scene holds it; for a pin there is nothing to find
-        x_end = x[i] + pose.h * v[i]
+        x_end = x[i] + h * v[i]
         target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
-            hit = follow(shape, pose, x[i], x_end, clearance, gap, gap)
+            hit = follow(shape, pose, x[i], x_end, h, clearance, gap, gap)
             if hit.found != 0:
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
             return
-        carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], pose.h)
+        carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
         here = Closest()
         here.distance = clearance
         here.normal = carried.normal
@@ -139,7 +139,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         # solid
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
         # in
-        x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33), before: Contacts,
+        x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), h: real, S_user: wp.array(dtype=mat33), before: Contacts,
         # in and out
         now_out: Contacts,
         # out
@@ -172,7 +172,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.anchor[a] = attach(shape, q, now_out.face[a])
             return
         clearance = before.clearance[c]
-        hit = follow(shape, pose, x[i], x_end[i], clearance, gap, TOO_NEAR * gap)
+        hit = follow(shape, pose, x[i], x_end[i], h, clearance, gap, TOO_NEAR * gap)
         now_out.clearance[c] = hit.clearance
         target = wp.min(gap, clearance + most_recovery)
         if hit.found != 0 and now_out.count[i] < MOST:

@@ -79,7 +79,7 @@ class SolidContacts:
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = wp.zeros(int(COUNTS), dtype=wp.int32, device=self.device)
         self._launch = Launcher(self.device)
-        self._solves = 0
+        self._step, self._solves = 0.0, 0
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Takes note of where the cloth is at the start; the distance of every particle from every solid [m]."""
@@ -92,29 +92,27 @@ class SolidContacts:
         n, now, before, held = len(state.x), self._now, self._before, self.held
         self._launch(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
-            self._launch(predict, n, [*self._solid(s), state.x, state.v, held.S_user, before, now])
+            self._launch(predict, n, [*self._solid(s), state.x, state.v, h, held.S_user, before, now])
         self._launch(choose_modes, n, [self.masses, state.v, h, before, now])
-        self._hold(h)
-        self._solves = 0
+        self.hold(h)
+        self._step, self._solves = h, 0
 
-    def review(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
-        """Compares a solve with its contacts; True if the constraints changed so much that it must be repeated."""
+    def fit(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
+        """Compares a solve with its contacts and corrects them; False if so much was wrong that it must be repeated."""
         n, now, before, held = len(x), self._now, self._before, self.held
         self._solves += 1
         self._urgent.zero_()
         now.push.zero_()
         for s, (_, review) in enumerate(self._kernels):
-            self._launch(review, n, [*self._solid(s), state.x, x, held.S_user, before, now, self._urgent])
+            inputs = [*self._solid(s), state.x, x, self._step, held.S_user, before, now, self._urgent]
+            self._launch(review, n, inputs)
         thickness = self.settings.thickness
         held_now = [held.S, held.S_user, held.friction, held.drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch(judge_forces, n, judged)
         urgent = self._urgent.numpy()
         rubs = urgent[MISJUDGED] > FRICTION_LEFT * urgent[TOUCHING] and self._solves < MOST_SOLVES_FOR_FRICTION
-        if self._solves >= MOST_SOLVES or not (rubs or urgent[MISPLACED] > 0):
-            return False
-        self._hold(h)
-        return True
+        return self._solves >= MOST_SOLVES or not (rubs or urgent[MISPLACED] > 0)
 
     def settle(self, state_out: State) -> None:
         """After the last solve."""
@@ -144,7 +142,8 @@ class SolidContacts:
         """Which slots hold a contact."""
         return (np.arange(int(MOST))[None, :] < self._before.count.numpy()[:, None]).ravel()
 
-    def _hold(self, h: float) -> None:
+    def hold(self, h: float) -> None:
+        """Makes constraints of the contacts as they are now."""
         held = self.held
         user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h]
         out = [held.S, held.x_held, held.v_held, held.friction, held.drag, held.v_drag]

@@ -94,13 +94,13 @@ class NewtonStep:
         if contacts is None:
             return True
         with self.work.timers.stage("C/S"):
+            if contacts.fit(state, x, self.u, self.force, h):
+                return True
             self._launch(add_friction, len(self.u), self._friction(-h))
-            refit = contacts.review(state, x, self.u, self.force, h)
+            contacts.hold(h)
             self._launch(add_friction, len(self.u), self._friction(h))
-            if refit:
-                again = [held.S, held.x_held, self.x_ref, self.u, h, self.du]
-                self._launch(hold_again, len(self.u), again)
-        return not refit
+            self._launch(hold_again, len(self.u), [held.S, held.x_held, self.x_ref, self.u, h, self.du])
+        return False
 
     def _friction(self, h: float) -> list:
         held, A = self.work.held, self.work.system.A

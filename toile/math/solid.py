@@ -25,7 +25,6 @@ class Pose:
     v: vec3  # [m/s]  of the origin at the end
     w: vec3  # [rad/s]  at the end
     drift: real  # [m]  the farthest that any point of its surface moves in its own frame during the step
-    h: real  # [s]  length of the step
 
 
 @wp.struct

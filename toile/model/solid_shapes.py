@@ -85,7 +85,7 @@ def _rounded_box(size: np.ndarray, rounding: float, faces: np.ndarray, steps: in
     positions, quads, count = [], [], 0
     for corners in faces * size:
         along, across = corners[1] - corners[0], corners[3] - corners[0]
-        a, b = (_near_ends(np.linalg.norm(edge), rounding, bend) for edge in (along, across))
+        a, b = (_near_ends(float(np.linalg.norm(edge)), rounding, bend) for edge in (along, across))
         points = corners[0] + a[None, :, None] * along + b[:, None, None] * across
         inner = np.clip(points, rounding - 0.5 * size, 0.5 * size - rounding)
         arm = points - inner
