@@ -27,14 +27,15 @@ def attach(solid: Solid, points: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def carry(
-    solid: Solid, pose: np.ndarray, anchors: np.ndarray, faces: np.ndarray, normals: np.ndarray
+    solid: Solid, step: tuple[float, float], anchors: np.ndarray, faces: np.ndarray, normals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions and velocities in the world of anchored points at the end of a step; normals in the solid's frame."""
+    begin, end = step
     n = len(anchors)
     x, v = wp.zeros(n, dtype=vec3, device="cpu"), wp.zeros(n, dtype=vec3, device="cpu")
     found = wp.zeros(n, dtype=Material, device="cpu")
-    poses = wp.array(pose.reshape(1), dtype=Pose, device="cpu")
-    given = [solid.shape, poses, _vectors(anchors), _whole(faces), _vectors(normals), found, x, v]
+    poses = wp.array(solid.move(begin, end).reshape(1), dtype=Pose, device="cpu")
+    given = [solid.shape, poses, end - begin, _vectors(anchors), _whole(faces), _vectors(normals), found, x, v]
     wp.launch(_kernels(solid.functions)[2], n, given, device="cpu")
     return x.numpy(), v.numpy(), found.numpy()["normal"]
 
@@ -72,12 +73,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any)
         anchor_out[i] = attach(shape, p[i], face[i])
 
     def bring(
-        shape: shape_type, pose: wp.array(dtype=Pose), anchor: wp.array(dtype=vec3), face: wp.array(dtype=wp.int32),
-        normal: wp.array(dtype=vec3),
+        shape: shape_type, pose: wp.array(dtype=Pose), h: real, anchor: wp.array(dtype=vec3),
+        face: wp.array(dtype=wp.int32), normal: wp.array(dtype=vec3),
         found_out: wp.array(dtype=Material), x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
     ):  # fmt: skip
         i = wp.tid()
-        found = material(shape, anchor[i], face[i], normal[i], pose[0].h)
+        found = material(shape, anchor[i], face[i], normal[i], h)
         found_out[i] = found
         x_out[i] = end_world(pose[0], found.point)
         v_out[i] = end_velocity(pose[0], found.point, found.velocity)

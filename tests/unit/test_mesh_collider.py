@@ -256,7 +256,7 @@ def test_material_follows_a_rigid_motion_of_the_vertices() -> None:
     points = points[np.abs(closest(solid, points)["distance"]) > 1e-4]
     found = closest(solid, points)
     anchors = attach(solid, points, found["face"])
-    there, _, normals = carry(solid, solid.move(0.0, h), anchors, found["face"], found["normal"])
+    there, _, normals = carry(solid, (0.0, h), anchors, found["face"], found["normal"])
     tolerance = 1e-10 if precision == "double" else 1e-3
     assert np.abs(there - (points @ R.T + [0.1, 0.0, 0.2])).max() < tolerance
     assert np.abs(normals - found["normal"] @ R.T).max() < tolerance
@@ -269,11 +269,11 @@ def test_material_velocity_is_the_rate_of_its_position() -> None:
     points = near_surface(np.random.default_rng(7), (sequence.at(0.1)[0], surface[1]), 300, 0.05)
     found = closest(solid, points)
     anchors = attach(solid, points, found["face"])
-    assert np.abs(carry(solid, solid.move(0.1, 0.1), anchors, found["face"], found["normal"])[0] - points).max() < 1e-5
+    assert np.abs(carry(solid, (0.1, 0.1), anchors, found["face"], found["normal"])[0] - points).max() < 1e-5
     dt = 1e-5 if precision == "double" else 1e-3
 
     def at(time: float) -> tuple[np.ndarray, np.ndarray]:
-        return carry(solid, solid.move(0.1, time), anchors, found["face"], found["normal"])[:2]
+        return carry(solid, (0.1, time), anchors, found["face"], found["normal"])[:2]
 
     rate = (at(0.15 + dt)[0] - at(0.15 - dt)[0]) / (2.0 * dt)
     assert np.abs(at(0.15)[1] - rate).max() < (1e-6 if precision == "double" else 1e-2) * np.abs(rate).max()

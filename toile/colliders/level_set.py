@@ -19,7 +19,7 @@ Deviations  Parts stay apart and are combined where they are asked for, not on o
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 import warp as wp
@@ -43,7 +43,7 @@ from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
 from toile.errors import InputError
 from toile.math.solid import Closest, Material
 from toile.math.types import mat33, precision, real, vec3
-from toile.model.solid_mesh import judge, require_closed
+from toile.model.solid_mesh import SolidMesh, require_closed
 from toile.plugins import choice, quantity
 
 if TYPE_CHECKING:
@@ -247,17 +247,28 @@ class LevelSet(Collider):
                     raise _wrong(f"a part has no {name} of its own. Set it at the level set.", i, name)
         return self
 
-    def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
-        parts = []
+    def check(self, folder: Path, allow_outside: bool) -> None:
+        lines = []
         for i, part in enumerate(self.parts):
             try:
-                parts.append(part.build(folder, allow_outside, device))
-                if part.word() == "mesh":
-                    require_closed(judge(parts[i].positions, parts[i].triangles), "level_set")
+                part.check(folder, allow_outside)
+                if isinstance(part, _HasMesh):
+                    require_closed(part.read(folder, allow_outside)[0], "level_set")
             except InputError as error:
-                lines = [f"parts[{i}]: {line}" for line in str(error).splitlines()]
-                raise InputError("\n".join(lines)) from error
-        return LevelSetSolid(self, parts, device)
+                lines += [f"parts[{i}]: {line}" for line in str(error).splitlines()]
+        if lines:
+            raise InputError("\n".join(lines))
+
+    def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
+        self.check(folder, allow_outside)
+        return LevelSetSolid(self, [part.build(folder, allow_outside, device) for part in self.parts], device)
+
+
+@runtime_checkable
+class _HasMesh(Protocol):
+    """A part that is read from a file."""
+
+    def read(self, folder: Path, allow_outside: bool) -> tuple[SolidMesh, Any]: ...
 
 
 def _wrong(text: str, *path: str | int) -> PydanticCustomError:

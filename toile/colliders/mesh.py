@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import warp as wp
+from pydantic import PrivateAttr
 
 from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
 from toile.math.solid import Material
@@ -86,13 +87,24 @@ class Mesh(Collider):
     drop_degenerate: bool = quantity(False, doc="leave out triangles without area")
     sequence: SequenceSettings | None = quantity(None, doc="frames that deform it, vertex by vertex")
 
+    _read: tuple[SolidMesh, VertexSequence | None] | None = PrivateAttr(None)
+
+    def check(self, folder: Path, allow_outside: bool) -> None:
+        self.read(folder, allow_outside)
+
+    def read(self, folder: Path, allow_outside: bool) -> tuple[SolidMesh, VertexSequence | None]:
+        """The surface and its frames; read once, because a scene is checked before it is built."""
+        if self._read is None:
+            mesh = read_solid(
+                folder, self.file, allow_outside,
+                part=self.part, scale=self.scale, flip=self.flip, drop_degenerate=self.drop_degenerate,
+            )  # fmt: skip
+            frames = None if self.sequence is None else self.sequence.read(mesh, folder, allow_outside, self.scale)
+            self._read = mesh, frames
+        return self._read
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
-        mesh = read_solid(
-            folder, self.file, allow_outside,
-            part=self.part, scale=self.scale, flip=self.flip, drop_degenerate=self.drop_degenerate,
-        )  # fmt: skip
-        frames = None if self.sequence is None else self.sequence.read(mesh, folder, allow_outside, self.scale)
-        return MeshSolid(self, mesh, frames, device)
+        return MeshSolid(self, *self.read(folder, allow_outside), device)
 
 
 class MeshSolid(Solid):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -38,4 +39,4 @@ class SequenceSettings(BaseModel):
             )
         except InputError as error:
             raise InputError(f"sequence.file: {error}") from error
-        return sequence
+        return replace(sequence, warnings=(*frames.warnings, *sequence.warnings))

@@ -57,7 +57,10 @@ def cylinder(radius: float, height: float, segments: int = 32, rings: int = 10, 
 
 
 def box(size: tuple[float, float, float], rounding: float = 0.0, steps: int = 6) -> Surface:
-    """Eight corners, numbered by their place along x, y and z as binary digits; rounded, `steps` quads across an edge."""
+    """Eight corners, numbered by their place along x, y and z as binary digits.
+
+    With a rounding, `steps` quads lie across each edge.
+    """
     corners = np.array([[i & 1, i >> 1 & 1, i >> 2 & 1] for i in range(8)]) - 0.5
     quads = np.array([[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]])
     if rounding > 0.0:
