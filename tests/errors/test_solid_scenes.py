@@ -99,7 +99,7 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
     ("text", "said"),
     [
         ("solids: [{type: mesh, file: open.obj}]", "the mesh is open (3 open edges"),
-        ("solids: [{type: mesh, file: inward.obj, translation: [9, 0, 0]}]", "signed volume is -0.125 m^3"),
+        ("solids: [{type: mesh, file: inward.obj}]", "signed volume is -0.125 m^3"),
         ("solids: [{type: mesh, file: mixed.obj}]", "turned 1 triangle"),
         ("solids: [{type: mesh, file: fin.obj}]", "1 edge of more than two triangles"),
         (
