@@ -91,7 +91,7 @@ class Simulation:
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
         self.frame = 0
-        self.certificate = Certificate(scene.name, _hash(scene, self.surface), self.device, scene.seed)
+        self.certificate = Certificate(scene.name, _hash(scene, self.surface, self.solids), self.device, scene.seed)
 
     def run(self, frames: int | None = None) -> Iterator[Frame]:
         """The start state as frame 0, then each frame."""
@@ -309,10 +309,11 @@ def _window(item: Plugin) -> list[float]:
     return [time for name in ("start", "end") if (time := getattr(item, name, None)) is not None]
 
 
-def _hash(scene: Scene, surface: Surface) -> str:
-    """Of the scene and of the meshes it reads: two runs with the same hash had the same input."""
+def _hash(scene: Scene, surface: Surface, solids: Solids) -> str:
+    """Of the scene and of the files it reads: two runs with the same hash had the same input."""
     digest = hashlib.sha256(scene.model_dump_json().encode())
-    for array in (surface.rest, surface.triangles, surface.uv):
+    of_solids = [array for solid in solids for array in solid.content()]
+    for array in (surface.rest, surface.triangles, surface.uv, *of_solids):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

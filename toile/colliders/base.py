@@ -92,6 +92,10 @@ class Solid:
         """Brings the surface in its own frame to `end`; the farthest that any point of it moved since `begin` [m]."""
         return 0.0
 
+    def content(self) -> list[np.ndarray]:
+        """What was read from files, to tell whether two runs had the same."""
+        return [self.positions, self.triangles]
+
     def vertices(self, time: float) -> np.ndarray:
         """The drawn surface in the world."""
         R, o, _, _ = self.frame(time)

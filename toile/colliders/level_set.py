@@ -310,6 +310,9 @@ class LevelSetSolid(Solid):
         moves = self._inner_vertices(end) - self._inner_vertices(begin)
         return float(np.sqrt(np.max(np.sum(moves**2, axis=1))))
 
+    def content(self) -> list[np.ndarray]:
+        return [array for part in self.parts for array in part.solid.content()]
+
     def vertices(self, time: float) -> np.ndarray:
         R, o, _, _ = self.frame(time)
         return self._inner_vertices(time) @ R.T + o

@@ -151,6 +151,9 @@ class MeshSolid(Solid):
             self._time = end
         return float(np.sqrt(np.max(np.sum((positions - before) ** 2, axis=1))))
 
+    def content(self) -> list[np.ndarray]:
+        return [*super().content(), *([] if self.sequence is None else [self.sequence.positions])]
+
     def vertices(self, time: float) -> np.ndarray:
         if self.sequence is None:
             return super().vertices(time)
