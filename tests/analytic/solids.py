@@ -1,0 +1,101 @@
+"""Small scenes of cloth and solids for tests against closed forms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from analytic.sheets import ALL_ENERGIES, BARE, G, put
+
+from toile.model.motion import rotation_matrix
+from toile.scene.schema import Scene
+from toile.simulation import Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+THICKNESS = 1e-3  # [m]  distance at which cloth is held, in every scene here
+
+# Particles that know nothing of each other: what one of them does has a closed form.
+DUST = {**BARE, "stretch_warp": 0.0, "stretch_weft": 0.0}
+CLOTH = {**BARE, **ALL_ENERGIES, "damping": 1e-3}
+
+
+def on_solids(
+    device: str,
+    solids: Sequence[dict[str, Any]],
+    *,
+    size: tuple[float, float] = (0.2, 0.2),
+    resolution: tuple[int, int] = (5, 5),
+    h: float = 1.0 / 60.0,
+    seconds: float = 1.0,
+    fps: float = 30.0,
+    gravity: tuple[float, float, float] = (0.0, 0.0, -G),
+    integrator: str = "implicit_bdf2",
+    tolerance: float = 1e-10,
+    contact: dict[str, float] | None = None,
+    constraints: Sequence[dict[str, Any]] = (),
+    forces: Sequence[dict[str, Any]] = (),
+    fabric: dict[str, float] | None = None,
+    shape: dict[str, Any] | None = None,
+    **cloth: Any,
+) -> Simulation:
+    """A grid, or another shape, among solids."""
+    shape = shape or {"type": "grid", "size": size, "resolution": resolution}
+    scene = Scene(
+        time={"frames": round(seconds * fps), "fps": fps, "max_step": h, "min_step": min(1e-5, h)},
+        gravity=gravity,
+        cloth=[{"shape": shape, "fabric": fabric or CLOTH, **cloth}],
+        solids=list(solids),
+        constraints=[{"type": "solid_contact", "thickness": THICKNESS, **(contact or {})}, *constraints],
+        forces=list(forces),
+        integrator=integrator,
+        solver={"tolerance": tolerance},
+    )
+    return Simulation(scene, device)
+
+
+def dust(device: str, solids: Sequence[dict[str, Any]], points: np.ndarray, **settings: Any) -> Simulation:
+    """Particles that know nothing of each other, an even number of them, at these points."""
+    # Wide cells: what changes the stretch of a triangle by much would be taken for an unstable step.
+    columns = len(points) // 2
+    cloth = {"size": (100.0 * (columns - 1), 100.0), "resolution": (columns, 2), "fabric": DUST, **settings}
+    cloth["contact"] = {"deepest_start": 1e6, **cloth.get("contact", {})}  # before they are where they should be
+    simulation = on_solids(device, solids, **cloth)
+    place(simulation, points)
+    return simulation
+
+
+def place(simulation: Simulation, points: np.ndarray) -> None:
+    """Start from other positions than the scene's."""
+    put(simulation, points)
+    assert simulation.contacts is not None
+    simulation.contacts.start(simulation.state.x, 0.0)
+
+
+def turned(rotation: Sequence[float], vector: Sequence[float]) -> np.ndarray:
+    """A vector after a rotation that is given as in scenes: axis times angle in degrees."""
+    return rotation_matrix(np.radians(rotation)) @ np.asarray(vector, float)
+
+
+def triple(vector: np.ndarray) -> tuple[float, float, float]:
+    x, y, z = (float(component) for component in vector)
+    return x, y, z
+
+
+def along(path: Callable[[float], np.ndarray], seconds: float, keys: int) -> dict[str, Any]:
+    """Keyframes on a curve, with straight lines between them."""
+    times = np.linspace(0.0, seconds, keys)
+    frames = [{"time": float(time), "translation": triple(path(float(time)))} for time in times]
+    return {"interpolation": "linear", "keyframes": frames}
+
+
+def forces(simulation: Simulation) -> np.ndarray:
+    """Of the cloth on each solid, in the last step [N]."""
+    assert simulation.contacts is not None
+    return simulation.contacts.forces()
+
+
+def weight(simulation: Simulation) -> float:
+    """Of all the cloth [N]."""
+    return float(G * simulation.model.masses.sum())

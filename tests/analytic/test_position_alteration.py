@@ -1,0 +1,114 @@
+"""A particle inside a solid is in front of it after one step, and has not been thrown there ([BW98] sec. 6.2).
+
+    distance after the step = thickness,    velocity along the normal = the solid's
+
+What is deeper than `most_recovery` moves by that much in every step until it is out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic.sheets import G, positions, velocities, walk
+from analytic.solids import THICKNESS, dust, on_solids, triple, turned, weight
+
+H = 1.0 / 60.0
+RECOVERY = 0.02  # [m]
+INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
+SOLIDS: dict[str, dict[str, Any]] = {
+    "plane": {"type": "plane"},
+    "sphere": {"type": "sphere", "radius": 0.3},
+    "box": {"type": "box", "size": (0.4, 0.5, 0.6)},
+    "cylinder": {"type": "cylinder", "radius": 0.3, "height": 0.5},
+    "capsule": {"type": "capsule", "radius": 0.2, "length": 0.4, "rotation": (0.0, 90.0, 0.0)},
+}
+TOPS = {"plane": 0.0, "box": 0.3, "cylinder": 0.25}  # [m]  height of those that are flat on top
+
+
+def surface(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a solid's upper side, away from edges, and the normals there: a rough solid holds what lies on them."""
+    rng = np.random.default_rng(7)
+    n = 16
+    upright = np.tile((0.0, 0.0, 1.0), (n, 1))
+    if kind in TOPS:
+        return np.c_[rng.uniform(-0.1, 0.1, (n, 2)), np.full(n, TOPS[kind])], upright
+    normals = upright + rng.uniform(-0.5, 0.5, (n, 3))
+    normals[:, 0] *= kind == "sphere"  # the capsule lies along x
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    along = np.c_[rng.uniform(-0.15, 0.15, n) * (kind == "capsule"), np.zeros((n, 2))]
+    return SOLIDS[kind]["radius"] * normals + along, normals
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("depth", [-0.5 * THICKNESS, 0.0, 1e-6, 0.005, 0.0189], ids="{:g} m".format)
+@pytest.mark.parametrize("kind", SOLIDS)
+def test_out_in_one_step(device: str, kind: str, depth: float, integrator: str) -> None:
+    """1e-12 asked, rounding reached. No velocity is left, so that it stays there in the next steps."""
+    points, normals = surface(kind)
+    simulation = dust(device, [{**SOLIDS[kind], "friction": 2.0}], points - depth * normals, h=H, integrator=integrator)
+    for _ in range(3):
+        walk(simulation, [H])
+        np.testing.assert_allclose(positions(simulation), points + THICKNESS * normals, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("kind", SOLIDS)
+def test_deeper_takes_several(device: str, kind: str, integrator: str) -> None:
+    """0.05 m at 0.02 m a step."""
+    points, normals = surface(kind)
+    simulation = dust(
+        device, [{**SOLIDS[kind], "friction": 2.0}], points - 0.05 * normals, h=H, integrator=integrator,
+        contact={"most_recovery": RECOVERY},
+    )  # fmt: skip
+    for n in range(1, 5):
+        walk(simulation, [H])
+        distance = min(n * RECOVERY - 0.05, THICKNESS)
+        np.testing.assert_allclose(positions(simulation), points + distance * normals, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_out_of_a_solid_that_moves(device: str, integrator: str) -> None:
+    """It leaves with the velocity of the plane along the normal, not faster, and keeps its distance."""
+    rate = np.array((0.0, 0.0, 0.5))
+    motion = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 2.0, "translation": (0.0, 0.0, 1.0)}]}
+    points, normals = surface("plane")
+    simulation = dust(
+        device, [{"type": "plane", "motion": motion}], points - 0.01 * normals, h=H, integrator=integrator
+    )
+    for n in range(1, 10):
+        walk(simulation, [H])
+        expected = points + THICKNESS * normals + n * H * rate
+        np.testing.assert_allclose(positions(simulation), expected, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(velocities(simulation), np.tile(rate, (len(points), 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("rotation", [(0.0, 0.0, 0.0), (20.0, 10.0, 0.0)], ids=["flat", "tilted"])
+def test_energy_of_a_sheet_inside(device: str, rotation: tuple[float, float, float], integrator: str) -> None:
+    """Lifting a sheet out of a plane costs m g (depth + thickness) and nothing else: no strain, no speed. It sticks, so
+    nothing happens afterwards either."""
+    depth = 0.01
+    solid = {"type": "plane", "rotation": rotation, "friction": 1.0}
+    normal = turned(rotation, (0.0, 0.0, 1.0))
+    simulation = on_solids(
+        device, [solid], h=H, fps=60.0, seconds=0.5, integrator=integrator, rotation=rotation,
+        translation=triple(-depth * normal),
+    )  # fmt: skip
+    start = None
+    for frame in simulation.run():
+        if start is None:
+            start = frame.positions
+            continue
+        moved = (depth + THICKNESS) * normal
+        np.testing.assert_allclose(frame.positions, start + moved, rtol=0.0, atol=1e-12)
+        assert frame.certificate is not None
+        energy = frame.certificate["energy"]
+        assert energy["kinetic"] < 1e-20
+        assert energy["stretch"] + energy["shear"] + energy["bend_angle"] < 1e-18
+        lifted = weight(simulation) * moved[2]
+        height = (simulation.model.masses * start[:, 2]).sum() * G
+        assert energy["gravity"] - height == pytest.approx(lifted, rel=1e-9)

@@ -1,0 +1,109 @@
+"""Two planes leave one direction, three none.
+
+    V groove, half angle b from its middle, valley inclined by s     N = m g cos s/(2 sin b) on each face
+                                                                     a = g sin s - 2 mu N/m along the valley
+    corner of three faces at right angles, pointing down             N = m g/sqrt(3) on each face
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic.sheets import G, positions, velocities
+from analytic.solids import CLOTH, THICKNESS, dust, forces, on_solids, triple, weight
+
+from toile.model.motion import rotation_matrix
+
+INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
+
+
+def facing(normal: np.ndarray, friction: float) -> dict[str, Any]:
+    """A plane through the origin whose normal is not straight down."""
+    axis = np.cross((0.0, 0.0, 1.0), normal)
+    sine = np.linalg.norm(axis)
+    angle = float(np.degrees(np.arctan2(sine, normal[2])))
+    return {"type": "plane", "rotation": triple(angle * axis / sine), "friction": friction}
+
+
+def groove(half: float, slope: float) -> tuple[np.ndarray, np.ndarray]:
+    """The two normals, and the direction down the valley."""
+    incline = rotation_matrix(np.array((0.0, slope, 0.0)))
+    faces = np.array([(0.0, np.cos(half), np.sin(half)), (0.0, -np.cos(half), np.sin(half))])
+    return faces @ incline.T, incline @ (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("mu", [0.0, 0.1])
+@pytest.mark.parametrize("half_degrees", [30.0, 45.0, 60.0])
+def test_particle_in_a_valley(device: str, half_degrees: float, mu: float, integrator: str) -> None:
+    """Forces to rounding; distance within 2 %, what one step more or less is worth; on both faces to 1e-12."""
+    half, slope = np.radians(half_degrees), np.radians(20.0)
+    normals, down = groove(half, slope)
+    # On the valley, a ten-thousandth of the thickness too near.
+    bottom = 0.9999 * THICKNESS * normals.sum(axis=0) / (1.0 + normals[0] @ normals[1])
+    points = bottom + np.outer(np.arange(4.0), down)
+    simulation = dust(device, [facing(normal, mu) for normal in normals], points, h=1.0 / 120.0, integrator=integrator)
+    list(simulation.run())
+    N = G * np.cos(slope) / (2.0 * np.sin(half))  # [N/kg]
+    moved = positions(simulation) - points
+    np.testing.assert_allclose(moved @ down, 0.5 * (G * np.sin(slope) - 2.0 * mu * N), rtol=0.02)
+    np.testing.assert_allclose(positions(simulation) @ normals.T, THICKNESS, rtol=0.0, atol=1e-12)
+    on_faces = -forces(simulation) / simulation.model.masses.sum()
+    np.testing.assert_allclose((on_faces * normals).sum(axis=1), N, rtol=1e-8)
+    np.testing.assert_allclose(on_faces @ down, -mu * N, atol=1e-8 * G)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_level_valley_holds(device: str, integrator: str) -> None:
+    """Dropped into a groove without a slope, off its middle: it slides down to the bottom and stays."""
+    half = np.radians(45.0)
+    normals, _ = groove(half, 0.0)
+    points = np.array([(0.0, 0.01, 0.05), (1.0, -0.02, 0.08), (2.0, 0.0, 0.1), (3.0, 0.005, 0.03)])
+    simulation = dust(device, [facing(normal, 0.0) for normal in normals], points, integrator=integrator, seconds=2.0)
+    list(simulation.run())
+    np.testing.assert_allclose(positions(simulation) @ normals.T, THICKNESS, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(positions(simulation)[:, 0], points[:, 0], atol=1e-12)
+    np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+def test_corner_of_three_planes(device: str, mu: float, integrator: str) -> None:
+    """Nothing is free: it is where the three faces say, to rounding."""
+    third = 2.0 * np.pi / 3.0
+    level, up = np.sqrt(2.0 / 3.0), np.sqrt(1.0 / 3.0)
+    normals = np.array([(level * np.cos(k * third), level * np.sin(k * third), up) for k in range(3)])
+    bottom = THICKNESS * normals.sum(axis=0)
+    points = bottom + np.array([(0.0, 0.0, 0.02), (0.0, 0.0, 0.1), (0.0, 0.0, 0.0), (0.0, 0.0, -5e-4)])
+    simulation = dust(device, [facing(normal, mu) for normal in normals], points, integrator=integrator)
+    list(simulation.run())
+    np.testing.assert_allclose(positions(simulation), np.tile(bottom, (4, 1)), rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-12)
+    on_faces = -forces(simulation) / weight(simulation)
+    np.testing.assert_allclose((on_faces * normals).sum(axis=1), up, rtol=1e-8)
+    np.testing.assert_allclose(on_faces.sum(axis=0), (0.0, 0.0, 1.0), atol=1e-8)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("apart", [0.01, 0.004, 0.002], ids="{:g} m".format)
+def test_sheet_between_plates_that_close(device: str, apart: float, integrator: str) -> None:
+    """The lower plate lifts it to half the opening, or the two leave it exactly its place; it stays flat and whole."""
+    way = 0.1 - 0.5 * apart
+
+    def plate(side: float) -> dict[str, Any]:
+        keys = [{"time": 0.0}, {"time": 0.5, "translation": (0.0, 0.0, -side * way)}]
+        place = {"size": (1.0, 1.0, 0.2), "translation": (0.0, 0.0, side * 0.2)}
+        return {"type": "box", **place, "motion": {"interpolation": "linear", "keyframes": keys}}
+
+    simulation = on_solids(
+        device, [plate(-1.0), plate(1.0)], fabric=CLOTH, resolution=(7, 7), integrator=integrator, tolerance=1e-8
+    )
+    start = positions(simulation)
+    list(simulation.run())
+    end = positions(simulation)
+    np.testing.assert_allclose(end[:, 2], THICKNESS - 0.5 * apart, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(end[:, :2], start[:, :2], atol=1e-9)
+    np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-9)
+    np.testing.assert_allclose(forces(simulation).sum(axis=0), (0.0, 0.0, -weight(simulation)), atol=1e-8)

@@ -1,0 +1,129 @@
+"""Contact with solids: the same bits every time, tries that leave no trace, pins that are left alone, settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from toile.constraints.solid_contact import PER_PARTICLE, PER_SLOT
+from toile.diagnostics import FrameTally
+from toile.scene.schema import Scene
+from toile.simulation import Simulation
+from toile.stepping import StepControl
+
+H = 1.0 / 60.0
+
+# Falls on a ball, the edge of a box that turns, and the ground: sliding, sticking, landing and leaving all at once.
+SCENE: dict[str, Any] = {
+    "time": {"frames": 20, "max_step": H},
+    "cloth": [
+        {"shape": {"type": "grid", "size": [0.5, 0.5], "resolution": [11, 11]}, "translation": [0.02, 0.01, 0.17]}
+    ],
+    "solids": [
+        {"type": "sphere", "radius": 0.15, "friction": 0.2},
+        {
+            "type": "box",
+            "size": [0.3, 0.3, 0.1],
+            "translation": [0.2, 0.0, 0.0],
+            "motion": {"keyframes": [{"time": 0.1}, {"time": 0.6, "rotation": [0.0, 0.0, 60.0]}]},
+        },
+        {"type": "plane", "translation": [0.0, 0.0, -0.1]},
+    ],
+}
+
+
+def simulation(**changes: Any) -> Simulation:
+    return Simulation(Scene(**{**SCENE, **changes}))
+
+
+def memory(running: Simulation) -> dict[str, bytes]:
+    """All that the next step will know of the contacts of the last one."""
+    assert running.contacts is not None
+    names = (*PER_PARTICLE, *PER_SLOT, "clearance")
+    return {name: getattr(running.contacts._before, name).numpy().tobytes() for name in names}
+
+
+@pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
+def test_same_bits_twice(integrator: str) -> None:
+    runs = [simulation(integrator=integrator) for _ in range(2)]
+    for one, other in zip(*(run.run() for run in runs), strict=True):
+        assert one.positions.tobytes() == other.positions.tobytes()
+        assert one.velocities.tobytes() == other.velocities.tobytes()
+    contacts = [run.contacts for run in runs]
+    assert contacts[0] is not None
+    assert contacts[1] is not None
+    assert contacts[0].contact_count() > 10
+    assert contacts[0].forces().tobytes() == contacts[1].forces().tobytes()
+
+
+@pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
+def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third step is tried at twice its length first and thrown away: the run is that of one that never did so."""
+    # A Cholesky factor is kept from try to try, as it may be; this one is made anew for every solve.
+    solver = {"preconditioner": "block_jacobi"}
+    tried, calm = (simulation(integrator=integrator, solver=solver) for _ in range(2))
+    judge, tally, touched = Simulation._trouble, FrameTally(), 0
+    for step in range(30):
+        tried.control = StepControl(2.0 * H, 1e-5)
+        kept, verdicts, after_try = memory(tried), ["not this one"] if step % 3 == 0 else [], []
+
+        def discard_first(
+            self: Simulation, solution: Any, verdicts: list[str] = verdicts, after_try: list[Any] = after_try
+        ) -> str | None:
+            if self is tried and verdicts:
+                after_try.append(memory(tried))
+                return verdicts.pop()
+            return judge(self, solution)
+
+        monkeypatch.setattr(Simulation, "_trouble", discard_first)
+        tried.step(2.0 * H if verdicts else H, tally)
+        assert all(remembered == kept for remembered in after_try)
+        calm.step(H, FrameTally())
+        assert tried.state.t == calm.state.t
+        assert tried.state.x.numpy().tobytes() == calm.state.x.numpy().tobytes()
+        assert tried.state.v.numpy().tobytes() == calm.state.v.numpy().tobytes()
+        assert calm.contacts is not None
+        touched = max(touched, calm.contacts.contact_count())
+    assert tally.rejected == 10
+    assert touched > 10
+
+
+def test_pins_are_left_alone() -> None:
+    """A pinned particle inside a solid stays where its pin is, and does not load the solid."""
+    pinned = {"type": "pin", "where": {"indices": [60]}}  # the middle, above the ball
+    lowered = {**SCENE["cloth"][0], "translation": [0.0, 0.0, 0.14]}
+    running = simulation(cloth=[lowered], constraints=[pinned])
+    start = running.state.x.numpy()[60].copy()
+    assert np.linalg.norm(start) < 0.15
+    for frame in running.run(10):
+        np.testing.assert_array_equal(frame.positions[60], start)
+    assert running.contacts is not None
+    assert running.contacts._before.count.numpy()[60] == 0
+
+
+@pytest.mark.parametrize("thickness", [5e-4, 4e-3])
+def test_thickness(thickness: float) -> None:
+    """A sheet at rest on the ground is as far in front of it as the scene says."""
+    flat = {**SCENE["cloth"][0], "translation": [5.0, 0.0, -0.09]}
+    running = simulation(cloth=[flat], constraints=[{"type": "solid_contact", "thickness": thickness}])
+    list(running.run())
+    np.testing.assert_allclose(running.state.x.numpy()[:, 2], thickness - 0.1, rtol=0.0, atol=1e-12)
+
+
+def test_each_solid_has_its_own_force_and_count() -> None:
+    """Two sheets' worth of particles on two solids: each carries what lies on it."""
+    places = {"one": [0.0, 0.0, 0.2], "other": [5.0, 0.0, 0.0]}
+    cloths = [{**SCENE["cloth"][0], "name": name, "translation": place} for name, place in places.items()]
+    solids = [
+        {"type": "box", "size": [1.0, 1.0, 0.398], "friction": 0.5},
+        {"type": "plane", "translation": [0.0, 0.0, -0.001], "friction": 0.5},
+    ]
+    running = simulation(cloth=cloths, solids=solids)
+    list(running.run(5))
+    assert running.contacts is not None
+    each = 9.81 * running.model.masses.sum() / 2.0
+    np.testing.assert_allclose(running.contacts.forces()[:, 2], (-each, -each), rtol=1e-3)
+    assert running.contacts.contact_count() == 242
+    assert running.contacts.counts().tolist() == [121, 121]
