@@ -30,8 +30,8 @@ from toile.plugins import quantity
 # Far enough for any surface [m].
 ANYWHERE = 1.0e6
 
-# Cloth hung over a ball stretches by 5 % where it leaves it at 1/120 s, by 2.5 % at 1/240 s, whatever its mesh; over a
-# rim of 1 cm, by several times as much, and steps above this are rejected there again and again [s].
+# Cloth hung over a ball stretches by 5 % where it leaves it at steps of 1/120 s and by 2.5 % at 1/240 s, whatever its
+# mesh; over a sharp rim by several times as much (docs/solids.md). Steps [s] above the first are warned of.
 LARGEST_STEP, STRETCH = 1.0 / 240.0, 0.025
 
 
