@@ -6,7 +6,7 @@
 v_p is the mean velocity of the step, so that the corrected point ends where the forecast says.
 
 The solve before it does not know of the contact: what hangs from a solid is held only by what the solve pulls into the
-solid and the forecast puts back. So cloth stretches at the rim of a contact, in proportion to the step.
+solid and the forecast puts back. So cloth stretches at the rim of a contact, the more the larger the step.
 
 Source      [BMF03] sec. 5.2
 Symbols     phi  distance less the thickness [m]     N  outward normal     v  velocity of the solid there [m/s]
