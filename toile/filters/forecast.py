@@ -53,7 +53,7 @@ class Forecast(Filter):
         strain = STRETCH * max_step / LARGEST_STEP
         return (
             "filters: forecast does not hold cloth during the solve, so that it stretches where it leaves a solid, by "
-            f"{100.0 * strain:.0f} % or more at steps of 1/{1.0 / max_step:.0f} s. Set time.max_step to "
+            f"some {100.0 * strain:.0f} % at steps of 1/{1.0 / max_step:.0f} s. Set time.max_step to "
             f"1/{1.0 / LARGEST_STEP:.0f} s or less, or leave contact to solid_contact."
         )
 
