@@ -86,6 +86,7 @@ class Simulation:
         self.integrator = scene.integrator.start(work)
         correcting = FilterWork(self.system.masses, self.held, self.solids)
         self.filters = [settings.start(correcting) for settings in scene.filters]
+        self.warnings += self._advice()
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
@@ -130,6 +131,7 @@ class Simulation:
             if self.contacts is not None:
                 with self.timers.stage("C/S"):
                     self.contacts.begin(self.state, h)
+            self.held.jumped.zero_()
             solution = self.integrator.step(self.state, self._next, h)
             if solution.converged and self._stretch_change() > LARGEST_STRETCH_CHANGE:
                 # One linearisation was not enough. Another costs less than the two steps of half the size.
@@ -174,6 +176,12 @@ class Simulation:
             found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
         return found
 
+    def _advice(self) -> list[str]:
+        """What filters have to say about the scene's steps."""
+        step = min(self.scene.time.max_step, 1.0 / self.scene.time.fps)
+        forecasts = [item for item in self.scene.filters if isinstance(item, Forecast)] if self.solids else []
+        return [advice for item in forecasts if (advice := item.advice(step)) is not None]
+
     def _solid_contact(self) -> SolidContact | None:
         """How cloth meets solids: as the scene says, or by default, unless a filter does it instead."""
         constraints: tuple[Plugin, ...] = self.scene.constraints
@@ -188,7 +196,7 @@ class Simulation:
         settings = self._solid_contact()
         if settings is None:
             return None
-        contacts = SolidContacts(settings, self.solids, self.held, self.system.masses)
+        contacts = SolidContacts(settings, self.solids, self.held, self.system.masses, self.scene.gravity)
         distances = contacts.start(self.state.x, 0.0)
         for solid, distance in zip(self.solids, distances, strict=True):
             self.warnings += _inside_at_start(solid.name, distance, settings)

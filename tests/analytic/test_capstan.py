@@ -18,8 +18,7 @@ from toile.simulation import Simulation
 
 MU, RADIUS = 0.3, 0.1
 CELLS_ON_ARC, CELLS_1 = 32, 30
-# It starts a ten-thousandth of the thickness too near, so that it touches from the first step.
-R = RADIUS + 0.9999 * THICKNESS
+R = RADIUS + THICKNESS
 # Chords, not arcs, have the length of a cell: otherwise the strip starts compressed and jumps off.
 CELL = 2.0 * R * float(np.sin(0.5 * np.pi / CELLS_ON_ARC))
 L1 = CELLS_1 * CELL

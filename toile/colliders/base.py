@@ -129,7 +129,7 @@ def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
         nearest = real(1.0e30)
         s_nearest = real(0.0)
         for _ in range(MOST_SWEEP_STEPS):
-            found = closest(shape, p + s * (q - p), real(1.0001) * length + gap)
+            found = closest(shape, p + s * (q - p), real(1.0001) * length + real(1.01) * gap)
             free = found.distance - gap
             if free <= real(1.0e-3) * gap + real(1.0e-9) * length:
                 return s

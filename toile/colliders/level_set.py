@@ -243,7 +243,7 @@ class LevelSet(Collider):
             if part.word() == self.word():
                 raise _wrong("a level set within a level set. List its parts here.", i)
             for name in ("friction", "name"):
-                if name in part.model_fields_set:
+                if getattr(part, name) != type(part).model_fields[name].default:
                     raise _wrong(f"a part has no {name} of its own. Set it at the level set.", i, name)
         return self
 

@@ -14,6 +14,7 @@ Deviations  A state that does not fit the forces is corrected within the step by
 
 import warp as wp
 
+from toile.constraints.held import JUMPED, JUMPED_WHERE_HELD
 from toile.math.types import TINY, mat33, real, vec3
 
 MOST = wp.constant(3)  # contacts of a particle
@@ -34,6 +35,8 @@ MISPLACED, MISJUDGED, TOUCHING, COUNTS = wp.constant(0), wp.constant(1), wp.cons
 # Friction is corrected within the step when it is wrong by this share of its limit as well. Stiff cloth at rest has
 # many particles near the limit, whose states depend on each other: following each of them does not pay.
 FRICTION_ERROR = wp.constant(real(0.3))
+# Friction that is wrong by this many times its limit counts like a contact in the wrong place.
+GROSS_ERROR = wp.constant(real(2.0))
 # A particle that creeps slower than this share of the creeping speed, with less than this share of the largest
 # friction, has stopped. It is locked after so many steps: cloth that still swings would tear it loose again.
 STOPPED, HOLDS = wp.constant(real(0.9)), wp.constant(real(0.9))
@@ -51,6 +54,7 @@ class Contacts:
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
     changes: wp.array(dtype=wp.int32)  # of state in this step
+    lasting: wp.array(dtype=wp.int32)  # 1: it touched the solid before this step, and `stick` is where that carries it
     stops: wp.array(dtype=wp.int32)  # steps in a row at whose end it had stopped
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearised at
     limit: wp.array(dtype=real)  # [N]  the largest friction
@@ -149,12 +153,13 @@ def begin_step(before: Contacts, now_out: Contacts):
     now_out.count[i] = 0
     now_out.changes[i] = 0
     now_out.stops[i] = 0
+    now_out.lasting[i] = 0
     now_out.slip[i] = vec3()
     now_out.limit[i] = real(0.0)
 
 
 @wp.func
-def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, h: real):
+def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, gravity: vec3, h: real):
     """Locked or sliding, for a particle that arrives with velocity v: by what friction can stop ([BW98] sec. 5.4)."""
     a = MOST * i
     n = contacts.normal[a]
@@ -162,7 +167,8 @@ def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, h: real):
     w_n = wp.dot(w, n)
     w_t = w - w_n * n
     speed = wp.length(w_t)
-    stopped = contacts.mu[a] * wp.max(-w_n, real(0.0))  # speed that friction takes away while the normal speed goes
+    # Speed that friction takes away while the normal speed goes, and by the particle's own weight
+    stopped = contacts.mu[a] * wp.max(-w_n - h * wp.dot(gravity, n), real(0.0))
     contacts.limit[i] = mass * stopped / h
     contacts.mode[i] = LOCKED
     if speed > (real(1.0) + SLIP_MARGIN) * stopped:
@@ -183,7 +189,7 @@ def give_way(contacts: Contacts, i: wp.int32):
 @wp.kernel
 def choose_modes(
     # in
-    masses: wp.array(dtype=real), v: wp.array(dtype=vec3), h: real, before: Contacts,
+    masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real, before: Contacts,
     # in and out
     now_out: Contacts,
 ):
@@ -193,7 +199,7 @@ def choose_modes(
         return
     now_out.mode[i] = before.mode[i]
     if before.mode[i] == FREE:
-        land(now_out, i, masses[i], v[i], h)
+        land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED:
         give_way(now_out, i)
     else:
@@ -216,7 +222,7 @@ def hold_contacts(
     contacts: Contacts,
     # out
     S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
-    friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33), v_drag_out: wp.array(dtype=vec3),
+    friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33),
 ):
     """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
     slides is f(w) = -limit w/|w| linearised at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
@@ -252,7 +258,6 @@ def hold_contacts(
                 drag = (contacts.limit[i] / speed) * (S - wp.outer(slip, slip) / (speed * speed))
             else:
                 drag = (contacts.limit[i] / creep) * S
-            v_drag_out[i] = contacts.velocity[a]
     S_out[i] = S
     x_held_out[i] = x
     v_held_out[i] = v
@@ -261,11 +266,22 @@ def hold_contacts(
 
 
 @wp.kernel
+def drag_velocity(contacts: Contacts, x_ref: wp.array(dtype=vec3), h: real, v_drag_out: wp.array(dtype=vec3)):
+    """What slip is measured from: the u that x = x_ref + h u needs to stay with the material, or, for a particle that
+    lands in this step and has not touched it yet, the material's velocity."""
+    i = wp.tid()
+    if contacts.count[i] > 0:
+        v_drag_out[i] = contacts.velocity[MOST * i]
+        if contacts.lasting[i] != 0:
+            v_drag_out[i] = (contacts.stick[MOST * i] - x_ref[i]) / h
+
+
+@wp.kernel
 def judge_forces(
     # in
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
-    friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), force: wp.array(dtype=vec3),
-    u: wp.array(dtype=vec3), thickness: real, h: real, before: Contacts,
+    friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), v_drag: wp.array(dtype=vec3),
+    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: Contacts,
     # in and out
     contacts: Contacts,
     # out
@@ -283,7 +299,7 @@ def judge_forces(
         came = came or contacts.load[a + k] < real(0.0)
     if came:  # there is no force to judge by yet
         if contacts.mode[i] == FREE:
-            land(contacts, i, masses[i], u[i], h)
+            land(contacts, i, masses[i], u[i], vec3(), h)
         elif contacts.mode[i] == LOCKED:
             give_way(contacts, i)
         return
@@ -297,21 +313,22 @@ def judge_forces(
         limit += contacts.mu[a + k] * contacts.load[a + k]
         tangential -= n[k] * contacts.normal[a + k]
     sliding = contacts.mode[i] == SLIDING
-    w = S[i] * (u[i] - contacts.velocity[a])
+    w = S[i] * (u[i] - v_drag[i])
     if sliding:
         tangential = friction[i] - drag[i] * w
     for k in range(contacts.count[i]):
         share = contacts.mu[a + k] * contacts.load[a + k] / wp.max(limit, TINY)
         contacts.reaction[a + k] = contacts.load[a + k] * contacts.normal[a + k] + share * tangential
     contacts.limit[i] = limit
-    if contacts.changes[i] >= MOST_CHANGES or between_faces(contacts, i):
+    if between_faces(contacts, i):
         return
 
+    may_change = contacts.changes[i] < MOST_CHANGES
     worst = int(0)
     for k in range(contacts.count[i]):
         if n[k] < n[worst]:
             worst = k
-    if n[worst] < real(0.0):
+    if n[worst] < real(0.0) and may_change:
         if n[worst] < -urgent_force:
             wp.atomic_add(urgent_out, MISPLACED, 1)
             contacts.changes[i] = contacts.changes[i] + 1
@@ -327,24 +344,27 @@ def judge_forces(
     if sliding:
         creep = creep_speed(thickness, h)
         speed = wp.length(w)
+        error = wp.length(tangential + (limit / wp.max(speed, creep)) * w)
         # Not at once: to be locked where the step began would undo what it has done.
         stopped = speed < STOPPED * creep and wp.length(tangential) < HOLDS * limit
         contacts.stops[i] = wp.where(stopped, before.stops[i] + 1, 0)
         if wp.dot(w, contacts.slip[i]) < real(0.0):
             w = vec3()  # friction does not turn a motion round: from here on it creeps
         contacts.slip[i] = w
-        error = wp.length(tangential + (limit / wp.max(speed, creep)) * w)
     else:
         pull = wp.length(tangential)
-        if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MOST:
+        if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MOST and may_change:
             contacts.mode[i] = SLIDING
             error = pull - limit
+            # The speed that a particle by itself would reach; in cloth it is less, but its direction is right.
+            contacts.slip[i] = -(error * h / (masses[i] * pull)) * tangential
+            contacts.changes[i] = contacts.changes[i] + 1
             if before.mode[i] == FREE:  # what has just come down slides from the first moment
-                contacts.slip[i] = -(error * h / (masses[i] * pull)) * tangential
                 error += FRICTION_ERROR * limit
     if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * limit):
         wp.atomic_add(urgent_out, MISJUDGED, 1)
-        contacts.changes[i] = contacts.changes[i] + 1
+        if error > GROSS_ERROR * limit:
+            wp.atomic_add(urgent_out, MISPLACED, 1)
 
 
 @wp.kernel
@@ -367,9 +387,12 @@ def push_out(
 
 @wp.kernel
 def end_step(before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
-    """Locks what has stopped, and finds the particles whose velocity a contact changed at once."""
+    """Locks what has stopped, and finds whose motion contacts changed at once: where they hold it, or altogether."""
     i = wp.tid()
     if now.mode[i] == SLIDING and now.stops[i] >= PATIENCE:
         now.mode[i] = LOCKED
         now.stops[i] = 0
-    jumped_out[i] = wp.where(now.mode[i] > before.mode[i] or now.count[i] > before.count[i], 1, 0)
+    landed = now.count[i] > before.count[i]
+    jumped_out[i] = wp.where(landed or now.count[i] == 0, JUMPED_WHERE_HELD, 0)
+    if (landed and now.limit[i] > real(0.0)) or wp.length_sq(now.push[i]) > real(0.0):
+        jumped_out[i] = JUMPED

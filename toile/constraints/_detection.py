@@ -20,6 +20,9 @@ from toile.math.types import mat33, real, vec3
 
 # A contact that the solve did not know of is corrected within the step when it leaves less than this share of the gap.
 TOO_NEAR = wp.constant(real(0.5))
+# What is nearer than this share of the gap, and does not leave, rests on the solid: at rest there is no velocity that
+# leads to it.
+RESTING = wp.constant(real(1.1))
 # How far beyond what is needed to look for a surface, so that the next steps need not look.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -47,7 +50,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         p, q = start_frame(pose, x_start), end_frame(pose, x_end)
         path = wp.length(q - p) + pose.drift
         hit.clearance = clearance - path
-        if hit.clearance > gap:
+        if hit.clearance > wp.max(gap, near):
             return hit
         inside = wp.max(-clearance, real(0.0))
         hit.closest = closest(shape, q, LOOK_AHEAD * (path + gap) + real(1.01) * inside)
@@ -55,7 +58,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         distance = hit.closest.distance
         hit.clearance = distance
         if clearance > real(0.0):  # it was outside
-            if distance > gap and path < clearance + distance:
+            if distance > wp.max(gap, near) and path < clearance + distance:
                 return hit
             p += h * hit.closest.velocity  # carried along by a surface that moves in its frame
             s = sweep(shape, p, q, wp.min(near, real(0.5) * clearance))
@@ -111,9 +114,13 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
-            hit = follow(shape, pose, x[i], x_end, h, clearance, gap, gap)
-            if hit.found != 0:
+            hit = follow(shape, pose, x[i], x_end, h, clearance, gap, RESTING * gap)
+            if hit.found != 0 and now_out.count[i] < MOST:
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+                if clearance < RESTING * gap:  # it touches already: the material that it touches is that of the start
+                    placed = start_frame(pose, x[i]) + (target - clearance) * hit.closest.normal
+                    now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, placed)
+                    now_out.lasting[i] = 1
             return
         carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
         here = Closest()
@@ -131,6 +138,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         else:
             add(now_out, i, solid, pose, carried.point, here, target, mu)
         if now_out.count[i] > count:
+            now_out.lasting[i] = 1
             placed = carried.point + (target - clearance) * carried.normal
             now_out.stick[MOST * i + count] = end_world(pose, placed)
             now_out.load[MOST * i + count] = wp.max(before.load[a], real(0.0))

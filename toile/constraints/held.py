@@ -17,6 +17,9 @@ from toile.math.types import identity, mat33, numpy_real, vec3
 # Held directions of two constraints closer to parallel than this count as one [sine of the angle].
 PARALLEL = 1e-6
 
+# In the directions that contacts hold in this step, and in all.
+JUMPED_WHERE_HELD, JUMPED = wp.constant(1), wp.constant(2)
+
 
 class Held:
     """The constraints of a scene on its particles."""
@@ -40,7 +43,8 @@ class Held:
         # Friction of sliding contacts on each particle: friction - drag (v - v_drag) [N]
         self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
-        self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: a contact changed its velocity
+        # Whether something changed a particle's motion at once: 0, JUMPED_WHERE_HELD or JUMPED
+        self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)
         self.particles = np.zeros(0, np.int32)  # held in any direction
         self._anchors: dict[int, np.ndarray] = {}
         self._active: list[int] | None = None

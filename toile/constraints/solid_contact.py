@@ -28,6 +28,7 @@ from toile.constraints._contacts import (
     Contacts,
     begin_step,
     choose_modes,
+    drag_velocity,
     end_step,
     hold_contacts,
     judge_forces,
@@ -37,6 +38,7 @@ from toile.constraints._detection import detection_kernels
 from toile.constraints.held import Held
 from toile.launcher import Launcher
 from toile.math.types import real, vec3
+from toile.model.motion import Vector
 from toile.model.state import State
 from toile.plugins import Plugin, quantity
 
@@ -47,8 +49,8 @@ MOST_SOLVES = 4
 FRICTION_LEFT, MOST_SOLVES_FOR_FRICTION = 0.1, 2
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
-    "push": vec3,
+    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "lasting": wp.int32, "slip": vec3,
+    "limit": real, "push": vec3,
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
@@ -71,8 +73,9 @@ class SolidContact(Plugin):
 class SolidContacts:
     """All solids of a scene against all its particles."""
 
-    def __init__(self, settings: SolidContact, solids: Any, held: Held, masses: wp.array):
+    def __init__(self, settings: SolidContact, solids: Any, held: Held, masses: wp.array, gravity: Vector):
         """`solids` is a toile.colliders.solids.Solids."""
+        self._gravity = vec3(*gravity)
         self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
         self.device, n = held.device, len(masses)
         self._now, self._before = (_make_contacts(n, len(solids), self.device) for _ in range(2))
@@ -93,7 +96,7 @@ class SolidContacts:
         self._launch(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
             self._launch(predict, n, [*self._solid(s), state.x, state.v, h, held.S_user, before, now])
-        self._launch(choose_modes, n, [self.masses, state.v, h, before, now])
+        self._launch(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
         self.hold(h)
         self._step, self._solves = h, 0
 
@@ -107,12 +110,16 @@ class SolidContacts:
             inputs = [*self._solid(s), state.x, x, self._step, held.S_user, before, now, self._urgent]
             self._launch(review, n, inputs)
         thickness = self.settings.thickness
-        held_now = [held.S, held.S_user, held.friction, held.drag]
+        held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch(judge_forces, n, judged)
         urgent = self._urgent.numpy()
         rubs = urgent[MISJUDGED] > FRICTION_LEFT * urgent[TOUCHING] and self._solves < MOST_SOLVES_FOR_FRICTION
         return self._solves >= MOST_SOLVES or not (rubs or urgent[MISPLACED] > 0)
+
+    def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
+        """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
+        self._launch(drag_velocity, len(x_ref), [self._now, x_ref, h, self.held.v_drag])
 
     def settle(self, state_out: State) -> None:
         """After the last solve."""
@@ -146,7 +153,7 @@ class SolidContacts:
         """Makes constraints of the contacts as they are now."""
         held = self.held
         user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h]
-        out = [held.S, held.x_held, held.v_held, held.friction, held.drag, held.v_drag]
+        out = [held.S, held.x_held, held.v_held, held.friction, held.drag]
         self._launch(hold_contacts, len(held.S), [*user, self._now, *out])
 
     def _solid(self, s: int) -> list[Any]:

@@ -27,6 +27,8 @@ from toile.math.types import TINY, mat33, real, vec3
 from toile.model.state import State
 from toile.plugins import quantity
 
+# As toile/constraints/held.py has it: its whole motion was changed at once.
+JUMPED = wp.constant(2)
 # Far enough for any surface [m].
 ANYWHERE = 1.0e6
 
@@ -66,8 +68,6 @@ class _Working(Correction):
 
     def apply(self, state: State, state_out: State, h: float) -> None:
         held, dtau = self.work.held, self.settings.relaxation or h
-        if held.S is held.S_user:  # no other contacts, so that nobody else says who jumped in this step
-            held.jumped.zero_()
         for s, (solid, kernel) in enumerate(zip(self.work.solids, self._kernels, strict=True)):
             of_solid = [solid.shape, self.work.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
             inputs = [*of_solid, h, dtau, state.x, held.S_user, state_out.x, state_out.v, held.jumped]
@@ -120,6 +120,6 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
             # Schemes of second order end with another velocity than the mean; what a contact stopped goes on with this.
             x_out[i] = x_out[i] + dt * change
             v_out[i] = v_out[i] + S_user[i] * (v_new - v_out[i])
-            jumped_out[i] = 1
+            jumped_out[i] = JUMPED
 
     return wp.Kernel(forecast, module=wp.get_module(f"toile.forecast.{str(functions.shape.key).replace('.', '_')}"))

@@ -13,11 +13,12 @@ Deviations  [BW98] uses backward Euler linearised at the start of the step, whic
 
 import warp as wp
 
+from toile.constraints.held import JUMPED, JUMPED_WHERE_HELD
 from toile.integrators.base import Integrator, Stepper, Workplace
 from toile.integrators.newton import NewtonStep, from_velocity
 from toile.launcher import Launcher
 from toile.linear.modified_pcg import Solution
-from toile.math.types import real, vec3
+from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
 from toile.plugins import quantity
 
@@ -60,7 +61,8 @@ class _Stepper(Stepper):
 
     def accept(self, state: State, state_out: State, h: float) -> None:
         states = [state.x, state.v, state_out.x, state_out.v]
-        self._launch(remember, len(state.x), [*states, self.held.jumped, h, self.x_before, self.v_before])
+        held = [self.held.S, self.held.S_user, self.held.jumped]
+        self._launch(remember, len(state.x), [*states, *held, h, self.x_before, self.v_before])
         self.h_before = h
 
     def restart(self) -> None:
@@ -86,15 +88,17 @@ def reference(
 def remember(
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
-    jumped: wp.array(dtype=wp.int32), h: real,
+    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), jumped: wp.array(dtype=wp.int32), h: real,
     # out
     x_before_out: wp.array(dtype=vec3), v_before_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    x_before_out[i] = x[i]
-    v_before_out[i] = v[i]
-    if jumped[i] != 0:
-        # A contact stopped it. What was before would be carried on into a rebound, so its past is made to fit: as if it
-        # had always moved as it does now.
-        x_before_out[i] = x_end[i] - h * v_end[i]
-        v_before_out[i] = v_end[i]
+    # Where a contact changed a particle's motion at once the past is made to fit: as if it had always moved as it does
+    # now. What it was before it landed, or was put elsewhere, would be carried on into a rebound.
+    C = mat33()
+    if jumped[i] == JUMPED_WHERE_HELD:
+        C = S_user[i] - S[i]
+    if jumped[i] == JUMPED:
+        C = identity()
+    x_before_out[i] = x[i] + C * (x_end[i] - h * v_end[i] - x[i])
+    v_before_out[i] = v[i] + C * (v_end[i] - v[i])

@@ -62,11 +62,12 @@ class NewtonStep:
         system, held, timers = self.work.system, self.work.held, self.work.timers
         n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
-        for _ in range(count):
+        for left in range(count, 0, -1):
             with timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
                 launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
                 if self.work.contacts is not None:
+                    self.work.contacts.find_drag_velocity(self.x_ref, h)
                     launch(add_friction, n, self._friction(h))
             contacts_fit = False
             while not contacts_fit:
@@ -80,7 +81,8 @@ class NewtonStep:
                 launch(update, n, [self.x_ref, h, u, du, x])
                 contact = [held.S_user, held.x_held, held.v_held, system.masses, self.x_ref]
                 launch(constraint_force, n, [held.S, *contact, self.b, h, self.force])  # sec. 5.4
-                contacts_fit = self._contacts_fit(state, x, h)
+                # Before the last linearisation forces are not yet those that contacts can be judged by.
+                contacts_fit = left > 1 or self._contacts_fit(state, x, h)
             at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
         launch(finish, n, [held.S, held.S_user, held.x_held, held.v_held, u, x, state_out.v])
         if self.work.contacts is not None:
@@ -98,6 +100,7 @@ class NewtonStep:
                 return True
             self._launch(add_friction, len(self.u), self._friction(-h))
             contacts.hold(h)
+            contacts.find_drag_velocity(self.x_ref, h)
             self._launch(add_friction, len(self.u), self._friction(h))
             self._launch(hold_again, len(self.u), [held.S, held.x_held, self.x_ref, self.u, h, self.du])
         return False
