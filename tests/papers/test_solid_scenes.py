@@ -59,20 +59,20 @@ def test_tablecloth_carries_its_weight(device: str) -> None:
 
 def test_spin_takes_the_cloth_along(device: str) -> None:
     """The middle of the cloth is at rest until the sphere turns, and then turns with it at 2 pi per second."""
-    simulation = simulate("spin", device, "cloth[0].shape.rings=14")
-    rates = {}
+    rings = 14
+    simulation = simulate("spin", device, f"cloth[0].shape.rings={rings}")
+    rates, hem_radius = {}, {}
     for frame in simulation.run():
         x, v = frame.positions, frame.velocities
         r2 = x[:, 0] ** 2 + x[:, 1] ** 2
         middle = r2 < 0.1**2
         momentum = x[middle, 0] * v[middle, 1] - x[middle, 1] * v[middle, 0]
         rates[frame.number] = momentum.sum() / r2[middle].sum()
-        if frame.number == 30:
-            hem_before = np.sqrt(r2.max())
+        hem_radius[frame.number] = np.sqrt(r2[1 + 3 * rings * (rings - 1) :]).mean()
     assert abs(rates[30]) < 0.05
     # One turn a second from 2 s on, and by 2.5 s what is stuck to the sphere has no other speed.
     np.testing.assert_allclose([rates[n] for n in range(75, 91)], 2.0 * np.pi, rtol=0.02)
-    assert np.sqrt(r2.max()) > hem_before + 0.03  # the hem flies out
+    assert hem_radius[90] > hem_radius[30] + 0.03  # the hem flies out
 
 
 def test_conveyor_runs_at_the_speed_of_its_rollers(device: str) -> None:
@@ -119,8 +119,8 @@ def character() -> ModuleType:
 
 
 def test_character_keeps_its_skirt(character: ModuleType, device: str, tmp_path: Path) -> None:
-    """A body of 2,002 vertices, half a second: the waist of the skirt stays on the hips."""
-    body_size, skirt_size, frames = (50, 40), (18, 60), 15
+    """A body of 2,002 vertices, a second: the waist of the skirt stays on the hips, and no step has to be halved."""
+    body_size, skirt_size, frames = (50, 40), (18, 60), 30
     simulation = Simulation(character.build(tmp_path, body_size, skirt_size, frames), device)
     assert len(character.body(*body_size)[0]) == 2002
     fit = character.Fit(body_size, skirt_size[1])
@@ -130,6 +130,7 @@ def test_character_keeps_its_skirt(character: ModuleType, device: str, tmp_path:
         assert -0.01 < sunk < 0.04
     report = simulation.report()
     assert report["summary"]["ok"]
+    assert report["summary"]["rejected"] == 0  # cloth that is carried as the body moves does not jerk
     assert max(entry["solid_depth"] for entry in report["frames"]) < 1e-3
 
 
