@@ -69,7 +69,7 @@ def test_iterations_grow_like_the_square_root_of_n(
     counts = [float(np.median(iterations(r, preconditioner, device))) for r in resolutions]
     exponent = np.polyfit(np.log(np.square(resolutions)), np.log(counts), 1)[0]
     record_property(f"{preconditioner} iterations at n = 81, 289, 1089", counts)
-    record_property(f"{preconditioner} exponent", exponent)
+    record_property(f"{preconditioner} exponent", float(exponent))
     assert 0.35 <= exponent <= 0.65
 
 

@@ -30,6 +30,7 @@ class Filtering:
         state_out = State.of(x + h * v if x_out is None else x_out, v, run.device)
         run.held.move(time, time + h, state.x)
         run.solids.move(time, time + h)
+        run.held.jumped.zero_()
         for correction in run.filters:
             correction.apply(state, state_out, h)
         assert np.array_equal(state.x.numpy(), x.astype(state.x.numpy().dtype))

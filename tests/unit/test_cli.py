@@ -347,9 +347,12 @@ def test_list_without_a_kind_shows_all_kinds() -> None:
     assert [line for line in lines if not line.startswith(" ")] == [
         "shapes",
         "energies",
+        "colliders",
         "constraints",
+        "filters",
         "integrators",
         "preconditioners",
+        "post",
         "outputs",
         "scenes",
         "fabrics",

@@ -227,11 +227,11 @@ def test_the_last_good_state_is_the_one_before_the_failure(device: str) -> None:
 def test_a_drastic_change_of_stretch_rejects_a_step(device: str) -> None:
     """[BW98] sec. 7: a cloth that would be torn apart in one large step is stepped more finely, and gets there.
 
-    Its particles fly apart at up to 10 m/s, that is 3 m in a large step, ten times the size of the sheet.
+    So drastic that another linearisation at the candidate does not make it good either.
     """
     scene = sheet(time={"frames": 1, "fps": 10.0, "max_step": 0.1})
     run = Simulation(scene, device)
     x = run.state.x.numpy()
-    run.state.v.assign(20.0 * x + 40.0 * np.roll(x, 1, axis=1))
+    run.state.v.assign(60.0 * x + 120.0 * np.roll(x, 1, axis=1))
     entry = list(run.run())[-1].certificate
     assert entry is not None and entry["rejected"] >= 1 and entry["h_min"] < 0.1

@@ -98,7 +98,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         # solid
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
         # in
-        x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, S_user: wp.array(dtype=mat33), before: Contacts,
+        masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
+        S_user: wp.array(dtype=mat33), before: Contacts,
         # in and out
         now_out: Contacts,
     ):
@@ -118,8 +119,9 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             if hit.found != 0 and now_out.count[i] < MOST:
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
                 if clearance < RESTING * gap:  # it touches already: the material that it touches is that of the start
-                    placed = start_frame(pose, x[i]) + (target - clearance) * hit.closest.normal
-                    now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, placed)
+                    carried_to = start_frame(pose, x[i]) + h * hit.closest.velocity
+                    carried_to += (target - clearance) * hit.closest.normal
+                    now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, carried_to)
                     now_out.lasting[i] = 1
             return
         carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
@@ -134,6 +136,13 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         slip -= wp.dot(slip, carried.normal) * carried.normal
         if before.mode[i] != LOCKED and wp.length(slip) > gap:  # far enough for the surface to have curved away
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
+            # It flies on where the surface falls away faster than what pressed it there can follow.
+            follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
+            if there.distance > target + follows + TOO_NEAR * gap:
+                hit = follow(shape, pose, x[i], x_end, h, clearance, gap, TOO_NEAR * gap)
+                if hit.found != 0:
+                    add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+                return
             add(now_out, i, solid, pose, q, there, target, mu)
         else:
             add(now_out, i, solid, pose, carried.point, here, target, mu)

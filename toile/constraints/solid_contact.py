@@ -95,7 +95,7 @@ class SolidContacts:
         n, now, before, held = len(state.x), self._now, self._before, self.held
         self._launch(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
-            self._launch(predict, n, [*self._solid(s), state.x, state.v, h, held.S_user, before, now])
+            self._launch(predict, n, [*self._solid(s), self.masses, state.x, state.v, h, held.S_user, before, now])
         self._launch(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
         self.hold(h)
         self._step, self._solves = h, 0
