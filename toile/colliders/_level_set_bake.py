@@ -91,7 +91,8 @@ def place(low: vec3, spacing: real, i: wp.int32, j: wp.int32, k: wp.int32) -> ve
 
 @wp.func
 def node_of(low: vec3, cell: real, tile: wp.vec3i, i: wp.int32, j: wp.int32, k: wp.int32) -> vec3:
-    return place(low, cell, TILE_CELLS * tile[0] + i, TILE_CELLS * tile[1] + j, TILE_CELLS * tile[2] + k)
+    """Where node i, j, k of a tile is; the first are one cell outside."""
+    return place(low, cell, TILE_CELLS * tile[0] + i - 1, TILE_CELLS * tile[1] + j - 1, TILE_CELLS * tile[2] + k - 1)
 
 
 @wp.kernel
@@ -117,6 +118,14 @@ def mesh_middles(surface: Surface, low: vec3, side: real, middle_out: wp.array3d
     middle_out[i, j, k] = foot_of(surface, place(low, side, i, j, k) + vec3(half, half, half), ANYWHERE).distance
 
 
+@wp.func
+def foot_at(i: wp.int32) -> wp.int32:
+    """Which of the nodes with a nearest point the node i along an axis is, or -1."""
+    if i == 0 or i > TILE_CELLS + 1 or (i - 1) % FOOT_STRIDE != 0:
+        return -1
+    return (i - 1) // FOOT_STRIDE
+
+
 @wp.kernel
 def mesh_nodes(
     # in
@@ -129,9 +138,10 @@ def mesh_nodes(
     p = node_of(low, cell, tiles[t], i, j, k)
     foot = foot_of(surface, p, reach[t])
     near_out[t, i, j, k] = wp.float32(foot.distance)
-    if face_out.shape[0] > 0 and i % FOOT_STRIDE == 0 and j % FOOT_STRIDE == 0 and k % FOOT_STRIDE == 0:
-        face_out[t, i // FOOT_STRIDE, j // FOOT_STRIDE, k // FOOT_STRIDE] = foot.face
-        place_out[t, i // FOOT_STRIDE, j // FOOT_STRIDE, k // FOOT_STRIDE] = foot.place
+    a, b, c = foot_at(i), foot_at(j), foot_at(k)
+    if face_out.shape[0] > 0 and a >= 0 and b >= 0 and c >= 0:
+        face_out[t, a, b, c] = foot.face
+        place_out[t, a, b, c] = foot.place
 
 
 @wp.kernel
@@ -260,7 +270,8 @@ def _choose(middles: np.ndarray, side: float, band: float) -> tuple[np.ndarray, 
     fine = middles <= to_corner + band
     _require_room(float(np.count_nonzero(fine)), FINE_BYTES, side / CELLS)
     slots = np.where(fine, np.cumsum(fine).reshape(fine.shape) - 1, -1).astype(np.int32)
-    return slots, np.argwhere(fine).astype(np.int32), middles[fine] + to_corner
+    farthest = (1.0 + 2.0 / CELLS) * to_corner  # a cell beyond the corner
+    return slots, np.argwhere(fine).astype(np.int32), middles[fine] + farthest
 
 
 def _require_room(tiles: float, size: int, cell: float) -> None:

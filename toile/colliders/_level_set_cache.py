@@ -24,7 +24,7 @@ import numpy as np
 from toile.colliders._level_set_field import Baked
 
 # Changes whenever the arrays, or how they are computed, do.
-FORMAT = 1
+FORMAT = 2
 # The oldest files go when all together exceed this [bytes].
 MOST_BYTES = 4 << 30
 

@@ -18,13 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from toile.math.types import TINY, real, vec3
+from toile.math.types import TINY, real, vec3, vec4
 
-CELLS = 8  # cells along the side of a tile
+BITS = 3
+CELLS = 2**BITS  # cells along the side of a tile
 STRIDE = 2  # cells between the nodes that know their nearest point
-NODES, FEET = CELLS + 1, CELLS // STRIDE + 1  # neighbouring tiles both hold the nodes between them
+FEET = CELLS // STRIDE + 1  # neighbouring tiles both hold the nodes between them
+NODES = CELLS + 3  # and the distance one cell beyond, so that a slope is found in one tile
 
-TILE_CELLS, TILE_SIDE = wp.constant(CELLS), wp.constant(real(CELLS))
+TILE_BITS, TILE_CELLS, TILE_SIDE = wp.constant(BITS), wp.constant(CELLS), wp.constant(real(CELLS))
+TILE_SHARE = wp.constant(real(1.0 / CELLS))  # of a cell in a tile
 FOOT_STRIDE = wp.constant(real(STRIDE))
 FOOT_CELLS = wp.constant(CELLS // STRIDE)
 # Trilinear interpolation between values that differ by no more than their nodes are apart errs by no more than this, in
@@ -44,7 +47,7 @@ class Baked:
     surface: np.ndarray  # [m]  (2, 3) corners of the smallest box around the surface
     slots: np.ndarray  # (tiles along x, y, z) int32: which fine tile, -1 where there is none
     far: np.ndarray  # [m]  (tiles + 1 along x, y, z) float32
-    near: np.ndarray  # [m]  (fine tiles, 9, 9, 9) float32
+    near: np.ndarray  # [m]  (fine tiles, 11, 11, 11) float32: node 1, 1, 1 is the tile's corner
     # For a surface that deforms, the point of it nearest to a node: its triangle, and s and t there. Empty otherwise.
     far_face: np.ndarray  # (tiles + 1 along x, y, z) int32
     far_place: np.ndarray  # (tiles + 1 along x, y, z, 2) float32
@@ -128,41 +131,73 @@ def tile_of(fields: wp.array(dtype=Field), f: wp.int32, q: vec3) -> wp.vec3i:
     """The tile that holds a point; the outermost one for a point outside."""
     tile = wp.vec3i()
     for k in range(3):
-        tile[k] = wp.clamp(wp.int32(wp.floor(q[k])) // TILE_CELLS, 0, fields[f].slots.shape[k] - 1)
+        tile[k] = wp.clamp(wp.int32(q[k]) >> TILE_BITS, 0, fields[f].slots.shape[k] - 1)
     return tile
 
 
 @wp.func
-def trilinear(
+def trilinear_slope(
     grid: wp.array3d(dtype=wp.float32), i: wp.int32, j: wp.int32, k: wp.int32, u: real, v: real, w: real
-) -> real:
-    """Between the node (i, j, k) and the next along each axis, with u, v and w as shares of the way."""
+) -> vec4:
+    """Between the node (i, j, k) and the next along each axis, with u, v and w as shares of the way; and the
+    derivatives by these."""
     one = real(1.0)
-    a = (one - w) * real(grid[i, j, k]) + w * real(grid[i, j, k + 1])
-    b = (one - w) * real(grid[i, j + 1, k]) + w * real(grid[i, j + 1, k + 1])
-    c = (one - w) * real(grid[i + 1, j, k]) + w * real(grid[i + 1, j, k + 1])
-    d = (one - w) * real(grid[i + 1, j + 1, k]) + w * real(grid[i + 1, j + 1, k + 1])
-    return (one - u) * ((one - v) * a + v * b) + u * ((one - v) * c + v * d)
+    a0, a1 = real(grid[i, j, k]), real(grid[i, j, k + 1])
+    b0, b1 = real(grid[i, j + 1, k]), real(grid[i, j + 1, k + 1])
+    c0, c1 = real(grid[i + 1, j, k]), real(grid[i + 1, j, k + 1])
+    d0, d1 = real(grid[i + 1, j + 1, k]), real(grid[i + 1, j + 1, k + 1])
+    a, b, c, d = (one - w) * a0 + w * a1, (one - w) * b0 + w * b1, (one - w) * c0 + w * c1, (one - w) * d0 + w * d1
+    lower, upper = (one - v) * a + v * b, (one - v) * c + v * d
+    by_w = (one - u) * ((one - v) * (a1 - a0) + v * (b1 - b0)) + u * ((one - v) * (c1 - c0) + v * (d1 - d0))
+    return vec4((one - u) * lower + u * upper, upper - lower, (one - u) * (b - a) + u * (d - c), by_w)
 
 
 @wp.func
-def near_value(grid: wp.array3d(dtype=wp.float32), q: vec3) -> real:
-    """The distance in a fine tile, with q in cells from its corner."""
-    i = wp.clamp(wp.int32(q[0]), 0, TILE_CELLS - 1)
-    j = wp.clamp(wp.int32(q[1]), 0, TILE_CELLS - 1)
-    k = wp.clamp(wp.int32(q[2]), 0, TILE_CELLS - 1)
-    return trilinear(grid, i, j, k, q[0] - real(i), q[1] - real(j), q[2] - real(k))
+def blend(a: real, b: real, c: real, d: real, v: real, w: real) -> real:
+    """Bilinear: a and b at w = 0 and 1 for v = 0, c and d for v = 1."""
+    return (real(1.0) - v) * ((real(1.0) - w) * a + w * b) + v * ((real(1.0) - w) * c + w * d)
 
 
 @wp.func
-def value(fields: wp.array(dtype=Field), f: wp.int32, q: vec3) -> real:
-    """The distance at a point of the box as the grids have it."""
-    tile = tile_of(fields, f, q)
-    slot = fields[f].slots[tile[0], tile[1], tile[2]]
-    x, y, z = q[0] - TILE_SIDE * real(tile[0]), q[1] - TILE_SIDE * real(tile[1]), q[2] - TILE_SIDE * real(tile[2])
-    if slot < 0:
-        return trilinear(fields[f].far, tile[0], tile[1], tile[2], x / TILE_SIDE, y / TILE_SIDE, z / TILE_SIDE)
-    return near_value(fields[f].near[slot], vec3(x, y, z))
+def slope(lower: real, upper: real, beyond: real, u: real) -> real:
+    """Difference over a whole cell around a point at u between two nodes; `beyond` is the next on the nearer side."""
+    outer = wp.where(u < real(0.5), lower - beyond, beyond - upper)
+    share = wp.abs(u - real(0.5))
+    return (real(1.0) - share) * (upper - lower) + share * outer
+
+
+@wp.func
+def near_slope(grid: wp.array3d(dtype=wp.float32), q: vec3) -> vec4:
+    """The distance in a fine tile, with q in cells from its corner, and its slopes. They are taken over a whole cell,
+    because within a cell they would jump from one to the next."""
+    i, j, k = wp.int32(q[0]), wp.int32(q[1]), wp.int32(q[2])
+    i, j, k = wp.min(i, TILE_CELLS - 1), wp.min(j, TILE_CELLS - 1), wp.min(k, TILE_CELLS - 1)
+    u, v, w = q[0] - real(i), q[1] - real(j), q[2] - real(k)
+    i, j, k = i + 1, j + 1, k + 1  # the first nodes are beyond the side of the tile
+    half = real(0.5)
+    a0, a1 = real(grid[i, j, k]), real(grid[i, j, k + 1])
+    b0, b1 = real(grid[i, j + 1, k]), real(grid[i, j + 1, k + 1])
+    c0, c1 = real(grid[i + 1, j, k]), real(grid[i + 1, j, k + 1])
+    d0, d1 = real(grid[i + 1, j + 1, k]), real(grid[i + 1, j + 1, k + 1])
+    x = wp.where(u < half, i - 1, i + 2)
+    y = wp.where(v < half, j - 1, j + 2)
+    z = wp.where(w < half, k - 1, k + 2)
+    lower, upper = blend(a0, a1, b0, b1, v, w), blend(c0, c1, d0, d1, v, w)
+    beyond_x = blend(
+        real(grid[x, j, k]), real(grid[x, j, k + 1]), real(grid[x, j + 1, k]), real(grid[x, j + 1, k + 1]), v, w
+    )
+    beyond_y = blend(
+        real(grid[i, y, k]), real(grid[i, y, k + 1]), real(grid[i + 1, y, k]), real(grid[i + 1, y, k + 1]), u, w
+    )
+    beyond_z = blend(
+        real(grid[i, j, z]), real(grid[i, j + 1, z]), real(grid[i + 1, j, z]), real(grid[i + 1, j + 1, z]), u, v
+    )
+    return vec4(
+        (real(1.0) - u) * lower + u * upper,
+        slope(lower, upper, beyond_x, u),
+        slope(blend(a0, a1, c0, c1, u, w), blend(b0, b1, d0, d1, u, w), beyond_y, v),
+        slope(blend(a0, b0, c0, d0, u, v), blend(a1, b1, c1, d1, u, v), beyond_z, w),
+    )
 
 
 @wp.func
@@ -170,8 +205,8 @@ def proven(fields: wp.array(dtype=Field), f: wp.int32, q: vec3) -> real:
     """How far the surface is at least, on either side, at a point of the box, by the far grid."""
     tile = tile_of(fields, f, q)
     share = q / TILE_SIDE - vec3(real(tile[0]), real(tile[1]), real(tile[2]))
-    far = trilinear(fields[f].far, tile[0], tile[1], tile[2], share[0], share[1], share[2])
-    return wp.abs(far) - FAR_ERROR * TILE_SIDE * fields[f].cell
+    far = trilinear_slope(fields[f].far, tile[0], tile[1], tile[2], share[0], share[1], share[2])
+    return wp.abs(far[0]) - FAR_ERROR * TILE_SIDE * fields[f].cell
 
 
 @wp.func
@@ -181,7 +216,8 @@ def read(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> Reading:
     cell = fields[f].cell
     band = fields[f].band
     inner, arm = vec3(), vec3()  # the nearest point of the box in cells, and from the surface's box to p
-    q = (p - fields[f].low) / cell
+    per_cell = real(1.0) / cell
+    q = per_cell * (p - fields[f].low)
     for k in range(3):
         inner[k] = wp.clamp(q[k], real(0.0), TILE_SIDE * real(fields[f].slots.shape[k]))
         arm[k] = p[k] - wp.clamp(p[k], fields[f].surface_low[k], fields[f].surface_high[k])
@@ -194,21 +230,19 @@ def read(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> Reading:
     tile = tile_of(fields, f, q)
     local = q - TILE_SIDE * vec3(real(tile[0]), real(tile[1]), real(tile[2]))
     slot = fields[f].slots[tile[0], tile[1], tile[2]]
-    # The slope over a whole cell: within a cell it would jump from one to the next.
-    half = real(0.5)
-    if slot >= 0 and wp.min(local) >= half and wp.max(local) <= TILE_SIDE - half:
-        grid = fields[f].near[slot]
-        reading.distance = near_value(grid, local)
-        for k in range(3):
-            step = vec3()
-            step[k] = half
-            reading.gradient[k] = (near_value(grid, local + step) - near_value(grid, local - step)) / cell
-    else:  # the same, but it takes more than one tile
-        reading.distance = value(fields, f, q)
-        for k in range(3):
-            step = vec3()
-            step[k] = half
-            reading.gradient[k] = (value(fields, f, q + step) - value(fields, f, q - step)) / cell
+    if slot < 0:
+        share = TILE_SHARE * local
+        far = trilinear_slope(fields[f].far, tile[0], tile[1], tile[2], share[0], share[1], share[2])
+        reading.gradient = (TILE_SHARE * per_cell) * vec3(far[1], far[2], far[3])
+        sure = wp.abs(far[0]) - FAR_ERROR * TILE_SIDE * cell
+        if far[0] > real(0.0):
+            reading.distance = wp.max(wp.max(band, wp.length(arm)), sure)
+        else:
+            reading.distance = -wp.max(band, sure)
+        return reading
+    near = near_slope(fields[f].near[slot], local)
+    reading.distance = near[0]
+    reading.gradient = per_cell * vec3(near[1], near[2], near[3])
     if wp.abs(reading.distance) <= band:
         reading.near = 1
     elif reading.distance > real(0.0):

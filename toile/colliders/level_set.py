@@ -72,6 +72,7 @@ class PartShape:
     o: vec3
     v: vec3  # [m/s]
     w: vec3  # [rad/s]
+    moves: wp.int32  # 1: v, w and what deforms are not zero
     deforms: wp.int32
     share: real  # of the second field
     drift: real  # [m]  the farthest that the surface has come since the pose of the first field
@@ -103,11 +104,9 @@ def velocity_at(fields: wp.array(dtype=Field), f: wp.int32, y: vec3) -> vec3:
 
 
 @wp.func
-def read_part(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
-    """Distance, gradient and velocity in the part's frame."""
+def read_deforming(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
+    """Distance, gradient and velocity in the frame of a part that deforms."""
     one, two = 2 * k, 2 * k + 1
-    if shape.parts[k].deforms == 0:
-        return read(shape.fields, one, p)
     y = way_back(shape.fields, one, p)
     reading = read(shape.fields, one, y)
     reading.velocity = velocity_at(shape.fields, one, y)
@@ -153,11 +152,8 @@ def velocity_of(shape: LevelSetShape, k: wp.int32, p: vec3, velocity: vec3) -> v
 
 
 @wp.func
-def normal_from(shape: LevelSetShape, k: wp.int32, p: vec3, gradient: vec3) -> vec3:
-    """Of unit length, also where the gradient vanishes: then it points away from the middle of the part."""
-    length = wp.length(gradient)
-    if length > NO_GRADIENT:
-        return gradient / length
+def way_out(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
+    """Away from the middle of the part: the normal where the gradient vanishes."""
     arm = p - real(0.5) * (shape.fields[2 * k].surface_low + shape.fields[2 * k].surface_high)
     length = wp.length(arm)
     if length > NO_GRADIENT:
@@ -178,27 +174,37 @@ def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
     other = real(found.distance)
     other_normal = vec3()
     for k in range(shape.parts.shape[0]):
-        q = wp.transpose(shape.parts[k].R) * (p - shape.parts[k].o)
+        R = shape.parts[k].R
+        q = wp.transpose(R) * (p - shape.parts[k].o)
         low, high = shape.fields[2 * k].surface_low, shape.fields[2 * k].surface_high
-        if box_distance(low, high, q) - shape.parts[k].drift < wp.max(found.distance, shape.pinch_margin):
-            reading = read_part(shape, k, q)
-            normal = shape.parts[k].R * normal_from(shape, k, q, reading.gradient)
-            if reading.distance < found.distance:
-                other = found.distance
-                other_normal = found.normal
-                found.distance = reading.distance
-                found.normal = normal
-                found.face = k
-                found.velocity = reading.velocity
-            elif reading.distance < other:
-                other = reading.distance
-                other_normal = normal
+        if k > 0 and box_distance(low, high, q) - shape.parts[k].drift > wp.max(found.distance, shape.pinch_margin):
+            continue
+        reading = Reading()
+        if shape.parts[k].deforms == 0:  # noqa: SIM108  in a kernel the shorter form works out both
+            reading = read(shape.fields, 2 * k, q)
+        else:
+            reading = read_deforming(shape, k, q)
+        length = wp.length(reading.gradient)
+        normal = (real(1.0) / wp.max(length, NO_GRADIENT)) * (R * reading.gradient)
+        if length <= NO_GRADIENT:
+            normal = R * way_out(shape, k, q)
+        if reading.distance < found.distance:
+            other = found.distance
+            other_normal = found.normal
+            found.distance = reading.distance
+            found.normal = normal
+            found.face = k
+            found.velocity = reading.velocity
+        elif reading.distance < other:
+            other = reading.distance
+            other_normal = normal
     if other < real(0.0) or (
         wp.max(found.distance, other) < shape.pinch_margin and wp.dot(found.normal, other_normal) < real(0.0)
     ):
         found.pinched = 1
-    surface = attach(shape, p - found.distance * found.normal, found.face)
-    found.velocity = velocity_of(shape, found.face, surface, found.velocity)
+    if shape.parts[found.face].moves != 0:
+        surface = attach(shape, p - found.distance * found.normal, found.face)
+        found.velocity = velocity_of(shape, found.face, surface, found.velocity)
     return found
 
 
@@ -214,7 +220,9 @@ def material(shape: LevelSetShape, anchor: vec3, face: wp.int32, normal: vec3, h
     found.velocity = velocity_of(shape, face, q, velocity)
     found.normal = R * (wp.transpose(shape.parts[face].R_start) * normal)
     if shape.parts[face].deforms != 0:
-        found.normal = R * normal_from(shape, face, q, read_part(shape, face, q).gradient)
+        gradient = read_deforming(shape, face, q).gradient
+        if wp.length(gradient) > NO_GRADIENT:
+            found.normal = R * wp.normalize(gradient)
     return found
 
 
@@ -360,6 +368,7 @@ class _Part:
         R, o, v, w = self.solid.frame(end)
         self.shape.R_start, self.shape.R = mat33(*R_start.ravel()), mat33(*R.ravel())
         self.shape.o, self.shape.v, self.shape.w = vec3(*o), vec3(*v), vec3(*w)
+        self.shape.moves = int(self.solid.moves)
 
 
 class _SequencePart(_Part):

@@ -30,12 +30,13 @@ CREEP = wp.constant(real(0.002))
 # A contact that pulls is released within the step when it would change the speed by this share of thickness/h, and
 # otherwise in the next; what comes down slower than friction matters likewise.
 URGENT = wp.constant(real(0.05))
-# Places of the counts: contacts that do not fit by where they are, those that do not fit by their friction, all.
-MISPLACED, MISJUDGED, TOUCHING, COUNTS = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+# Places of the counts: contacts that a solve did not know of or that pulled, those whose friction is far from
+# Coulomb's, those where it is not close to it, all.
+WRONG, GROSS, RUBBING, TOUCHING, COUNTS = (wp.constant(place) for place in range(5))
 # Friction is corrected within the step when it is wrong by this share of its limit as well. Stiff cloth at rest has
 # many particles near the limit, whose states depend on each other: following each of them does not pay.
 FRICTION_ERROR = wp.constant(real(0.3))
-# Friction that is wrong by this many times its limit counts like a contact in the wrong place.
+# Friction of what slides is far from Coulomb's when it is wrong by this many times its limit.
 GROSS_ERROR = wp.constant(real(2.0))
 # A particle that creeps slower than this share of the creeping speed, with less than this share of the largest
 # friction, has stopped. It is locked after so many steps: cloth that still swings would tear it loose again.
@@ -218,8 +219,9 @@ def creep_speed(thickness: real, h: real) -> real:
 def hold_contacts(
     # in
     S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3), thickness: real, h: real,
+    again: wp.bool,
     # in and out
-    contacts: Contacts,
+    contacts: Contacts, touched_out: wp.array(dtype=wp.int32),
     # out
     S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
     friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33),
@@ -227,6 +229,10 @@ def hold_contacts(
     """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
     slides is f(w) = -limit w/|w| linearised at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
     i = wp.tid()
+    touches = contacts.count[i] > 0
+    if again and touched_out[i] == 0 and not touches:
+        return  # it was free, and is
+    touched_out[i] = wp.where(touches or (again and touched_out[i] != 0), 1, 0)
     S, x, v = real(1.0) * S_user[i], real(1.0) * x_user[i], real(1.0) * v_user[i]
     a = MOST * i
     friction = vec3()
@@ -330,7 +336,7 @@ def judge_forces(
             worst = k
     if n[worst] < real(0.0) and may_change:
         if n[worst] < -urgent_force:
-            wp.atomic_add(urgent_out, MISPLACED, 1)
+            wp.atomic_add(urgent_out, WRONG, 1)
             contacts.changes[i] = contacts.changes[i] + 1
         drop(contacts, i, worst)
         if contacts.count[i] == 0:
@@ -362,9 +368,9 @@ def judge_forces(
             if before.mode[i] == FREE:  # what has just come down slides from the first moment
                 error += FRICTION_ERROR * limit
     if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * limit):
-        wp.atomic_add(urgent_out, MISJUDGED, 1)
-        if error > GROSS_ERROR * limit:
-            wp.atomic_add(urgent_out, MISPLACED, 1)
+        wp.atomic_add(urgent_out, RUBBING, 1)
+        if sliding and error > GROSS_ERROR * limit:
+            wp.atomic_add(urgent_out, GROSS, 1)
 
 
 @wp.kernel

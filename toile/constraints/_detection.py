@@ -14,15 +14,15 @@ from typing import Any
 
 import warp as wp
 
-from toile.constraints._contacts import LOCKED, MISPLACED, MOST, UNKNOWN, Contacts, slot_of
+from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, slot_of
 from toile.math.solid import Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
 # A contact that the solve did not know of is corrected within the step when it leaves less than this share of the gap.
 TOO_NEAR = wp.constant(real(0.5))
-# What is nearer than this share of the gap, and does not leave, rests on the solid: at rest there is no velocity that
-# leads to it.
-RESTING = wp.constant(real(1.1))
+# What is nearer than this share of the gap touches. In the first step of a run it is held: cloth at rest has no speed
+# that leads to the solid. Later on it is what was just released, and comes back by itself if it must.
+TOUCHES = wp.constant(real(1.1))
 # How far beyond what is needed to look for a surface, so that the next steps need not look.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -43,12 +43,12 @@ class Hit:
 def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
     @wp.func
     def follow(
-        shape: shape_type, pose: Pose, x_start: vec3, x_end: vec3, h: real, clearance: real, gap: real, near: real
+        shape: shape_type, p: vec3, q: vec3, drift: real, h: real, clearance: real, gap: real, near: real
     ) -> Hit:
-        """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held."""
+        """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held. `drift` is how far
+        the surface may have moved meanwhile, and h for how long."""
         hit = Hit()
-        p, q = start_frame(pose, x_start), end_frame(pose, x_end)
-        path = wp.length(q - p) + pose.drift
+        path = wp.length(q - p) + drift
         hit.clearance = clearance - path
         if hit.clearance > wp.max(gap, near):
             return hit
@@ -60,12 +60,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         if clearance > real(0.0):  # it was outside
             if distance > wp.max(gap, near) and path < clearance + distance:
                 return hit
-            p += h * hit.closest.velocity  # carried along by a surface that moves in its frame
+            p = p + h * hit.closest.velocity  # carried along by a surface that moves in its frame
             s = sweep(shape, p, q, wp.min(near, real(0.5) * clearance))
             if s <= real(1.0):
                 hit.found = 1
                 hit.point = p + s * (q - p)
-                hit.closest = closest(shape, hit.point, LOOK_AHEAD * gap + pose.drift)
+                hit.closest = closest(shape, hit.point, LOOK_AHEAD * gap + drift)
                 return hit
         if distance < near:
             hit.found = 1
@@ -99,7 +99,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
         # in
         masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
-        S_user: wp.array(dtype=mat33), before: Contacts,
+        S_user: wp.array(dtype=mat33), first: wp.bool, before: Contacts,
         # in and out
         now_out: Contacts,
     ):
@@ -111,15 +111,16 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         now_out.clearance[c] = clearance
         if wp.trace(S_user[i]) < real(0.5):
             return  # the scene holds it; for a pin there is nothing to find
-        x_end = x[i] + h * v[i]
+        p, q = start_frame(pose, x[i]), end_frame(pose, x[i] + h * v[i])
         target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
-            hit = follow(shape, pose, x[i], x_end, h, clearance, gap, RESTING * gap)
+            near = wp.where(first, TOUCHES, real(1.0)) * gap
+            hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
             if hit.found != 0 and now_out.count[i] < MOST:
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
-                if clearance < RESTING * gap:  # it touches already: the material that it touches is that of the start
-                    carried_to = start_frame(pose, x[i]) + h * hit.closest.velocity
+                if clearance < TOUCHES * gap:  # it touches already: the material that it touches is that of the start
+                    carried_to = p + h * hit.closest.velocity
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, carried_to)
                     now_out.lasting[i] = 1
@@ -131,7 +132,6 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         here.face = before.face[a]
         here.velocity = carried.velocity
         count = now_out.count[i]
-        q = end_frame(pose, x_end)
         slip = q - carried.point
         slip -= wp.dot(slip, carried.normal) * carried.normal
         if before.mode[i] != LOCKED and wp.length(slip) > gap:  # far enough for the surface to have curved away
@@ -139,7 +139,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             # It flies on where the surface falls away faster than what pressed it there can follow.
             follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
             if there.distance > target + follows + TOO_NEAR * gap:
-                hit = follow(shape, pose, x[i], x_end, h, clearance, gap, TOO_NEAR * gap)
+                hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
                 if hit.found != 0:
                     add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
                 return
@@ -156,19 +156,24 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         # solid
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
         # in
-        x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), h: real, S_user: wp.array(dtype=mat33), before: Contacts,
+        x: wp.array(dtype=vec3), x_reviewed: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real,
+        S_user: wp.array(dtype=mat33), before: Contacts,
         # in and out
         now_out: Contacts,
         # out
         urgent_out: wp.array(dtype=wp.int32),
     ):
-        """Where the solve has led: contacts that it did not know of, and the coordinates of those that it did."""
+        """Where the solve has led: contacts that it did not know of, and the coordinates of those that it did.
+
+        `again`, x_reviewed is where the solve before this one had led.
+        """
         i = wp.tid()
         pose = poses[solid]
         c = solid * x.shape[0] + i
-        q = end_frame(pose, x_end[i])
+        p, q = start_frame(pose, x[i]), end_frame(pose, x_end[i])
+        clearance = before.clearance[c]
         if wp.trace(S_user[i]) < real(0.5):  # a pin goes where it must; where that is matters when it lets go
-            now_out.clearance[c] = before.clearance[c] - wp.length(q - start_frame(pose, x[i])) - pose.drift
+            now_out.clearance[c] = clearance - wp.length(q - p) - pose.drift
             if now_out.clearance[c] < gap:
                 now_out.clearance[c] = closest(shape, q, ANYWHERE).distance
             return
@@ -188,8 +193,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                     q += depth * found.normal
             now_out.anchor[a] = attach(shape, q, now_out.face[a])
             return
-        clearance = before.clearance[c]
-        hit = follow(shape, pose, x[i], x_end[i], h, clearance, gap, TOO_NEAR * gap)
+        if again:
+            known = now_out.clearance[c] - wp.length(q - end_frame(pose, x_reviewed[i]))
+            if known > gap:
+                now_out.clearance[c] = known
+                return
+        hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
         now_out.clearance[c] = hit.clearance
         target = wp.min(gap, clearance + most_recovery)
         if hit.found != 0 and now_out.count[i] < MOST:
@@ -200,7 +209,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.push[i]), now_out.face[a])
             now_out.clearance[c] = target
             now_out.load[a] = UNKNOWN
-            wp.atomic_add(urgent_out, MISPLACED, 1)
+            wp.atomic_add(urgent_out, WRONG, 1)
 
     module = wp.get_module(f"toile.detection.{name}")
     return tuple(wp.Kernel(function, module=module) for function in (predict, review))

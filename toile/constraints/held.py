@@ -43,6 +43,7 @@ class Held:
         # Friction of sliding contacts on each particle: friction - drag (v - v_drag) [N]
         self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
+        self.touched = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
         # Whether something changed a particle's motion at once: 0, JUMPED_WHERE_HELD or JUMPED
         self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)
         self.particles = np.zeros(0, np.int32)  # held in any direction

@@ -21,10 +21,11 @@ import warp as wp
 
 from toile.constraints._contacts import (
     COUNTS,
-    MISJUDGED,
-    MISPLACED,
+    GROSS,
     MOST,
+    RUBBING,
     TOUCHING,
+    WRONG,
     Contacts,
     begin_step,
     choose_modes,
@@ -42,11 +43,12 @@ from toile.model.motion import Vector
 from toile.model.state import State
 from toile.plugins import Plugin, quantity
 
-# Solves of one step with constraints corrected in between. Most steps need one; landing cloth needs two or three.
+# Solves of one step with constraints corrected in between. Each correction leaves about half of what was wrong.
 MOST_SOLVES = 4
-# A solve is repeated for friction alone when more than this share of the contacts does not fit, and only so often; what
-# is left of it then is a state that comes a step late.
-FRICTION_LEFT, MOST_SOLVES_FOR_FRICTION = 0.1, 2
+# A solve is repeated when more than this share of the contacts was not known to it or pulled, or has friction that is
+# far from Coulomb's; and once when friction is not close to it at more than the last share. Of what is left, that which
+# is inside a solid is put on its surface, and other states come a step late, as all do in the paper.
+WRONG_LEFT, GROSS_LEFT, RUBBING_LEFT = 0.02, 0.05, 0.1
 
 PER_PARTICLE = {
     "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "lasting": wp.int32, "slip": vec3,
@@ -81,13 +83,15 @@ class SolidContacts:
         self._now, self._before = (_make_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = wp.zeros(int(COUNTS), dtype=wp.int32, device=self.device)
+        self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
         self._launch = Launcher(self.device)
-        self._step, self._solves = 0.0, 0
+        self._step, self._solves, self._first = 0.0, 0, True
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Takes note of where the cloth is at the start; the distance of every particle from every solid [m]."""
         distances = np.stack([found["distance"] for found in self.solids.survey(x, time)])
         self._before.clearance.assign(distances.ravel())
+        self._first = True
         return distances
 
     def begin(self, state: State, h: float) -> None:
@@ -95,10 +99,11 @@ class SolidContacts:
         n, now, before, held = len(state.x), self._now, self._before, self.held
         self._launch(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
-            self._launch(predict, n, [*self._solid(s), self.masses, state.x, state.v, h, held.S_user, before, now])
+            inputs = [*self._solid(s), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
+            self._launch(predict, n, inputs)
         self._launch(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
-        self.hold(h)
         self._step, self._solves = h, 0
+        self.hold(h)
 
     def fit(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
         """Compares a solve with its contacts and corrects them; False if so much was wrong that it must be repeated."""
@@ -106,16 +111,21 @@ class SolidContacts:
         self._solves += 1
         self._urgent.zero_()
         now.push.zero_()
+        again = self._solves > 1
         for s, (_, review) in enumerate(self._kernels):
-            inputs = [*self._solid(s), state.x, x, self._step, held.S_user, before, now, self._urgent]
+            positions = [state.x, self._reviewed, x, again, self._step]
+            inputs = [*self._solid(s), *positions, held.S_user, before, now, self._urgent]
             self._launch(review, n, inputs)
+        wp.copy(self._reviewed, x)
         thickness = self.settings.thickness
         held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch(judge_forces, n, judged)
         urgent = self._urgent.numpy()
-        rubs = urgent[MISJUDGED] > FRICTION_LEFT * urgent[TOUCHING] and self._solves < MOST_SOLVES_FOR_FRICTION
-        return self._solves >= MOST_SOLVES or not (rubs or urgent[MISPLACED] > 0)
+        gross = urgent[GROSS] > GROSS_LEFT * urgent[TOUCHING]
+        rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[TOUCHING] and self._solves == 1
+        wrong = urgent[WRONG] > WRONG_LEFT * urgent[TOUCHING]
+        return self._solves >= MOST_SOLVES or not (wrong or gross or rubs)
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
         """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
@@ -130,6 +140,7 @@ class SolidContacts:
     def accept(self) -> None:
         """The step stands: its contacts are what the next one remembers."""
         self._now, self._before = self._before, self._now
+        self._first = False
 
     def contact_count(self) -> int:
         """Particles that touch a solid."""
@@ -151,10 +162,10 @@ class SolidContacts:
 
     def hold(self, h: float) -> None:
         """Makes constraints of the contacts as they are now."""
-        held = self.held
-        user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h]
+        held, again = self.held, self._solves > 0
+        user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h, again]
         out = [held.S, held.x_held, held.v_held, held.friction, held.drag]
-        self._launch(hold_contacts, len(held.S), [*user, self._now, *out])
+        self._launch(hold_contacts, len(held.S), [*user, self._now, held.touched, *out])
 
     def _solid(self, s: int) -> list[Any]:
         solid, settings = self.solids.solids[s], self.settings

@@ -107,7 +107,7 @@ class NewtonStep:
 
     def _friction(self, h: float) -> list:
         held, A = self.work.held, self.work.system.A
-        return [held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, self.b]
+        return [held.touched, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, self.b]
 
 
 @wp.func
@@ -162,8 +162,8 @@ def right_side(
 @wp.kernel
 def add_friction(
     # in
-    friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), v_drag: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
-    h: real,
+    touched: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
+    v_drag: wp.array(dtype=vec3), u: wp.array(dtype=vec3), h: real,
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in and out
@@ -171,6 +171,8 @@ def add_friction(
 ):
     """Friction friction - drag (u - v_drag) of sliding contacts; with -h it is taken out again."""
     i = wp.tid()
+    if touched[i] == 0:
+        return
     A_out[diagonal[i]] = A_out[diagonal[i]] + h * drag[i]
     b_out[i] = b_out[i] + h * (friction[i] - drag[i] * (u[i] - v_drag[i]))
 
@@ -230,7 +232,8 @@ def hold_again(
     du_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    du_out[i] = held_velocity(S[i], x_held[i], x_ref[i], h) - (identity() - S[i]) * u[i]
+    if wp.trace(S[i]) < real(2.5):  # a direction is held; where none is, du is 0 since the last update
+        du_out[i] = held_velocity(S[i], x_held[i], x_ref[i], h) - (identity() - S[i]) * u[i]
 
 
 @wp.kernel

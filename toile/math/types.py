@@ -48,6 +48,7 @@ if precision not in ("double", "single"):
 
 real = wp.float64 if precision == "double" else wp.float32
 vec3 = wp.types.vector(length=3, dtype=real)
+vec4 = wp.types.vector(length=4, dtype=real)
 mat33 = wp.types.matrix(shape=(3, 3), dtype=real)
 mat43 = wp.types.matrix(shape=(4, 3), dtype=real)  # four points, one per row
 numpy_real = np.float64 if precision == "double" else np.float32
