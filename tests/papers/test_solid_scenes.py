@@ -49,8 +49,9 @@ def test_tablecloth_carries_its_weight(device: str) -> None:
     momentum = simulation.model.masses @ np.abs(frame.velocities[:, 2])
     np.testing.assert_allclose(-np.mean(load_on_top), weight, atol=0.01 * weight + 2.0 * momentum / 0.5)
     hem = frame.positions[1 + 3 * rings * (rings - 1) :]
-    # The top is at 0.753 m, and the cloth reaches 0.204 to 0.276 m beyond the table's edge.
-    assert hem[:, 2].min() > 0.753 - 0.28
+    # The top is at 0.753 m. The rim begins at 0.391 m from the middle and turns down by a quarter of a circle of 32 mm,
+    # 50 mm long; of the 0.696 m that the cloth reaches at most, what is left hangs.
+    assert hem[:, 2].min() > 0.753 - 0.032 - (0.696 - 0.391 - 0.050) - 0.005  # strain and sliding
     assert hem[:, 2].max() < 0.753 - 0.10
     radius = np.hypot(hem[:, 0], hem[:, 1])
     highs = np.count_nonzero((radius > np.roll(radius, 1)) & (radius >= np.roll(radius, -1)) & (radius > radius.mean()))
