@@ -1,0 +1,170 @@
+"""Pairs of boxes that overlap, against comparing all with all: exactly the same pairs, in every situation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import warp as wp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.pairs import pairs_by_hand
+
+from toile.contact.broad_phase import BroadPhase, Pairs
+from toile.math.types import numpy_real, real, vec3
+
+
+def grid(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges, triangles and plane coordinates in 0..1 of a sheet of n by n vertices."""
+    at = np.arange(n * n).reshape(n, n)
+    a, b, c, d = at[:-1, :-1].ravel(), at[:-1, 1:].ravel(), at[1:, :-1].ravel(), at[1:, 1:].ravel()
+    triangles = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)])
+    u, v = np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij")
+    return edges_of(triangles), triangles, np.stack([u.ravel(), v.ravel()], axis=1)
+
+
+def edges_of(triangles: np.ndarray) -> np.ndarray:
+    return np.unique(np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0)
+
+
+def pleated(uv: np.ndarray, folds: float = 6.0, depth: float = 0.1, gap: float = 0.004) -> np.ndarray:
+    """The sheet folded to and fro, its layers a gap apart, lying askew."""
+    s = folds * uv[:, 0]
+    x = np.stack([depth * np.abs((s + 1.0) % 2.0 - 1.0), uv[:, 1], gap * s], axis=1)
+    turn = np.linalg.qr(np.array([[1.0, 0.4, 0.1], [-0.3, 1.0, 0.5], [0.2, -0.6, 1.0]]))[0]
+    return x @ turn.T
+
+
+def array(values: np.ndarray, device: str, dtype: type = vec3) -> wp.array:
+    return wp.array(np.ascontiguousarray(values), dtype=dtype, device=device)
+
+
+def find(phase: BroadPhase, x: np.ndarray, x_end: np.ndarray, reach: np.ndarray) -> Pairs:
+    return phase.find(array(x, phase.device), array(x_end, phase.device), array(reach, phase.device, real))
+
+
+def as_arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    return (
+        pairs.vertex_triangle.numpy()[: pairs.vertex_triangle_count],
+        pairs.edge_edge.numpy()[: pairs.edge_edge_count],
+    )
+
+
+def ordered(pairs: np.ndarray) -> np.ndarray:
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def check(phase: BroadPhase, x: np.ndarray, x_end: np.ndarray, reach: np.ndarray) -> tuple[int, int]:
+    """Found and expected pairs are the same; their numbers."""
+    x, x_end, reach = (np.asarray(a, dtype=numpy_real) for a in (x, x_end, reach))
+    edges, triangles = phase.edges.numpy().reshape(-1, 2), phase.triangles.numpy().reshape(-1, 3)
+    expected = pairs_by_hand(edges, triangles, phase.moving_count, x, x_end, reach)
+    found = as_arrays(find(phase, x, x_end, reach))
+    for some, others in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ordered(some), others)
+    return len(found[0]), len(found[1])
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    vertex_count=st.integers(3, 40),
+    offset=st.sampled_from([0.0, 1.0, 1e3, -1e6]),
+    reach=st.sampled_from([0.0, 1e-9, 1e-3, 0.2]),
+    motion=st.sampled_from([0.0, 1e-6, 0.3]),
+    lattice=st.booleans(),
+)
+def test_soup(
+    seed: int, vertex_count: int, offset: float, reach: float, motion: float, lattice: bool, device: str
+) -> None:
+    """Random triangles; on a lattice boxes are flat and touch exactly, so that one lost bit would lose a pair."""
+    random = np.random.default_rng(seed)
+    triangles = np.stack([random.permutation(vertex_count)[:3] for _ in range(random.integers(1, 40))])
+    phase = BroadPhase(edges_of(triangles), triangles, vertex_count, int(random.integers(0, vertex_count + 1)), device)
+    for _ in range(2):  # the second time in a tree made for the first
+        x = random.uniform(-1.0, 1.0, (vertex_count, 3))
+        if lattice:
+            x = np.round(2.0 * x) / 10.0
+        x_end = x + motion * random.normal(size=x.shape)
+        check(phase, x + offset, x_end + offset, reach * random.uniform(0.0, 1.0, vertex_count))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_pleated_and_moving_sheet(offset: float, device: str) -> None:
+    """A flat sheet that is pleated, then pulled fast through itself; the tree was built for the flat one."""
+    edges, triangles, uv = grid(16)
+    phase = BroadPhase(edges, triangles, 256, 256, device)
+    flat, folded = np.column_stack([uv, np.zeros(256)]) + offset, pleated(uv) + offset
+    reach = np.full(256, 1e-3)
+    few = check(phase, flat, flat, reach)
+    many = check(phase, folded, folded, reach)
+    assert many[0] > few[0] and many[1] > few[1]
+    fast = folded + np.random.default_rng(1).normal(0.0, 0.02, folded.shape)
+    check(phase, folded, fast, reach)
+    check(phase, flat, folded, reach)
+
+
+def test_room_grows(device: str) -> None:
+    """No pair is lost when there is room for one only."""
+    edges, triangles, uv = grid(12)
+    x, reach = pleated(uv), np.full(144, 2e-3)
+    large = as_arrays(find(BroadPhase(edges, triangles, 144, 144, device), x, x, reach))
+    small = as_arrays(find(BroadPhase(edges, triangles, 144, 144, device, capacity=1), x, x, reach))
+    assert min(len(pairs) for pairs in large) > 100
+    for some, others in zip(large, small, strict=True):
+        assert some.tobytes() == others.tobytes()
+
+
+def test_order_does_not_depend_on_the_past(device: str) -> None:
+    """The same bytes from a tree built here, and from one that came by other places."""
+    edges, triangles, uv = grid(14)
+    flat, folded, reach = np.column_stack([uv, np.zeros(196)]), pleated(uv), np.full(196, 2e-3)
+    fresh = BroadPhase(edges, triangles, 196, 196, device)
+    used = BroadPhase(edges, triangles, 196, 196, device)
+    find(used, flat, flat, reach)
+    find(used, flat, -folded, reach)
+    first = [pairs.tobytes() for pairs in as_arrays(find(fresh, folded, folded, reach))]
+    assert first == [pairs.tobytes() for pairs in as_arrays(find(fresh, folded, folded, reach))]
+    assert first == [pairs.tobytes() for pairs in as_arrays(find(used, folded, folded, reach))]
+
+
+@pytest.mark.parametrize("solid_first", [False, True])
+def test_solids(solid_first: bool, device: str) -> None:
+    """Everything in one heap: pairs of cloth and cloth, and of cloth and solid, but none of solid and solid."""
+    count, moving = 24, 12
+    random = np.random.default_rng(5)
+    cloth = np.array([[0, 1, 2], [1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 10, 11]])
+    triangles = np.concatenate([cloth + moving, cloth] if solid_first else [cloth, cloth + moving])
+    phase = BroadPhase(edges_of(triangles)[:: -1 if solid_first else 1], triangles, count, moving, device)
+    x = random.uniform(0.0, 1e-3, (count, 3))
+    vertex_triangle, edge_edge = check(phase, x, x, np.full(count, 1.0))
+    # By hand: 24 vertices x 10 triangles and pairs of 28 edges, less those of solids and those with a common vertex.
+    assert vertex_triangle == 24 * 10 - 12 * 5 - 15
+    edges = phase.edges.numpy()
+    touching = sum(bool(set(a) & set(b)) for i, a in enumerate(edges.tolist()) for b in edges.tolist()[:i])
+    assert edge_edge == 28 * 27 // 2 - 14 * 13 // 2 - touching // 2
+
+
+def test_common_vertices(device: str) -> None:
+    """A closed fan around one vertex has edge pairs only between spokes and the rim, whatever the reach."""
+    triangles = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 1]])
+    phase = BroadPhase(edges_of(triangles), triangles, 4, 4, device)
+    x = np.random.default_rng(2).normal(size=(4, 3))
+    vertex_triangle, edge_edge = check(phase, x, x, np.full(4, 10.0))
+    assert (vertex_triangle, edge_edge) == (3, 3)  # each rim vertex and the face across, each spoke and the rim across
+
+
+@pytest.mark.parametrize("edge_count", [0, 2])
+def test_no_triangles(edge_count: int, device: str) -> None:
+    edges = np.array([[0, 1], [2, 3]])[:edge_count]
+    phase = BroadPhase(edges, np.zeros((0, 3), dtype=np.int32), 4, 4, device)
+    x = np.array([[-1.0, 0, 0], [1, 0, 0], [0, -1, 1e-3], [0, 1, 1e-3]])
+    assert check(phase, x, x, np.full(4, 6e-4)) == (0, edge_count // 2)
+    assert check(phase, x, x, np.full(4, 4e-4)) == (0, 0)
+
+
+def test_all_in_one_point(device: str) -> None:
+    """Every box is the same, of no size: each meets all others."""
+    edges, triangles, uv = grid(6)
+    phase = BroadPhase(edges, triangles, 36, 36, device)
+    for x in (np.zeros((36, 3)), np.full((36, 3), 1.0 / 3.0), np.column_stack([uv, uv[:, 0]]) * 0.0 - 1e-40):
+        check(phase, x, x, np.zeros(36))
