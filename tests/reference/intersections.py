@@ -1,0 +1,77 @@
+"""Intersecting triangles by linear programming in exact fractions: slow, and nothing like what it judges.
+
+Two triangles have a point in common when there are weights with
+
+    sum l_i p_i = sum m_j q_j,    sum l_i = sum m_j = 1,    l, m >= 0
+
+Their common points are the convex hull of those of the basic solutions: weights that vanish but for a set of columns
+that are linearly independent. There are at most 63 such sets, and all of them are tried.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+Point = tuple[Fraction, ...]
+
+
+def intersecting_pairs(triangles: np.ndarray, positions: np.ndarray, particle_count: int | None = None) -> np.ndarray:
+    """All pairs but those with a common edge and those of two solids; a vertex in common is no intersection."""
+    points = [tuple(Fraction(c) for c in point) for point in np.asarray(positions, float).tolist()]
+    corners = np.asarray(triangles).tolist()
+    moving = len(points) if particle_count is None else particle_count
+    found = []
+    for i, j in itertools.combinations(range(len(corners)), 2):
+        shared = set(corners[i]) & set(corners[j])
+        if len(shared) > 1 or min(corners[i] + corners[j]) >= moving:
+            continue
+        first, second = ([points[k] for k in corners[t]] for t in (i, j))
+        if intersect(first, second, [points[k] for k in shared]):
+            found.append((i, j))
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def intersect(first: list[Point], second: list[Point], but: Iterable[Point] = ()) -> bool:
+    """Whether two triangles have a point in common other than those in `but`."""
+    if any(
+        max(p[k] for p in first) < min(q[k] for q in second) or max(q[k] for q in second) < min(p[k] for p in first)
+        for k in range(3)
+    ):
+        return False
+    columns = [[*p, Fraction(1), Fraction(0)] for p in first]
+    columns += [[*(-c for c in q), Fraction(0), Fraction(1)] for q in second]
+    right = [Fraction(0)] * 3 + [Fraction(1)] * 2
+    excluded = set(but)
+    for size in range(2, 6):
+        for chosen in itertools.combinations(range(6), size):
+            weights = solve([columns[k] for k in chosen], right)
+            if weights is None or min(weights) < 0:
+                continue
+            of_first = [(w, first[k]) for w, k in zip(weights, chosen, strict=True) if k < 3]
+            point = tuple(sum((w * p[axis] for w, p in of_first), Fraction(0)) for axis in range(3))
+            if point not in excluded:
+                return True
+    return False
+
+
+def solve(columns: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:
+    """Weights of columns that add up to the right side; None if there are none or the columns are dependent."""
+    rows = [[*entries, b] for *entries, b in zip(*columns, right, strict=True)]
+    count = len(columns)
+    for k in range(count):
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k] != 0), None)
+        if pivot is None:
+            return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [entry / rows[k][k] for entry in rows[k]]
+        for i in range(len(rows)):
+            if i != k and rows[i][k] != 0:
+                factor = rows[i][k]
+                rows[i] = [entry - factor * of_pivot for entry, of_pivot in zip(rows[i], rows[k], strict=True)]
+    if any(row[count] != 0 for row in rows[count:]):
+        return None
+    return [rows[k][count] for k in range(count)]

@@ -1,0 +1,219 @@
+"""The audit against an exact oracle on small whole numbers, where touching and flat cases are common."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import numpy as np
+import pytest
+import warp as wp
+
+from tests.reference.intersections import intersecting_pairs
+from toile.contact import audit as audit_module
+from toile.contact.audit import Audit
+from toile.math.types import precision, vec3
+
+SEPARATE = np.arange(6).reshape(2, 3)
+AROUND_A_VERTEX = np.array([[0, 1, 2], [0, 3, 4]])
+FLAT = np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0]], float)
+
+
+def pairs(triangles: np.ndarray, x: np.ndarray, device: str, particle_count: int | None = None) -> np.ndarray:
+    return Audit(triangles, len(x) if particle_count is None else particle_count, device).pairs(x)
+
+
+def grid(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n, n) vertices on the unit square, flat, and their triangles."""
+    u = np.linspace(0.0, 1.0, n)
+    x = np.stack([*np.meshgrid(u, u, indexing="ij"), np.zeros((n, n))], axis=-1).reshape(-1, 3)
+    a = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
+    lower, upper = np.stack([a, a + n, a + n + 1], axis=1), np.stack([a, a + n + 1, a + 1], axis=1)
+    return x, np.concatenate([lower, upper])
+
+
+def test_it_shares_no_code_with_the_contacts() -> None:
+    tree = ast.parse(inspect.getsource(audit_module))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert {name for name in imported if name and name.startswith("toile")} == {"toile.math.types"}
+
+
+@pytest.mark.parametrize("size", [2, 3, 6, 40])
+def test_random_pairs_of_whole_numbers(device: str, size: int) -> None:
+    """Many pairs at once, far from each other so that only the two of a pair can meet. With small numbers a large share
+    touches in a point, lies in one plane, or has no area; with large ones nearly none."""
+    rng = np.random.default_rng(size)
+    count = 150
+    x = rng.integers(0, size, (count, 6, 3)).astype(float)
+    judged = [bool(len(intersecting_pairs(SEPARATE, points))) for points in x]
+    x[:, :, 0] += 100.0 * np.arange(count)[:, None]
+    found = pairs(np.arange(6 * count).reshape(-1, 3), x.reshape(-1, 3), device)
+    expected = 2 * np.flatnonzero(judged)
+    np.testing.assert_array_equal(found, np.stack([expected, expected + 1], axis=1))
+    assert 0.1 * count < len(found) < 0.95 * count
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_random_pairs_with_a_common_vertex(device: str, size: int) -> None:
+    rng = np.random.default_rng(100 + size)
+    count = 150
+    x = rng.integers(0, size, (count, 5, 3)).astype(float)
+    judged = [bool(len(intersecting_pairs(AROUND_A_VERTEX, points))) for points in x]
+    x[:, :, 2] += 100.0 * np.arange(count)[:, None]
+    triangles = (AROUND_A_VERTEX + 5 * np.arange(count)[:, None, None]).reshape(-1, 3)
+    found = pairs(triangles, x.reshape(-1, 3), device)
+    expected = 2 * np.flatnonzero(judged)
+    np.testing.assert_array_equal(found, np.stack([expected, expected + 1], axis=1))
+    assert 0.05 * count < len(found) < 0.95 * count
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_meshes(device: str, seed: int) -> None:
+    """A connected mesh whose vertices are anywhere, and a second one that stands for a solid."""
+    rng = np.random.default_rng(seed)
+    _, triangles = grid(4)
+    both = np.concatenate([triangles, triangles + 16])
+    x = rng.integers(0, 12, (32, 3)).astype(float)
+    expected = intersecting_pairs(both, x, 16)
+    np.testing.assert_array_equal(pairs(both, x, device, 16), expected)
+    assert len(expected) > 20
+    assert not (expected >= len(triangles)).all(axis=1).any()
+
+
+CASES = {
+    "pierced": ([[1, 1, -1], [1, 1, 1], [9, 9, 1]], True),
+    "an edge through the plane beside it": ([[3, 3, -1], [3, 3, 1], [9, 9, 1]], False),
+    "a corner on the face": ([[1, 1, 0], [1, 1, 1], [2, 1, 1]], True),
+    "a corner on an edge": ([[2, 2, 0], [2, 2, 1], [3, 3, 1]], True),
+    "a corner on a corner": ([[4, 0, 0], [4, 0, 1], [5, 0, 1]], True),
+    "an edge along an edge": ([[1, 0, 0], [2, 0, 0], [1, -1, 1]], True),
+    "an edge in the plane and across": ([[1, -1, 0], [1, 5, 0], [1, 1, 3]], True),
+    "an edge in the plane, outside": ([[5, 0, 0], [5, 5, 0], [5, 1, 3]], False),
+    "in the plane, overlapping": ([[1, 1, 0], [5, 1, 0], [1, 5, 0]], True),
+    "in the plane, inside": ([[1, 1, 0], [1.5, 1, 0], [1, 1.5, 0]], True),
+    "in the plane, touching": ([[2, 2, 0], [4, 4, 0], [4, 2, 0]], True),
+    "in the plane, apart": ([[3, 3, 0], [4, 4, 0], [4, 3, 0]], False),
+    "the same": (FLAT, True),
+    "a plane above": (FLAT + np.array([0, 0, 1e-300]), False),
+    "no area, through": ([[1, 1, -1], [1, 1, 1], [1, 1, 3]], True),
+    "no area, short of it": ([[1, 1, 1], [1, 1, 2], [1, 1, 3]], False),
+    "a point on it": ([[1, 1, 0]] * 3, True),
+    "a point beside it": ([[1, 1, 1e-9]] * 3, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_known_cases(device: str, case: str) -> None:
+    other, expected = CASES[case]
+    for first, second in ((FLAT, other), (other, FLAT)):
+        for axis in range(3):
+            x = np.roll(np.concatenate([first, second]).astype(float), axis, axis=1)
+            assert bool(len(pairs(SEPARATE, x, device))) is expected
+            assert bool(len(intersecting_pairs(SEPARATE, x))) is expected
+
+
+def test_two_segments_without_area(device: str) -> None:
+    crossing = np.array([[-1, 0, 0], [0, 0, 0], [1, 0, 0], [0, -1, 0], [0, 0, 0], [0, 1, 0]], float)
+    assert len(pairs(SEPARATE, crossing, device)) == 1
+    past = crossing.copy()
+    past[3:, 2] = 1e-200
+    assert len(pairs(SEPARATE, past, device)) == 0
+
+
+def test_one_bit_decides(device: str) -> None:
+    """A corner on a slanted face, then a last digit above or below it: 1/3 of each corner is exact nowhere else."""
+    face = np.array([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1]])
+    third = 0.1 / 3.0
+    for last in (np.nextafter(third, 0.0), third, np.nextafter(third, 1.0)):
+        corner = np.array([third, third, last])
+        x = np.concatenate([face, [corner, corner + 0.3, corner * [4, 4, 5]]])
+        assert len(pairs(SEPARATE, x, device)) == len(intersecting_pairs(SEPARATE, x))
+
+
+def test_a_flat_cloth_does_not_intersect_itself(device: str) -> None:
+    """Nor does one that is turned, where rounding leaves it not quite flat."""
+    x, triangles = grid(30)
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    for positions in (x, x @ turn.T, x @ turn.T + [1e4, -3e3, 7.0]):
+        assert len(pairs(triangles, positions, device)) == 0
+
+
+def test_common_edges_are_no_intersection(device: str) -> None:
+    """Not even folded flat onto each other; a fold whose free corner passes through the other side is one of others."""
+    x = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0.2, 0.2, 0]], float)
+    assert len(pairs(np.array([[0, 1, 2], [0, 1, 3]]), x, device)) == 0
+
+
+def crossing_grids() -> tuple[np.ndarray, np.ndarray]:
+    """A flat sheet and one that stands in it, off the lines of the first."""
+    x, triangles = grid(9)
+    standing = x[:, [0, 2, 1]] * [0.9, 1.0, 1.0] + [0.031, 0.437, -0.512]
+    return np.concatenate([x, standing]), np.concatenate([triangles, triangles + len(x)])
+
+
+def test_places_lie_on_both_triangles(device: str) -> None:
+    """The sheets cross along the line y = 0.437, z = 0, which is cut into 22 pieces or so by their edges."""
+    x, triangles = crossing_grids()
+    audit = Audit(triangles, len(x), device)
+    found = audit.pairs(x)
+    places = audit.places(x, found)
+    assert len(found) == audit.count(x) == len(places) > 20
+    np.testing.assert_allclose(places[:, 1:], [[0.437, 0.0]] * len(found), atol=1e-15)
+    for pair, place in zip(found, places, strict=True):
+        for corners in x[triangles[pair]]:
+            assert (place >= corners.min(axis=0) - 1e-15).all()
+            assert (place <= corners.max(axis=0) + 1e-15).all()
+
+
+def test_it_does_not_depend_on_where_the_cloth_is(device: str) -> None:
+    """The same pairs, degenerate or not, when moved by so much that nothing is rounded, turned by right angles too."""
+    rng = np.random.default_rng(5)
+    _, triangles = grid(12)
+    x = rng.integers(0, 64, (144, 3)).astype(float) / 64.0
+    expected = pairs(triangles, x, device)
+    assert len(expected) > 1000
+    for offset in ([1024.0, -512.0, 3.0], [2.0**30, 2.0**29, 0.0]):
+        np.testing.assert_array_equal(pairs(triangles, x + offset, device), expected)
+        np.testing.assert_array_equal(pairs(triangles, x[:, [1, 2, 0]] * [-1.0, 1.0, 1.0] + offset, device), expected)
+    scaled = pairs(triangles, x * 2.0**-500, device)  # products of these are smaller than any double
+    np.testing.assert_array_equal(scaled, expected)
+
+
+def test_more_pairs_than_there_was_room_for(device: str) -> None:
+    """A stack of triangles around one axis: every one meets every other."""
+    n = 80
+    angle = np.linspace(0.0, 3.0, n)
+    height = np.linspace(0.0, 1.0, n)
+    edge = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    x = np.zeros((n, 3, 3))
+    x[:, 0, :2], x[:, 1, :2], x[:, 2, 2] = -edge, edge, 3.0 + height
+    x[:, :2, 2] = -3.0
+    audit = Audit(np.arange(3 * n).reshape(-1, 3), 3 * n, device)
+    assert audit.count(x.reshape(-1, 3)) == n * (n - 1) // 2
+    assert audit.count(np.zeros((3 * n, 3)) + 10.0 * np.arange(n).repeat(3)[:, None]) == 0
+
+
+def test_arrays_of_the_kernels_and_a_mesh_that_moved_far(device: str) -> None:
+    """The tree is only refitted; where the triangles went does not matter."""
+    x, triangles = crossing_grids()
+    audit = Audit(triangles, len(x), device)
+    apart = x + np.where(np.arange(len(x)) < 81, 0.0, 5.0)[:, None]
+    assert audit.count(wp.array(apart, dtype=vec3, device=device)) == 0
+    if precision == "double":
+        found = audit.pairs(wp.array(x, dtype=vec3, device=device))
+        np.testing.assert_array_equal(found, pairs(triangles, x, device))
+    assert audit.count(x[np.random.default_rng(0).permutation(len(x))]) > 100
+
+
+def test_nothing_to_audit(device: str) -> None:
+    audit = Audit(np.zeros((0, 3), np.int32), 0, device)
+    assert audit.pairs(np.zeros((0, 3))).shape == (0, 2)
+    assert audit.places(np.zeros((0, 3)), audit.pairs(np.zeros((0, 3)))).shape == (0, 3)
+
+
+def test_positions_that_are_not_numbers_are_told(device: str) -> None:
+    x, triangles = grid(3)
+    x[4, 1] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        pairs(triangles, x, device)
