@@ -42,6 +42,8 @@ EXAMPLES = {
     "capsule": Example("capsule", {"radius": 0.15}),
     "cylinder": Example("cylinder"),
     "box": Example("box", {"size": (0.4, 0.5, 0.6)}),
+    "turned into a cone": Example("turned", {"profile": [(0.0, -0.3), (0.25, -0.3), (0.0, 0.3)]}),
+    "turned into a funnel": Example("turned", {"profile": [(0.1, -0.2), (0.15, -0.2), (0.4, 0.2), (0.3, 0.2)]}),
     # On a mesh the search decides between triangles in single precision.
     "mesh": Example("mesh", {"file": "body.obj"}, distance_error=3e-7),
     "mesh with a sequence": Example(

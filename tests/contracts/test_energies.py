@@ -31,11 +31,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "drag": {"linear": 0.7, "quadratic": 1.3},
     "wind": {"velocity": (2.0, -1.0, 3.0), "linear": 0.4, "quadratic": 0.6},
     "pull": {"cloth": "disc", "triangle": 5, "weights": (0.5, 0.3, 0.2), "target": (0.1, 0.2, 0.5)},
+    "push": {"acceleration": (-3.0, 1.0, 19.62)},
 }
 FOUND = plugins.names("energies")
 KNOWN = [word for word in FOUND if word in SETTINGS]
 INTERNAL = [word for word in KNOWN if plugins.find("energies", word).scope == "cloth"]  # type: ignore[attr-defined]
 WITHOUT_POTENTIAL = ("drag", "wind")
+OF_MASS = ("gravity", "push")  # the same force wherever a particle is, and however fast
 STORED = [word for word in KNOWN if word not in WITHOUT_POTENTIAL]
 
 
@@ -60,7 +62,7 @@ def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
             dense.add_shear(sheet(model, part), fabric.shear, fabric.damping)
         elif word == "bend_angle":
             dense.add_bend(sheet(model, part), fabric.bend_warp, fabric.bend_weft, fabric.damping)
-    if word == "gravity":
+    if word in OF_MASS:
         dense.add_gravity(np.array(settings["acceleration"]))
     elif word in WITHOUT_POTENTIAL:
         u = np.array(settings.get("velocity", (0.0, 0.0, 0.0)))
@@ -163,7 +165,7 @@ def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: st
     assert np.abs(K - K.T).max() <= 1e-12 * np.abs(K).max()
     step = 1e-5 * EDGE
     expected = -differences(lambda at: tested.force(at), x, step)
-    if word == "gravity":
+    if word in OF_MASS:
         assert not K.any() and not expected.any()
     else:
         close(K, expected, 1e-7)
@@ -196,7 +198,7 @@ def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(word: str, de
     D = tested.matrices(x, v)[1]
     assert np.abs(D - D.T).max() <= 1e-12 * np.abs(D).max()
     expected = -differences(lambda at: tested.force(x, at), v, 1e-3)
-    if word == "gravity":
+    if word in OF_MASS:
         assert not D.any()
     else:
         close(D, expected, 1e-9)
@@ -333,6 +335,17 @@ def test_pull_follows_its_target_while_it_grips(device: str) -> None:
         A, f = Bench.of(MODEL, [energy], device, time).linearized(x, v, 0.01)
         np.testing.assert_allclose(f, dense.f, rtol=0, atol=1e-12 * 50.0)
         np.testing.assert_allclose(A.dense(), dense.A(0.01), rtol=0, atol=1e-15)
+
+
+def test_push_acts_within_its_window(device: str) -> None:
+    """In steps that end after 0.2 s and not after 0.6 s: m a on every particle, and nothing before and after."""
+    energy = plugins.find("energies", "push").model_validate({**SETTINGS["push"], "start": 0.2, "end": 0.6})
+    assert isinstance(energy, Energy)
+    x, v = states(1, seed=16)[0]
+    expected = MODEL.masses[:, None] * np.array(SETTINGS["push"]["acceleration"])
+    for time, acts in ((0.1, False), (0.2, False), (0.21, True), (0.6, True), (0.61, False)):
+        f = Bench.of(MODEL, [energy], device, time).linearized(x, v, 0.01)[1]
+        np.testing.assert_allclose(f, expected if acts else 0.0, rtol=1e-14)
 
 
 def test_gusts_stay_within_bounds_and_follow_the_seed() -> None:

@@ -15,6 +15,7 @@ from toile.scene.schema import Scene
 from toile.simulation import Simulation
 
 SMALL_GRID, SMALL_DISC = 9, 3
+SMALL_ACROSS = 3  # of shapes whose folds and bends need their resolution along u
 
 
 @pytest.fixture(params=scene_names())
@@ -30,6 +31,8 @@ def small(name: str) -> Scene:
             overrides.append(f"cloth[{i}].shape.resolution=[{SMALL_GRID}, {SMALL_GRID}]")
         if cloth.shape.word() == "disc":
             overrides.append(f"cloth[{i}].shape.rings={SMALL_DISC}")
+        if cloth.shape.word() in ("folded", "ribbon"):
+            overrides.append(f"cloth[{i}].shape.resolution[1]={SMALL_ACROSS}")
     return load(name, overrides=overrides)
 
 
@@ -82,8 +85,9 @@ def test_runs_small(name: str, device: str) -> None:
         assert np.isfinite(frame.positions).all()
         assert np.isfinite(frame.velocities).all()
     assert np.abs(frames[-1].positions - first.positions).max() > 1e-4
-    held = simulation.held.particles
-    np.testing.assert_array_equal(frames[-1].positions[held], first.positions[held])
+    if not any(constraint.word() == "pin" and constraint.motion for constraint in scene.constraints):
+        held = simulation.held.particles
+        np.testing.assert_array_equal(frames[-1].positions[held], first.positions[held])
     report = simulation.report()
     assert report["scene"] == name
     assert len(check(scene.expect, report)) == len(scene.expect)

@@ -1,0 +1,155 @@
+"""A long strip of cloth along a curve through given points, lying in space with next to no stretch.
+
+    p(s, t) = c(s) + t b(s),    b = cos(phi) n1 + sin(phi) n2,    n1, n2 a frame that does not turn about the curve
+
+The sides of a strip are longer or shorter than its middle by t k . b where the curve bends in the strip's own plane,
+and longer by (t dphi/ds)^2 / 2 where it twists. phi(s) makes the sum of both small: it leans into every bend,
+
+    minimise the sum of (k . b)^2 + weight (dphi/ds)^2,    linearised again and again (Gauss-Newton)
+
+Source      the frame: Wang et al. 2008, Computation of rotation minimizing frames, the double reflection
+Symbols     c  the middle line, a cubic spline     k  its curvature vector [1/m]     b  direction of the width [-]
+            phi  turn of the strip about the curve [rad]     t  place across it [m]
+Deviations  none
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import model_validator
+from scipy.interpolate import CubicSpline
+from scipy.linalg import solveh_banded
+
+from toile.model.mesh import Mesh, find_edges
+from toile.model.motion import Vector
+from toile.plugins import quantity
+from toile.shapes.base import Shape
+from toile.shapes.grid import Count, Grid
+
+# The curve is followed in so many steps, whatever the mesh, so that all meshes of a ribbon lie in the same place.
+STEPS = 2000
+# What twisting counts against bending in the strip's plane. A strip that twists by an angle in a length has sides
+# longer by half the square of what one bent by that angle has, and is not to turn over for a bend that is short.
+TWIST_WEIGHT = 0.02
+# Iterations until the strip leans as it should. Angles are below one radian, and each leaves a small part of the rest.
+LEANINGS = 12
+# A ribbon is flat within this share of every length; more is told. Cloth stretches by a few per cent at most.
+STRETCHED = 0.01
+
+
+class Ribbon(Shape):
+    """u runs along the curve and v across it; the middle of the strip goes through every point."""
+
+    points: tuple[Vector, ...] = quantity(unit="m", doc="at least two points that the middle line goes through")
+    width: float = quantity(0.02, unit="m", doc="width of the strip", gt=0)
+    across: Vector = quantity((0.0, 0.0, 1.0), doc="direction of the width at the first point, as nearly as possible")
+    resolution: tuple[Count, Count] = quantity((201, 5), doc="vertices along and across")
+    diagonals: Literal["alternating", "single"] = quantity("alternating", doc="how each cell is cut in two")
+
+    @model_validator(mode="after")
+    def _usable(self) -> Ribbon:
+        points = np.array(self.points).reshape(-1, 3)
+        if len(points) < 2:
+            raise ValueError(f"points: {len(points)} given; a curve needs at least two.")
+        apart = np.linalg.norm(np.diff(points, axis=0), axis=1)
+        if not apart.min() > 1e-9 * apart.max():
+            i = int(np.argmin(apart))
+            raise ValueError(f"points: {i} and {i + 1} are the same; a curve cannot stand still.")
+        tangent = _unit(_curve(points)[0](0.0, 1))
+        if np.linalg.norm(np.cross(tangent, self.across)) < 1e-3 * np.linalg.norm(self.across) or not any(self.across):
+            raise ValueError("across: must not run along the curve at its first point.")
+        return self
+
+    def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
+        middle, across = self._strip()
+        station = np.linspace(0.0, len(middle) - 1.0, self.resolution[0])
+        rows = np.arange(len(middle))
+        c = np.stack([np.interp(station, rows, x) for x in middle.T], axis=1)
+        b = _unit(np.stack([np.interp(station, rows, x) for x in across.T], axis=1))
+        # The flat strip is as long as its edges are, not as the curve between them is.
+        u = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(c, axis=0), axis=1))])
+        v = np.linspace(-0.5 * self.width, 0.5 * self.width, self.resolution[1])
+        flat = Grid(resolution=self.resolution, diagonals=self.diagonals).mesh(folder)
+        uv = np.stack(np.meshgrid(u, v, indexing="xy"), axis=-1).reshape(-1, 2)
+        positions = (c[None] + v[:, None, None] * b[None]).reshape(-1, 3)
+        mesh = replace(flat, positions=positions, uv=uv[flat.triangles])
+        return replace(mesh, warnings=self._stretched(mesh, uv))
+
+    def _stretched(self, mesh: Mesh, uv: np.ndarray) -> tuple[str, ...]:
+        edges = find_edges(mesh.triangles).edges
+        length, flat = (np.linalg.norm(x[edges[:, 1]] - x[edges[:, 0]], axis=1) for x in (mesh.positions, uv))
+        worst = int(np.argmax(np.abs(length / flat - 1.0)))
+        strain = length[worst] / flat[worst] - 1.0
+        if abs(strain) <= STRETCHED:
+            return ()
+        place = ", ".join(f"{x:.3g}" for x in mesh.positions[edges[worst, 0]])
+        return (
+            f"the ribbon starts {'stretched' if strain > 0 else 'shortened'} by {100.0 * abs(strain):.1f} % near "
+            f"({place}) m: its curve is too tight for its width. Move the points apart, or make it narrower.",
+        )
+
+    def _strip(self) -> tuple[np.ndarray, np.ndarray]:
+        """Middle line and direction of the width, at even steps of the curve's length."""
+        spline, knots = _curve(np.array(self.points))
+        parameter = np.linspace(0.0, knots[-1], 8 * STEPS + 1)
+        fine = spline(parameter)
+        length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(fine, axis=0), axis=1))])
+        s = np.linspace(0.0, length[-1], STEPS + 1)
+        at = np.interp(s, length, parameter)
+        c, tangent = spline(at), _unit(spline(at, 1))
+        across = np.asarray(self.across, float)
+        n1 = transported(c, tangent, _unit(across - (across @ tangent[0]) * tangent[0]))
+        n2 = np.cross(tangent, n1)
+        k = np.gradient(tangent, s, axis=0)
+        phi = leaning(np.sum(k * n1, axis=1), np.sum(k * n2, axis=1), s[1])
+        return c, np.cos(phi)[:, None] * n1 + np.sin(phi)[:, None] * n2
+
+
+def _curve(points: np.ndarray) -> tuple[CubicSpline, np.ndarray]:
+    """A cubic spline through points, straight at both ends, and its parameter at each of them."""
+    # The root of the distance, not the distance: with it a spline neither overshoots nor loops where points crowd.
+    knots = np.concatenate([[0.0], np.cumsum(np.sqrt(np.linalg.norm(np.diff(points, axis=0), axis=1)))])
+    return CubicSpline(knots, points, bc_type="natural"), knots
+
+
+def transported(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """A direction across a curve, carried along it without turning about it (double reflection)."""
+    carried = [first]
+    for i in range(len(c) - 1):
+        chord = c[i + 1] - c[i]
+        normal = carried[-1] - 2.0 * (chord @ carried[-1]) / (chord @ chord) * chord
+        t = tangent[i] - 2.0 * (chord @ tangent[i]) / (chord @ chord) * chord
+        mirror = tangent[i + 1] - t
+        squared = mirror @ mirror
+        carried.append(normal if squared == 0.0 else normal - 2.0 * (mirror @ normal) / squared * mirror)
+    return np.array(carried)
+
+
+def leaning(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
+    """Angles of the strip, from curvatures along the two directions of the frame [1/m] at even steps [m]."""
+    phi = np.zeros(len(k1))
+    for i in range(len(phi) - 1):  # a first guess that follows the bends from the start, so as not to turn over
+        bend = k1[i] * np.cos(phi[i]) + k2[i] * np.sin(phi[i])
+        slope = k2[i] * np.cos(phi[i]) - k1[i] * np.sin(phi[i])
+        phi[i + 1] = phi[i] - step * bend * np.sign(slope) / np.sqrt(TWIST_WEIGHT)
+    stiffness = TWIST_WEIGHT / step**2
+    for _ in range(LEANINGS):
+        bend = k1 * np.cos(phi) + k2 * np.sin(phi)
+        slope = k2 * np.cos(phi) - k1 * np.sin(phi)
+        change = np.diff(phi)
+        right = -bend * slope
+        right[:-1] += stiffness * change
+        right[1:] -= stiffness * change
+        diagonal = slope**2 + 2.0 * stiffness
+        diagonal[[0, -1]] -= stiffness
+        diagonal[0] += 1e-6 * stiffness  # a straight curve leaves the angle open: it stays what it is
+        phi = phi + solveh_banded([np.concatenate([[0.0], np.full(len(phi) - 1, -stiffness)]), diagonal], right)
+    return phi
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
