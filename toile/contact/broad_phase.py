@@ -2,18 +2,18 @@
 
     box of an element = hull of x and x_end of its vertices, grown by the largest reach of these
 
-Every vertex with the edges and triangles of which it is the first is a patch, about three edges and two triangles. A
-tree of boxes holds the patches of cloth, and each patch asks it once for those before itself: a third of the questions
-that edges and vertices would ask, each of both sides. What belongs to one patch shares a vertex and cannot meet.
-Patches of solids ask, but are not asked: so solids never meet each other.
+The mesh is divided into patches of about four vertices, twelve edges and eight triangles (toile/contact/patches.py). A
+tree of boxes holds the patches of cloth, and each patch asks it once for itself and those before it: a tenth of the
+questions that vertices and edges would ask one by one. Patches of solids ask, but are not asked: so solids never meet
+each other.
 
 Source      [BFA02] sec. 6: boxes over the motion of a step, grown by the thickness
 Symbols     x, x_end  positions at the start and end of a step [m]     reach  of a vertex, beyond its motion [m]
 Deviations  none
 
 The tree holds single precision: boxes of patches are rounded outwards, those of their elements are compared exactly.
-It is built anew each time, for a third of the time of the search. Refitted it would slow a search in oblique folds to
-half the speed, and the order of the pairs would depend on the past: a resumed run would not repeat the bits.
+It is built anew each time, in less time than the boxes take. Refitted instead it would slow the search in oblique
+folds, and the order of the pairs would depend on the past: a resumed run would not repeat the bits.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
+from toile.contact.patches import divide
 from toile.launcher import Launcher
 from toile.math.types import real, vec3
 
 # More than half a unit in the last place of a number in single precision, and more than the smallest such number.
 RELATIVE, ABSOLUTE = wp.constant(real(2.0**-23)), wp.constant(real(1e-37))
 
-# Patches in a leaf of the tree: with one each, building takes twice as long and searching a tenth longer.
+# Patches in a leaf of the tree: with one each, building takes twice as long, and searching as long.
 LEAF = 4
 # Pairs of each kind that there is room for at first, per vertex.
 ROOM = 16
@@ -54,11 +55,15 @@ class BroadPhase:
         edges, triangles = edges.reshape(-1, 2), triangles.reshape(-1, 3)
         self.edges = wp.array(edges.astype(np.int32), dtype=wp.vec2i, device=device)
         self.triangles = wp.array(triangles.astype(np.int32), dtype=wp.vec3i, device=device)
-        self._patches = _patches(edges, triangles, vertex_count, device)
-        counts = (vertex_count, len(edges), len(triangles))
-        self._boxes = [wp.empty(count, dtype=Box, device=device) for count in counts]
-        self._corners = [wp.zeros(vertex_count, dtype=wp.vec3f, device=device) for _ in range(2)]
-        self._tree = wp.Bvh(*(c[:moving_count] for c in self._corners), leaf_size=LEAF) if moving_count else None
+        of_vertex = divide(edges, vertex_count, moving_count)
+        self._patch_count = int(of_vertex.max(initial=-1)) + 1
+        self._patches = _patches(of_vertex, edges, triangles, self._patch_count, device)
+        self._boxes = [
+            wp.empty(count, dtype=Box, device=device) for count in (vertex_count, len(edges), len(triangles))
+        ]
+        self._corners = [wp.zeros(self._patch_count, dtype=wp.vec3f, device=device) for _ in range(2)]
+        moving = int(of_vertex[:moving_count].max(initial=-1)) + 1
+        self._tree = wp.Bvh(*(corner[:moving] for corner in self._corners), leaf_size=LEAF) if moving else None
         capacity = ROOM * vertex_count if capacity is None else capacity
         self._counts = wp.zeros(2, dtype=wp.int32, device=device)
         self._pairs = [wp.empty(capacity, dtype=wp.vec2i, device=device) for _ in range(2)]
@@ -69,12 +74,12 @@ class BroadPhase:
         if self._tree is None:
             return Pairs(self._pairs[0], self._pairs[1], 0, 0)
         mesh = [self._patches, self.edges, self.triangles]
-        self._launch(make_boxes, self.vertex_count, [*mesh, x, x_end, reach, *self._boxes, *self._corners])
+        self._launch(make_boxes, self._patch_count, [*mesh, x, x_end, reach, *self._boxes, *self._corners])
         self._tree.rebuild()
         while True:
             self._counts.zero_()
             inputs = [self._tree.id, *mesh, *self._boxes, *self._corners, self._counts, *self._pairs]
-            self._launch(find_pairs, self.vertex_count, inputs)
+            self._launch(find_pairs, self._patch_count, inputs)
             counts = [int(count) for count in self._counts.numpy()]
             short = [k for k in range(2) if counts[k] > len(self._pairs[k])]
             if not short:
@@ -98,25 +103,28 @@ def _sort(pairs: wp.array, count: int) -> None:
 
 @wp.struct
 class Patches:
-    """The edges and triangles of patch i are those listed from place start[i] to start[i + 1]."""
+    """The vertices, edges and triangles of patch p are those listed at places start[p] to start[p + 1]."""
 
+    vertex_start: wp.array(dtype=wp.int32)
+    vertex: wp.array(dtype=wp.int32)
     edge_start: wp.array(dtype=wp.int32)
     edge: wp.array(dtype=wp.int32)
     triangle_start: wp.array(dtype=wp.int32)
     triangle: wp.array(dtype=wp.int32)
 
 
-def _patches(edges: np.ndarray, triangles: np.ndarray, vertex_count: int, device: str) -> Patches:
+def _patches(of_vertex: np.ndarray, edges: np.ndarray, triangles: np.ndarray, count: int, device: str) -> Patches:
+    """What lies between patches goes to the first: to cloth, if one of them is cloth."""
     patches = Patches()
-    patches.edge_start, patches.edge = _by_first_vertex(edges, vertex_count, device)
-    patches.triangle_start, patches.triangle = _by_first_vertex(triangles, vertex_count, device)
+    patches.vertex_start, patches.vertex = _listed(of_vertex, count, device)
+    patches.edge_start, patches.edge = _listed(of_vertex[edges].min(axis=1), count, device)
+    patches.triangle_start, patches.triangle = _listed(of_vertex[triangles].min(axis=1), count, device)
     return patches
 
 
-def _by_first_vertex(elements: np.ndarray, vertex_count: int, device: str) -> list[wp.array]:
-    first = elements.min(axis=1)
-    order = np.argsort(first, kind="stable")
-    start = np.searchsorted(first[order], np.arange(vertex_count + 1))
+def _listed(patch: np.ndarray, count: int, device: str) -> list[wp.array]:
+    order = np.argsort(patch, kind="stable")
+    start = np.searchsorted(patch[order], np.arange(count + 1))
     return [wp.array(values.astype(np.int32), dtype=wp.int32, device=device) for values in (start, order)]
 
 
@@ -164,38 +172,45 @@ def make_boxes(
     vertex_out: wp.array(dtype=Box), edge_out: wp.array(dtype=Box), triangle_out: wp.array(dtype=Box),
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
 ):  # fmt: skip
-    v = wp.tid()
-    patch = box_around(wp.min(x[v], x_end[v]), wp.max(x[v], x_end[v]), reach[v])
-    vertex_out[v] = patch
-    for place in range(patches.edge_start[v], patches.edge_start[v + 1]):
-        e = patches.edge[place]
-        i, j = edges[e][0], edges[e][1]
+    p = wp.tid()
+    inside = x[patches.vertex[patches.vertex_start[p]]]
+    patch = box_around(inside, inside, real(0.0))
+    for place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+        i = patches.vertex[place]
+        box = box_around(wp.min(x[i], x_end[i]), wp.max(x[i], x_end[i]), reach[i])
+        vertex_out[place] = box
+        patch.lower = wp.min(patch.lower, box.lower)
+        patch.upper = wp.max(patch.upper, box.upper)
+    for place in range(patches.edge_start[p], patches.edge_start[p + 1]):
+        e = edges[patches.edge[place]]
+        i, j = e[0], e[1]
         box = box_around(
             wp.min(wp.min(x[i], x_end[i]), wp.min(x[j], x_end[j])),
             wp.max(wp.max(x[i], x_end[i]), wp.max(x[j], x_end[j])),
             wp.max(reach[i], reach[j]),
         )
-        edge_out[e] = box
+        edge_out[place] = box
         patch.lower = wp.min(patch.lower, box.lower)
         patch.upper = wp.max(patch.upper, box.upper)
-    for place in range(patches.triangle_start[v], patches.triangle_start[v + 1]):
-        t = patches.triangle[place]
-        i, j, k = triangles[t][0], triangles[t][1], triangles[t][2]
+    for place in range(patches.triangle_start[p], patches.triangle_start[p + 1]):
+        t = triangles[patches.triangle[place]]
+        i, j, k = t[0], t[1], t[2]
         box = box_around(
             wp.min(wp.min(wp.min(x[i], x_end[i]), wp.min(x[j], x_end[j])), wp.min(x[k], x_end[k])),
             wp.max(wp.max(wp.max(x[i], x_end[i]), wp.max(x[j], x_end[j])), wp.max(x[k], x_end[k])),
             wp.max(wp.max(reach[i], reach[j]), reach[k]),
         )
-        triangle_out[t] = box
+        triangle_out[place] = box
         patch.lower = wp.min(patch.lower, box.lower)
         patch.upper = wp.max(patch.upper, box.upper)
-    lower_out[v] = rounded_down(patch.lower)
-    upper_out[v] = rounded_up(patch.upper)
+    lower_out[p] = rounded_down(patch.lower)
+    upper_out[p] = rounded_up(patch.upper)
 
 
 @wp.func
-def add_pair(one: wp.int32, other: wp.int32, kind: wp.int32, counts: wp.array(dtype=wp.int32),
-             pairs: wp.array(dtype=wp.vec2i)):  # fmt: skip
+def add_pair(
+    one: wp.int32, other: wp.int32, kind: wp.int32, counts: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i)
+):  # fmt: skip
     """What finds no room is counted all the same."""
     n = wp.atomic_add(counts, kind, 1)
     if n < pairs.shape[0]:
@@ -204,20 +219,43 @@ def add_pair(one: wp.int32, other: wp.int32, kind: wp.int32, counts: wp.array(dt
 
 @wp.func
 def add_vertex_triangle(
-    v: wp.int32, patch: wp.int32, patch_box: Box,
+    p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, triangles: wp.array(dtype=wp.vec3i),
     vertex_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
     counts: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The pairs of a vertex and the triangles of a patch."""
-    box = vertex_boxes[v]
-    if overlap(box, patch_box):
-        for place in range(patches.triangle_start[patch], patches.triangle_start[patch + 1]):
-            t = patches.triangle[place]
-            if overlap(box, triangle_boxes[t]):
-                c = triangles[t]
-                if c[0] != v and c[1] != v and c[2] != v:
-                    add_pair(v, t, 0, counts, pairs)
+    """The vertices of one patch and the triangles of another."""
+    for p_place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+        box = vertex_boxes[p_place]
+        if overlap(box, q_box):
+            v = patches.vertex[p_place]
+            for q_place in range(patches.triangle_start[q], patches.triangle_start[q + 1]):
+                if overlap(box, triangle_boxes[q_place]):
+                    t = patches.triangle[q_place]
+                    c = triangles[t]
+                    if c[0] != v and c[1] != v and c[2] != v:
+                        add_pair(v, t, 0, counts, pairs)
+
+
+@wp.func
+def add_edge_edge(
+    p: wp.int32, q: wp.int32, q_box: Box,
+    patches: Patches, edges: wp.array(dtype=wp.vec2i), edge_boxes: wp.array(dtype=Box),
+    counts: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i),
+):  # fmt: skip
+    """The edges of one patch and those of another before it, or of itself."""
+    for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
+        box = edge_boxes[p_place]
+        if overlap(box, q_box):
+            d = patches.edge[p_place]
+            a = edges[d]
+            # Within one patch, those at places before: each pair once.
+            for q_place in range(patches.edge_start[q], wp.min(patches.edge_start[q + 1], p_place)):
+                if overlap(box, edge_boxes[q_place]):
+                    e = patches.edge[q_place]
+                    b = edges[e]
+                    if a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
+                        add_pair(wp.min(d, e), wp.max(d, e), 1, counts, pairs)
 
 
 @wp.kernel
@@ -228,30 +266,18 @@ def find_pairs(
     vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
     lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
-    counts_out: wp.array(dtype=wp.int32), vertex_triangle_out: wp.array(dtype=wp.vec2i),
-    edge_edge_out: wp.array(dtype=wp.vec2i),
+    counts_out: wp.array(dtype=wp.int32), vertices_out: wp.array(dtype=wp.vec2i), edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     p = wp.tid()
     p_box = box_around(vec3(lower[p]), vec3(upper[p]), real(0.0))
     near = wp.bvh_query_aabb(tree, lower[p], upper[p])
     q = int(0)
     while wp.bvh_query_next(near, q):
-        if q < p:
+        if q <= p:
             q_box = box_around(vec3(lower[q]), vec3(upper[q]), real(0.0))
-            add_vertex_triangle(
-                p, q, q_box, patches, triangles, vertex_boxes, triangle_boxes, counts_out, vertex_triangle_out
-            )
-            add_vertex_triangle(
-                q, p, p_box, patches, triangles, vertex_boxes, triangle_boxes, counts_out, vertex_triangle_out
-            )
-            for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
-                e = patches.edge[p_place]
-                box = edge_boxes[e]
-                if overlap(box, q_box):
-                    a = edges[e]
-                    for q_place in range(patches.edge_start[q], patches.edge_start[q + 1]):
-                        d = patches.edge[q_place]
-                        if overlap(box, edge_boxes[d]):
-                            b = edges[d]
-                            if a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
-                                add_pair(wp.min(d, e), wp.max(d, e), 1, counts_out, edge_edge_out)
+            add_vertex_triangle(p, q, q_box, patches, triangles, vertex_boxes, triangle_boxes, counts_out, vertices_out)
+            if q < p:
+                add_vertex_triangle(
+                    q, p, p_box, patches, triangles, vertex_boxes, triangle_boxes, counts_out, vertices_out
+                )
+            add_edge_edge(p, q, q_box, patches, edges, edge_boxes, counts_out, edges_out)

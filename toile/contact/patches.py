@@ -1,0 +1,60 @@
+"""Divides the vertices of a mesh into patches of up to four that lie together.
+
+Twice, every vertex or pair in turn joins the neighbour not yet taken to which most edges lead. Two pairs side by side
+have more edges between them than two end to end, so that patches are blocks rather than strips. The turns go by the
+numbers of the vertices, or outwards from one of them: whatever leaves fewer edges between patches.
+
+Source      heavy-edge matching: Karypis and Kumar 1998, A fast and high quality multilevel scheme for partitioning
+            irregular graphs, sec. 3.1
+Symbols     none
+Deviations  the turns, which are random there: regular ones leave no gaps that are too small for a patch
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+ROUNDS = 2
+
+
+def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:
+    """The patch of each vertex. Those of vertices before `moving_count` come first, and hold no others."""
+    edges = edges[(edges[:, 0] < moving_count) == (edges[:, 1] < moving_count)]
+    outwards = np.asarray(reverse_cuthill_mckee(_links(edges, vertex_count), symmetric_mode=True), dtype=int)
+    outwards = outwards[np.argsort(outwards >= moving_count, kind="stable")]
+    divisions = [_divide(edges, order) for order in (np.arange(vertex_count), outwards)]
+    return min(divisions, key=lambda patch: np.count_nonzero(patch[edges[:, 0]] != patch[edges[:, 1]]))
+
+
+def _divide(edges: np.ndarray, order: np.ndarray) -> np.ndarray:
+    patch = np.argsort(order)  # at first, the turn of each vertex
+    for _ in range(ROUNDS):
+        patch = _joined(_links(patch[edges], int(patch.max(initial=-1)) + 1))[patch]
+    return patch
+
+
+def _links(edges: np.ndarray, count: int) -> sp.csr_matrix:
+    """How many edges lead from one node to another."""
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    ones = np.ones(len(edges), dtype=int)
+    links = sp.coo_matrix((ones, (edges[:, 0], edges[:, 1])), shape=(count, count)).tocsr()
+    return (links + links.T).tocsr()
+
+
+def _joined(links: sp.csr_matrix) -> np.ndarray:
+    """The number of each node after joining."""
+    links.sort_indices()  # of equal neighbours, the first
+    start, neighbour, weight = links.indptr.tolist(), links.indices.tolist(), links.data.tolist()
+    joined, last = [-1] * links.shape[0], -1
+    for node in range(links.shape[0]):
+        if joined[node] >= 0:
+            continue
+        last += 1
+        joined[node] = last
+        best, heaviest = -1, 0
+        for place in range(start[node], start[node + 1]):
+            if joined[neighbour[place]] < 0 and weight[place] > heaviest:
+                best, heaviest = neighbour[place], weight[place]
+        if best >= 0:
+            joined[best] = last
+    return np.array(joined, dtype=int)
