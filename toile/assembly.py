@@ -6,14 +6,14 @@ with matrix, and energy. Each energy is a module of its own, compiled once and c
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import warp as wp
 
 from toile.energies.base import Energy, Formulas, both
 from toile.launcher import Launcher
-from toile.linear.block_matrix import BlockMatrix
+from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import mat33, real, vec3
 from toile.model.model import Model
 
@@ -149,6 +149,33 @@ class Term:
         rest = self.energy.rest_at(self.model, self.part, time)
         if rest is not None:
             self._rest.assign(wp.array(rest, dtype=self.formulas.Rest, device=self.device))
+
+
+class Meetings(Protocol):
+    """A force between particles that meet: which they are is found anew in every step."""
+
+    name: str
+    couplings: Couplings  # what it adds to the matrix off the diagonal
+
+    def find(self, x: wp.array, v: wp.array, h: float) -> None:
+        """What meets in a step of h that begins with x and v; it stays the same until the next step."""
+
+    def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None: ...
+
+    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+        """Whether a solve was for what its result shows; if not, A and the residual b are corrected."""
+
+    def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None: ...
+
+    def measure(self, x: wp.array, v: wp.array) -> float: ...
+
+    def move(self, time: float) -> None: ...
+
+
+def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | Meetings:
+    """An energy at work on one cloth, or on all of them."""
+    meetings: Meetings | None = energy.meetings(model, device)
+    return Term(energy.word(), energy, model, part, device, seed) if meetings is None else meetings
 
 
 class Batch:

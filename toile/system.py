@@ -1,9 +1,11 @@
 """The mechanical system an integrator sees: masses, total force, and its linearisation; never a particular energy."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import warp as wp
 
-from toile.assembly import Linearization, Term, batches
+from toile.assembly import Linearization, Meetings, Term, batches
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, real, vec3
@@ -13,13 +15,16 @@ from toile.model.model import Model
 class System:
     """All energies of a scene acting on all its particles."""
 
-    def __init__(self, model: Model, terms: list[Term], device: str):
+    def __init__(self, model: Model, terms: Sequence[Term | Meetings], device: str):
         self.model, self.terms, self.device = model, terms, device
         n = model.particle_count
         self.masses = wp.array(model.masses, dtype=real, device=device)
         points = np.concatenate([np.zeros((0, 3)), *(part.mesh.positions for part in model.parts)])
-        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in terms], device, points)
-        self._batches = batches(terms, self.A)
+        fixed = [term for term in terms if isinstance(term, Term)]
+        self.meetings = [term for term in terms if not isinstance(term, Term)]
+        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in fixed], device, points)
+        self.A.couplings = [meetings.couplings for meetings in self.meetings]
+        self._batches = batches(fixed, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
         self._launch = Launcher(device)
 
@@ -27,6 +32,22 @@ class System:
         """Bring everything that depends on time to this time."""
         for term in self.terms:
             term.move(time)
+
+    def join(self, meetings: Sequence[Meetings]) -> None:
+        """More that acts on what happens to meet, without being a force of the scene."""
+        self.meetings += meetings
+        self.A.couplings += [each.couplings for each in meetings]
+
+    def meet(self, x: wp.array, v: wp.array, h: float) -> None:
+        """Find what meets in a step of h that begins with x and v."""
+        for meetings in self.meetings:
+            meetings.find(x, v, h)
+
+    def meetings_fit(self, x: wp.array, v: wp.array, h: float, b_out: wp.array) -> bool:
+        """Whether what meets at the x and v of a solve is what was solved for. If not, A and the residual b are set
+        right."""
+        fits = [meetings.fit(x, v, h, self.A, b_out) for meetings in self.meetings]  # each of them corrects its own
+        return all(fits)
 
     def linearize(self, at: Linearization) -> tuple[BlockMatrix, wp.array]:
         """A = M - h df/dv - h^2 df/dx, and the force."""
@@ -36,6 +57,8 @@ class System:
         self._launch(add_masses, A.row_count, [A.diagonal, self.masses, A.values])
         for batch in self._batches:
             batch.linearize(at, f, A)
+        for meetings in self.meetings:
+            meetings.linearize(at, f, A)
         return A, f
 
     def forces(self, x: wp.array, v: wp.array) -> wp.array:

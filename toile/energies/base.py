@@ -67,6 +67,10 @@ class Energy(Plugin):
         """Elements on one cloth (its number), or on the whole model for a force of scope "scene"."""
         raise NotImplementedError
 
+    def meetings(self, model: Model, device: str) -> Any:
+        """The force at work (assembly.Meetings), if it acts on what happens to meet; it has no elements then."""
+        return None
+
     def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:
         """New constants at a time, for an energy whose constants change; None when they do not."""
         return None

@@ -78,6 +78,7 @@ class NewtonStep:
                     return Solution(iterations, solution.residual, False)
                 matrix = [A.device_offsets, A.device_columns, A.values]
                 launch(subtract_product, n, [*matrix, du, self.b])
+                A.add_coupled(du, -1.0, self.b)
                 launch(update, n, [self.x_ref, h, u, du, x])
                 contact = [held.S_user, held.x_held, held.v_held, system.masses, self.x_ref]
                 launch(constraint_force, n, [held.S, *contact, self.b, h, self.force])  # sec. 5.4
@@ -93,10 +94,12 @@ class NewtonStep:
     def _contacts_fit(self, state: State, x: wp.array, h: float) -> bool:
         """Whether the contacts that were solved for are those that the result shows; if not, they are corrected."""
         contacts, held = self.work.contacts, self.work.held
+        with self.work.timers.stage("C/C"):
+            meetings_fit = self.work.system.meetings_fit(x, self.u, h, self.b)
         if contacts is None:
-            return True
+            return meetings_fit
         with self.work.timers.stage("C/S"):
-            if contacts.fit(state, x, self.u, self.force, h):
+            if contacts.fit(state, x, self.u, self.force, h) and meetings_fit:
                 return True
             self._launch(add_friction, len(self.u), self._friction(-h))
             contacts.hold(h)

@@ -1,14 +1,43 @@
 """A symmetric sparse matrix of 3x3 blocks on a pattern that does not change ([BW98] sec. 2.3).
 
 Rows are stored compressed, both triangles of the matrix, so that a product is one independent sum per row.
+
+Contacts between cloths couple other particles in every step. Their blocks on the diagonal are in the pattern and are
+stored there, where preconditioners see them; what is off it is kept apart, as `Couplings`, and takes part in products.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import warp as wp
 
-from toile.math.types import mat33, vec3
+from toile.launcher import Launcher
+from toile.math.types import mat33, real, vec3, vec4
+
+
+class Couplings:
+    """Groups of four particles; the block between a and b of a group is w_a w_b B. Only a != b is kept here."""
+
+    def __init__(self, device: str):
+        self.device = device
+        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # groups in use; the arrays may be longer
+        self.make_room(0)
+
+    @property
+    def room(self) -> int:
+        return len(self.blocks)
+
+    def make_room(self, room: int) -> None:
+        """Arrays for so many groups; what they held is lost."""
+        self.particles = wp.zeros(room, dtype=wp.vec4i, device=self.device)
+        self.weights = wp.zeros(room, dtype=vec4, device=self.device)
+        self.blocks = wp.zeros(room, dtype=mat33, device=self.device)
+        self._launch = Launcher(self.device)  # a new one: the old remembers the old arrays
+
+    def add_product(self, x: wp.array, factor: float, y_out: wp.array) -> None:
+        """y += factor (the blocks that are kept here) x."""
+        groups = [self.count, self.particles, self.weights, self.blocks]
+        self._launch(add_coupled, self.room, [*groups, x, factor, y_out])
 
 
 @dataclass
@@ -19,6 +48,7 @@ class BlockMatrix:
     columns: np.ndarray  # (blocks,) int32, increasing within a row
     device: str
     points: np.ndarray | None = None  # [m]  (rows, 3) where the particles are, roughly: a factor's order comes from it
+    couplings: list[Couplings] = field(default_factory=list)  # what does not fit the pattern
 
     def __post_init__(self) -> None:
         n = len(self.offsets) - 1
@@ -59,12 +89,24 @@ class BlockMatrix:
             inputs=[self.device_offsets, self.device_columns, self.values, x, y_out],
             device=self.device,
         )
+        self.add_coupled(x, 1.0, y_out)
+
+    def add_coupled(self, x: wp.array, factor: float, y_out: wp.array) -> None:
+        """y += factor (what is outside the pattern) x."""
+        for couplings in self.couplings:
+            couplings.add_product(x, factor, y_out)
 
     def dense(self) -> np.ndarray:
         """The whole matrix, for tests and small things."""
         n = self.row_count
         full = np.zeros((n, n, 3, 3))
         full[self.rows, self.columns] = self.values.numpy()
+        for c in self.couplings:
+            used = slice(0, int(c.count.numpy()[0]))
+            groups = (array.numpy()[used] for array in (c.particles, c.weights, c.blocks))
+            for particles, w, B in zip(*groups, strict=True):
+                for a, b in ((a, b) for a in range(4) for b in range(4) if a != b):
+                    full[particles[a], particles[b]] += w[a] * w[b] * B
         return full.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n)
 
 
@@ -91,3 +133,20 @@ def block_multiply(
 ):
     i = wp.tid()
     y_out[i] = row_product(offsets, columns, values, x, i)
+
+
+@wp.kernel
+def add_coupled(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    blocks: wp.array(dtype=mat33), x: wp.array(dtype=vec3), factor: real,
+    # in and out
+    y_out: wp.array(dtype=vec3),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w = particles[k], weights[k]
+    total = w[0] * x[at[0]] + w[1] * x[at[1]] + w[2] * x[at[2]] + w[3] * x[at[3]]
+    for a in range(4):
+        wp.atomic_add(y_out, at[a], factor * w[a] * (blocks[k] * (total - w[a] * x[at[a]])))

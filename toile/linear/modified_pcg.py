@@ -45,14 +45,18 @@ class ModifiedPCG:
         device, n = A.device, A.row_count
         r, c, q, s = (wp.zeros(n, dtype=vec3, device=device) for _ in range(4))
         scalars = wp.zeros(SCALARS, dtype=wp.float64, device=device)
-        matrix = [A.device_offsets, A.device_columns, A.values]
+        coupled = wp.zeros(n, dtype=vec3, device=device)  # the part of a product that is outside the pattern of A
+        matrix = [A.device_offsets, A.device_columns, A.values, coupled]
 
+        self.A, self.dv, self.c, self.coupled = A, dv, c, coupled
         self.r, self.s, self.scalars = r, s, scalars
         self._n, self._launch = n, Launcher(device)
         self._start = [*matrix, b, S, dv, r, scalars]
-        self._iteration = (
+        self._direction = (
             (dot_residual, [r, s, scalars]),
             (update_direction, [S, s, c, scalars]),
+        )
+        self._step = (
             (multiply_direction, [*matrix, S, c, q, scalars]),
             (advance, [c, q, dv, r, scalars]),
         )
@@ -66,6 +70,7 @@ class ModifiedPCG:
             return Solution(0, 0.0, True)  # a scene without cloth
         self.scalars.zero_()
         launch, n = self._launch, self._n
+        self._multiply_coupled(self.dv)
         launch(start, n, self._start)
         launch(set_limit, 1, [tolerance * tolerance, self.scalars])
         r_r = at_start = float(self.scalars.numpy()[R_R])
@@ -76,7 +81,10 @@ class ModifiedPCG:
         while r_r > limit and launched < max_iterations:
             launch(next_iteration, 1, [self.scalars])
             preconditioner.apply(self.r, self.s)
-            for kernel, inputs in self._iteration:
+            for kernel, inputs in self._direction:
+                launch(kernel, n, inputs)
+            self._multiply_coupled(self.c)
+            for kernel, inputs in self._step:
                 launch(kernel, n, inputs)
             launched += 1
             if launched % self._check_every == 0 or launched == max_iterations:
@@ -85,18 +93,24 @@ class ModifiedPCG:
         residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
         return Solution(iterations, residual, bool(r_r <= limit < np.inf))  # False for NaN as well
 
+    def _multiply_coupled(self, x: wp.array) -> None:
+        if self.A.couplings:
+            self.coupled.zero_()
+            self.A.add_coupled(x, 1.0, self.coupled)
+
 
 @wp.kernel
 def start(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3), b: wp.array(dtype=vec3), S: wp.array(dtype=mat33),
+    dv: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    whole = b[i] - row_product(offsets, columns, values, dv, i)
+    whole = b[i] - row_product(offsets, columns, values, dv, i) - coupled[i]
     # Twice: what the filter leaves of a large force in a held direction by rounding, it takes out the second time. CG
     # cannot reduce it, and would take it for a residual that it must.
     r = S[i] * (S[i] * whole)
@@ -150,12 +164,12 @@ def multiply_direction(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3), S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
     q_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    q = S[i] * row_product(offsets, columns, values, c, i)
+    q = S[i] * (row_product(offsets, columns, values, c, i) + coupled[i])
     q_out[i] = q
     wp.atomic_add(scalars_out, C_Q, wp.float64(wp.dot(c[i], q)))
 
