@@ -8,8 +8,11 @@ import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.pairs import pairs_by_hand
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
-from toile.contact.broad_phase import BroadPhase, Pairs
+from toile.contact.broad_phase import BroadPhase, Pairs, _sort
+from toile.contact.patches import divide
 from toile.math.types import numpy_real, real, vec3
 
 
@@ -151,6 +154,52 @@ def test_common_vertices(device: str) -> None:
     x = np.random.default_rng(2).normal(size=(4, 3))
     vertex_triangle, edge_edge = check(phase, x, x, np.full(4, 10.0))
     assert (vertex_triangle, edge_edge) == (3, 3)  # each rim vertex and the face across, each spoke and the rim across
+
+
+def test_sheet_with_shuffled_numbers(device: str) -> None:
+    """Numbers of vertices and the order of edges and triangles mean nothing."""
+    edges, triangles, uv = grid(12)
+    random = np.random.default_rng(4)
+    number = random.permutation(144)
+    edges, triangles = random.permutation(number[edges]), random.permutation(number[triangles])
+    x = pleated(uv)[np.argsort(number)]
+    phase = BroadPhase(edges, triangles, 144, 100, device)
+    assert min(check(phase, x, x + random.normal(0.0, 1e-3, x.shape), np.full(144, 1e-3))) > 100
+
+
+def test_sorting_of_pairs() -> None:
+    """What makes the order on a GPU its own: by the second of a pair, then by the first; beyond the count untouched."""
+    pairs = np.random.default_rng(6).integers(0, 50, (1000, 2)).astype(np.int32)
+    sorted_pairs = wp.array(pairs, dtype=wp.vec2i, device="cpu")
+    _sort(sorted_pairs, 900)
+    expected = pairs[:900][np.lexsort((pairs[:900, 0], pairs[:900, 1]))]
+    np.testing.assert_array_equal(sorted_pairs.numpy(), np.concatenate([expected, pairs[900:]]))
+    _sort(sorted_pairs, 0)
+    np.testing.assert_array_equal(sorted_pairs.numpy()[:900], expected)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_patches(shuffled: bool) -> None:
+    """Patches are connected, of up to four vertices and nearly all of four, and of cloth or solid but not both."""
+    edges, _, _ = grid(20)
+    if shuffled:
+        edges = np.random.default_rng(7).permutation(400)[edges]
+    for moving_count in (400, 150, 0):
+        patch = divide(edges, 400, moving_count)
+        sizes = np.bincount(patch)
+        assert sizes.min() >= 1 and sizes.max() <= 4
+        assert set(patch[:moving_count]).isdisjoint(patch[moving_count:])
+        assert patch[:moving_count].max(initial=-1) < patch[moving_count:].min(initial=400)
+        inner = edges[patch[edges[:, 0]] == patch[edges[:, 1]]]
+        links = coo_matrix((np.ones(len(inner)), (inner[:, 0], inner[:, 1])), shape=(400, 400))
+        assert connected_components(links, directed=False)[0] == len(sizes)
+        if moving_count in (0, 400):  # otherwise a shuffled sheet is torn to shreds
+            assert sizes.mean() > 3.8
+
+
+def test_no_vertices(device: str) -> None:
+    phase = BroadPhase(np.zeros((0, 2), dtype=np.int32), np.zeros((0, 3), dtype=np.int32), 0, 0, device)
+    assert check(phase, np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0)) == (0, 0)
 
 
 @pytest.mark.parametrize("edge_count", [0, 2])

@@ -20,6 +20,8 @@ ROUNDS = 2
 def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:
     """The patch of each vertex. Those of vertices before `moving_count` come first, and hold no others."""
     edges = edges[(edges[:, 0] < moving_count) == (edges[:, 1] < moving_count)]
+    if len(edges) == 0:
+        return np.arange(vertex_count)
     outwards = np.asarray(reverse_cuthill_mckee(_links(edges, vertex_count), symmetric_mode=True), dtype=int)
     outwards = outwards[np.argsort(outwards >= moving_count, kind="stable")]
     divisions = [_divide(edges, order) for order in (np.arange(vertex_count), outwards)]
