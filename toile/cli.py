@@ -45,6 +45,12 @@ class Precision(StrEnum):
     single = "single"
 
 
+class Audited(StrEnum):
+    none = "none"
+    frame = "frame"
+    step = "step"
+
+
 class Kind(StrEnum):
     shapes = "shapes"
     energies = "energies"
@@ -71,6 +77,11 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a value of the scene; may be repeated")
 ]
 OutsideOption = Annotated[bool, typer.Option("--allow-outside", help="let the scene read files outside its folder")]
+AuditOption = Annotated[
+    Audited | None,
+    typer.Option(help="when to count intersecting triangles; every frame when cloth meets cloth, if not given"),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="refuse a scene whose cloths intersect at the start")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="print warnings and errors only")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="show where in the code an error arose")]
@@ -91,6 +102,8 @@ def run(
     device: DeviceOption = Device.cpu,
     precision: PrecisionOption = Precision.double,
     changes: SetOption = None,
+    audit: AuditOption = None,
+    strict: StrictOption = False,
     allow_outside: OutsideOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -100,7 +113,7 @@ def run(
     with _told(debug):
         toile.use_precision(precision)
         loaded = _load(scene, changes, allow_outside)
-        result = _simulate(loaded, out, device, frames, quiet or as_json)
+        result = _simulate(loaded, out, device, frames, quiet or as_json, audit, strict)
         if as_json:
             written = [str(path) for path in result.written]
             typer.echo(
@@ -273,7 +286,15 @@ def _load(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene:
     return load(scene, overrides=changes or (), allow_outside=allow_outside)
 
 
-def _simulate(scene: Scene, out: Path | None, device: Device, frames: int | None, quiet: bool) -> RunResult:
+def _simulate(
+    scene: Scene,
+    out: Path | None,
+    device: Device,
+    frames: int | None,
+    quiet: bool,
+    audit: Audited | None = None,
+    strict: bool = False,
+) -> RunResult:
     """Run with a progress bar; a run that is stopped shows what it could complete."""
     from toile.runs import Interrupted
     from toile.runs import run as simulate
@@ -282,7 +303,16 @@ def _simulate(scene: Scene, out: Path | None, device: Device, frames: int | None
     signal.signal(signal.SIGTERM, _terminate)
     with _Bar(scene.time.frames if frames is None else frames, hidden=quiet) as bar:
         try:
-            return simulate(scene, folder, device=device.value, frames=frames, progress=bar.show, warn=bar.warn)
+            return simulate(
+                scene,
+                folder,
+                device=device.value,
+                frames=frames,
+                audit=None if audit is None else audit.value,
+                strict=strict,
+                progress=bar.show,
+                warn=bar.warn,
+            )
         except Interrupted as stop:
             bar.close()
             _print_result(stop.result, to=errors)
@@ -345,11 +375,23 @@ def _print_result(result: RunResult, to: Console = console) -> None:
     to.print(
         f"{summary['frames']} frames, {summary['steps']} steps, {summary['rejected']} rejected, "
         f"{_figure(summary['ms_per_frame'])} ms a frame, largest strain {100 * summary['max_strain']:.1f} %"
+        f"{_intersections(summary)}"
     )
     for path in result.written:
         to.print(f"  {path}")
     if not summary["ok"] and "stopped" not in result.report:
         errors.print("The certificate is not ok: report.json says what is wrong.")
+
+
+def _intersections(summary: dict[str, Any]) -> str:
+    """At the start, at most and at the end, where they were counted and there were any."""
+    most = summary.get("intersections")
+    if most is None:
+        return ""
+    start, end = summary["intersections_start"], summary["intersections_end"]
+    if not (most or start):
+        return ", no intersections"
+    return f", {start} intersections at the start, {most} at most and {end} at the end"
 
 
 def _figure(value: Any) -> str:

@@ -2,16 +2,21 @@
 
 Strain is measured from positions alone, not taken from the energies: |w_u|/b_u - 1 along warp, |w_v|/b_v - 1 along weft
 (means are of absolute values, weighted by area), and length/rest length - 1 along edges.
+
+Intersections are pairs of triangles that the audit finds in the positions; what the contacts believe does not enter.
 """
 
 import importlib.metadata
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import warp as wp
 
+from toile.contact.audit import Audit
+from toile.errors import InputError
 from toile.launcher import Launcher
 from toile.math.types import precision, real, vec3
 from toile.model.model import Model
@@ -21,6 +26,10 @@ from toile.system import System
 # A frame's strain entry, in the order the kernels write it, and what of it counts for the largest of a run
 STRAINS = ("warp_max", "warp_mean", "weft_max", "weft_mean", "edge_max")
 LARGEST = ("warp_max", "weft_max", "edge_max")
+
+AUDITS = ("none", "frame", "step")
+# A warning names so many pairs of triangles; all are in intersections.obj.
+PAIRS_TOLD = 3
 
 INFINITE = wp.constant(real(np.inf))
 
@@ -67,6 +76,96 @@ class Strain:
         return np.stack(b, axis=1).ravel()
 
 
+class Intersections:
+    """Pairs of triangles that intersect: at the start, and then at every frame or after every step."""
+
+    def __init__(self, scene: Any, model: Model, solids: Iterable[Any], when: str | None, device: str):
+        """`when` is one of AUDITS; if not given, every frame of a scene in which cloth meets cloth. Solids that are
+        sharp count too: their triangles must not cut the cloth.
+        """
+        contacts = contacts_in(scene)
+        self.untangles = "self_contact" in contacts
+        self.when = when or ("frame" if contacts else "none")
+        if self.when not in AUDITS:
+            raise InputError(f'audit = "{when}": must be one of {", ".join(AUDITS)}.')
+        solids = self.solids = tuple(solid for solid in solids if solid.settings.sharp)
+        self.cloth_count = model.triangle_count
+        first_vertices = np.cumsum([model.particle_count, *(len(solid.positions) for solid in solids)])
+        of_solids = [solid.triangles + first for solid, first in zip(solids, first_vertices[:-1], strict=True)]
+        self._audit = Audit(np.concatenate([model.triangles, *of_solids]), model.particle_count, device)
+        names = [f'cloth "{part.name}"' for part in model.parts] + [f'solid "{solid.name}"' for solid in solids]
+        counts = [part.triangles.stop - part.triangles.start for part in model.parts]
+        counts += [len(solid.triangles) for solid in solids]
+        self._owners = list(zip(names, np.cumsum([0, *counts])[:-1].tolist(), strict=True))
+        self._pairs = np.zeros((0, 2), np.int64)  # when it was last counted
+        self._largest: int | None = None  # since the frame before
+        self.start: int | None = None
+
+    def begin(self, x: wp.array, strict: bool) -> list[str]:
+        """Count those that the scene comes with; a warning if there are any, or an error."""
+        if self.when == "none" and not strict:
+            return []
+        self._count(x, 0.0)
+        self.start, self._largest = self._largest, None
+        if not self.start:
+            return []
+        number = "1 pair of triangles intersects" if self.start == 1 else f"{self.start} pairs of triangles intersect"
+        found = f"{number} at the start: {'; '.join(self._first(x))}."
+        if strict:
+            raise InputError(f"{found} Move them apart, or leave out --strict to run nevertheless.")
+        then = "pairs are pulled apart, and no others come to it" if self.untangles else "pairs are left as they are"
+        return [
+            f"{found} The run goes on: these {then}; the certificate counts them. They are red in pictures, and "
+            "alone in intersections.obj. --strict makes this an error."
+        ]
+
+    def after_step(self, x: wp.array, time: float) -> None:
+        if self.when == "step":
+            self._count(x, time)
+
+    def of_frame(self, x: wp.array, time: float) -> int | None:
+        """At the frame, or the most after any of its steps; None when nothing was counted."""
+        if self.when == "frame":
+            self._count(x, time)
+        largest, self._largest = self._largest, None
+        return largest
+
+    def triangles(self) -> np.ndarray:
+        """Triangles of the cloths that intersected something when it was last counted, in order."""
+        found = np.unique(self._pairs)
+        return found[found < self.cloth_count]
+
+    def _count(self, x: wp.array, time: float) -> None:
+        self._pairs = self._audit.pairs(self._positions(x, time))
+        self._largest = max(len(self._pairs), self._largest or 0)
+
+    def _positions(self, x: wp.array, time: float) -> wp.array | np.ndarray:
+        if not self.solids:
+            return x
+        return np.concatenate([x.numpy().astype(float), *(solid.vertices(time) for solid in self.solids)])
+
+    def _first(self, x: wp.array) -> list[str]:
+        """Which triangles, and where [m]."""
+        first = self._pairs[:PAIRS_TOLD]
+        places = self._audit.places(self._positions(x, 0.0), first)
+        told = [
+            f"{self._told(i)} and {self._told(j)} at ({', '.join(f'{c:.4g}' for c in place)}) m"
+            for (i, j), place in zip(first.tolist(), places.tolist(), strict=True)
+        ]
+        left = len(self._pairs) - len(told)
+        return [*told, f"{left} more"] if left else told
+
+    def _told(self, triangle: int) -> str:
+        name, first = next(owner for owner in reversed(self._owners) if owner[1] <= triangle)
+        return f"{name} triangle {triangle - first}"
+
+
+def contacts_in(scene: Any) -> set[str]:
+    """What in a scene keeps cloth from passing through cloth."""
+    energies = [*scene.forces, *(energy for cloth in scene.cloth for energy in cloth.energies)]
+    return {item.word() for item in (*scene.filters, *energies)} & {"self_contact", "penalty"}
+
+
 @dataclass
 class FrameTally:
     """What happens between two frames."""
@@ -96,6 +195,7 @@ class Certificate:
     frames: list[dict[str, Any]] = field(default_factory=list)
     complete: bool = False
     failed_tries: int = 0  # of the frame that could not be computed
+    intersections_start: int | None = None  # pairs of triangles; None when they were not counted
 
     def add(
         self,
@@ -106,6 +206,7 @@ class Certificate:
         system: System,
         ms: dict,
         solids: dict[str, dict[str, Any]],
+        intersections: int | None = None,
     ) -> dict[str, Any]:
         """One frame's entry. `solids` says for each solid how the cloth touches it."""
         v = state.v.numpy().astype(float)
@@ -119,10 +220,10 @@ class Certificate:
             "h_min": tally.h_min,
             "h_max": tally.h_max,
             "strain": strain,
-            # Cloth on cloth is neither handled nor audited yet: no figure rather than a zero nobody checked.
-            "intersections": None,
+            # Without an audit no figure, rather than a zero that nobody checked.
+            "intersections": intersections,
             "solid_depth": max((solid["depth"] for solid in solids.values()), default=0.0),
-            "contacts": {"solid": sum(solid["contacts"] for solid in solids.values()), "cloth": 0},
+            "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": 0},
             "solids": solids,
             "energy": {"kinetic": kinetic, **system.energies(state.x, state.v)},
             "momentum": (masses @ v).tolist(),
@@ -133,8 +234,11 @@ class Certificate:
         return entry
 
     def report(self) -> dict[str, Any]:
-        """The whole certificate; `ok` says that every frame asked for was computed."""
+        """The whole certificate; `ok` says that every frame asked for was computed, and has no new intersections."""
         frames = self.frames
+        counted = [entry["intersections"] for entry in frames if entry["intersections"] is not None]
+        start = self.intersections_start
+        without = None if frames else start  # of a run whose frames were not counted
         packages = ("toile", "warp-lang", "numpy", "scipy")
         return {
             "scene": self.scene,
@@ -148,14 +252,27 @@ class Certificate:
                 "steps": sum(entry["steps"] for entry in frames),
                 "rejected": sum(entry["rejected"] for entry in frames) + self.failed_tries,
                 # The median: the first frame loads kernels, and may compile them.
-                "ms_per_frame": float(np.median([sum(e["ms"].values()) for e in frames])) if frames else 0.0,
+                "ms_per_frame": float(np.median([_computing(e["ms"]) for e in frames])) if frames else 0.0,
                 "max_strain": max((e["strain"][name] for e in frames for name in LARGEST), default=0.0),
-                "intersections": None,
+                "intersections": max(counted, default=without),
+                "intersections_start": start,
+                "intersections_end": counted[-1] if counted else without,
                 "solid_depth": max((entry["solid_depth"] for entry in frames), default=0.0),
-                "ok": self.complete,
+                "ok": self.complete and max(counted, default=0) <= (start or 0),
             },
             "frames": frames,
         }
+
+
+def _computing(ms: dict[str, float]) -> float:
+    """Time of a frame [ms] without that of checking it."""
+    return sum(time for stage, time in ms.items() if stage != "audit")
+
+
+def _total(counts: list[int | None]) -> int | None:
+    """Of those that were counted; None if there are some and none was."""
+    counted = [count for count in counts if count is not None]
+    return None if counts and not counted else sum(counted)
 
 
 def _version(package: str) -> str:

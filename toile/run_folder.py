@@ -2,7 +2,8 @@
 
 Solids are in solids.obj, and their frames in solids.pc2 when one of them moves; folders without solids have neither.
 The cache holds positions in float32 and no velocities; those that frames carry here are differences of positions:
-central between two neighbours, one-sided at both ends.
+central between two neighbours, one-sided at both ends. Where the certificate counts intersections they are looked for
+again, so that pictures show them; in float32 what only just touches may come out otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from toile import plugins
+from toile.contact.audit import Audit
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs._obj_read import read_rest, read_solids
@@ -48,6 +50,8 @@ class RunFolder:
         self._cache = PointCache(self.path / CACHE_NAME, self._surface.vertex_count, REST_NAME)
         self.frame_count = self._cache.samples
         self._solids = self._solids_cache()
+        self._counted = self._intersections()
+        self._audit: Audit | None = None
 
     def surface(self) -> Surface:
         return self._surface
@@ -59,7 +63,9 @@ class RunFolder:
             before, here, after = (self._cache.positions(i) for i in (max(k - 1, 0), k, min(k + 1, last)))
             span = (min(k + 1, last) - max(k - 1, 0)) / fps
             velocities = (after - before) / span if span > 0.0 else np.zeros_like(here)
-            yield Frame(k, k / fps, here, velocities, solids=self._solids_at(k))
+            yield Frame(
+                k, k / fps, here, velocities, solids=self._solids_at(k), intersecting=self._intersecting(k, here)
+            )
 
     def report(self) -> dict[str, Any]:
         """The certificate."""
@@ -73,6 +79,23 @@ class RunFolder:
         if not isinstance(report, dict):
             raise InputError(f"{path}: not a certificate. Run the scene again.")
         return report
+
+    def _intersecting(self, frame: int, positions: np.ndarray) -> np.ndarray | None:
+        """Triangles that intersect others, in a frame of which the certificate says that there are some."""
+        if not self._counted.get(frame):
+            return None
+        if self._audit is None:
+            self._audit = Audit(self._surface.triangles, self._surface.vertex_count, "cpu")
+        return np.unique(self._audit.pairs(positions))
+
+    def _intersections(self) -> dict[int, int | None]:
+        """How many the certificate counts in each frame; nothing where it cannot be read."""
+        try:
+            report = self.report()
+            counts = {entry["frame"]: entry["intersections"] for entry in report["frames"]}
+            return {0: report["summary"]["intersections_start"], **counts}
+        except (InputError, LookupError, TypeError):
+            return {}
 
     def _solids_cache(self) -> PointCache | None:
         if not self._surface.solids_move:

@@ -1,8 +1,9 @@
 """One run from a scene to a folder: simulate, hand every frame to the outputs, leave the certificate.
 
-The folder appears only when the simulation could be built. It holds what `pc2` writes always, what the
-scene's outputs add, and `report.json`, written last. A run that is stopped by Ctrl-C completes its outputs with the
-frames it has; one that fails keeps the cache of its good frames and the state before the step that failed.
+The folder appears only when the simulation could be built. It holds what `pc2` writes always, what the scene's outputs
+add, `intersections.obj` if the start is tangled, and `report.json`, written last. A run that is stopped by Ctrl-C
+completes its outputs with the frames it has; one that fails keeps the cache of its good frames and the state before the
+step that failed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft, explained
+from toile.outputs._intersections_obj import IntersectionsWriter
 from toile.outputs.base import Writer
 from toile.outputs.pc2 import Pc2
 from toile.scene.schema import Scene
@@ -55,16 +57,19 @@ def run(
     *,
     device: str = "cpu",
     frames: int | None = None,
+    audit: str | None = None,
+    strict: bool = False,
     progress: Callable[[Frame], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Simulate a scene into the folder `out`; without a folder only the certificate is returned.
 
     `frames` replaces the scene's own number, `progress` is called with every frame, `warn` with every warning (by
-    default they go to Python's `warnings`). Raises InputError before anything is written, StepFailed when the
-    simulation cannot go on, Interrupted for Ctrl-C.
+    default they go to Python's `warnings`). `audit` says when intersections are counted: "none", "frame" or "step"; by
+    default at every frame of a scene in which cloth meets cloth. `strict` refuses those at the start. Raises InputError
+    before anything is written, StepFailed when the simulation cannot go on, Interrupted for Ctrl-C.
     """
-    simulation = Simulation(scene, device=device)
+    simulation = Simulation(scene, device=device, audit=audit, strict=strict)
     for message in simulation.warnings:
         warn(message) if warn else warnings.warn(message, stacklevel=2)
     if out is None:
@@ -87,11 +92,12 @@ def run(
             saved = _save_state(folder, failure)
             outputs.certify(_finished(simulation.report(), scene, stopped=str(failure)))
             raise StepFailed(
-                f"{failure}\n  State before the step saved to {saved}. Try a smaller time.max_step.",
+                f"{failure}\n  State before the step saved to {saved}. {failure.remedy}",
                 failure.frame,
                 failure.time,
                 failure.positions,
                 failure.velocities,
+                failure.remedy,
             ) from failure
         outputs.close()
         report = outputs.certify(_finished(simulation.report(), scene))
@@ -100,7 +106,7 @@ def run(
 
 @dataclass
 class _Outputs:
-    """The writers of one run, the cache first. Leaving the block discards whatever was not closed."""
+    """The writers of one run, what failed runs keep first. Leaving the block discards whatever was not closed."""
 
     scene: Scene
     folder: Path
@@ -112,7 +118,9 @@ class _Outputs:
     def __enter__(self) -> _Outputs:
         others = [output for output in self.scene.outputs if not isinstance(output, Pc2)]
         try:
-            for output in [Pc2(), *others]:
+            self.writers.append(Pc2().writer(self.folder, self.scene.name, self.surface))
+            self.writers.append(IntersectionsWriter(self.folder, self.surface))
+            for output in others:
                 self.writers.append(output.writer(self.folder, self.scene.name, self.surface))
         except BaseException:
             self.__exit__()
@@ -135,8 +143,9 @@ class _Outputs:
             self.written += self.writers.pop(0).close()
 
     def keep_cache(self) -> None:
-        """Complete the cache alone; the rest is discarded when the block is left."""
-        self.written += self.writers.pop(0).close()
+        """Complete the cache and the intersections at the start; the rest is discarded when the block is left."""
+        for _ in range(2):
+            self.written += self.writers.pop(0).close()
 
     def certify(self, report: dict[str, Any]) -> dict[str, Any]:
         """Write report.json, with the time that the outputs took."""

@@ -1,4 +1,4 @@
-"""Milliseconds per stage, under the names of [BW98] table 1."""
+"""Milliseconds per stage, under the names of [BW98] table 1 and some more."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import warp as wp
 
-STAGES = ("EVAL", "CG", "C/C", "C/S", "filters", "output")
+STAGES = ("EVAL", "CG", "C/C", "C/S", "filters", "audit", "output")
 
 
 class Timers:

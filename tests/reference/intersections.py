@@ -4,8 +4,8 @@ Two triangles have a point in common when there are weights with
 
     sum l_i p_i = sum m_j q_j,    sum l_i = sum m_j = 1,    l, m >= 0
 
-Their common points are the convex hull of those of the basic solutions: weights that vanish but for a set of columns
-that are linearly independent. There are at most 63 such sets, and all of them are tried.
+Their common points are the convex hull of those of the basic solutions: weights that vanish but for a basis, a largest
+set of columns that are linearly independent. There are at most 20 bases, and all of them are tried.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ def intersecting_pairs(triangles: np.ndarray, positions: np.ndarray, particle_co
     points = [tuple(Fraction(c) for c in point) for point in np.asarray(positions, float).tolist()]
     corners = np.asarray(triangles).tolist()
     moving = len(points) if particle_count is None else particle_count
+    low, high = (reduce(np.asarray(positions, float)[triangles], axis=1) for reduce in (np.min, np.max))
     found = []
     for i, j in itertools.combinations(range(len(corners)), 2):
         shared = set(corners[i]) & set(corners[j])
         if len(shared) > 1 or min(corners[i] + corners[j]) >= moving:
+            continue
+        if (low[i] > high[j]).any() or (low[j] > high[i]).any():
             continue
         first, second = ([points[k] for k in corners[t]] for t in (i, j))
         if intersect(first, second, [points[k] for k in shared]):
@@ -37,29 +40,31 @@ def intersecting_pairs(triangles: np.ndarray, positions: np.ndarray, particle_co
 
 def intersect(first: list[Point], second: list[Point], but: Iterable[Point] = ()) -> bool:
     """Whether two triangles have a point in common other than those in `but`."""
-    if any(
-        max(p[k] for p in first) < min(q[k] for q in second) or max(q[k] for q in second) < min(p[k] for p in first)
-        for k in range(3)
-    ):
-        return False
     columns = [[*p, Fraction(1), Fraction(0)] for p in first]
     columns += [[*(-c for c in q), Fraction(0), Fraction(1)] for q in second]
     right = [Fraction(0)] * 3 + [Fraction(1)] * 2
     excluded = set(but)
-    for size in range(2, 6):
+    for size in range(5, 1, -1):
+        bases = 0
         for chosen in itertools.combinations(range(6), size):
-            weights = solve([columns[k] for k in chosen], right)
-            if weights is None or min(weights) < 0:
+            rows = reduced([columns[k] for k in chosen], right)
+            if rows is None:
                 continue
-            of_first = [(w, first[k]) for w, k in zip(weights, chosen, strict=True) if k < 3]
+            bases += 1
+            weights = [row[size] for row in rows]
+            if any(weights[size:]) or min(weights) < 0:
+                continue
+            of_first = [(w, first[k]) for w, k in zip(weights, chosen, strict=False) if k < 3]
             point = tuple(sum((w * p[axis] for w, p in of_first), Fraction(0)) for axis in range(3))
             if point not in excluded:
                 return True
+        if bases:
+            return False
     return False
 
 
-def solve(columns: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:
-    """Weights of columns that add up to the right side; None if there are none or the columns are dependent."""
+def reduced(columns: list[list[Fraction]], right: list[Fraction]) -> list[list[Fraction]] | None:
+    """The rows of (columns | right) with the unit matrix in the place of the columns; None if these are dependent."""
     rows = [[*entries, b] for *entries, b in zip(*columns, right, strict=True)]
     count = len(columns)
     for k in range(count):
@@ -72,6 +77,4 @@ def solve(columns: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
             if i != k and rows[i][k] != 0:
                 factor = rows[i][k]
                 rows[i] = [entry - factor * of_pivot for entry, of_pivot in zip(rows[i], rows[k], strict=True)]
-    if any(row[count] != 0 for row in rows[count:]):
-        return None
-    return [rows[k][count] for k in range(count)]
+    return rows

@@ -182,7 +182,8 @@ def test_names(run: tuple[Simulation, list[Frame]]) -> None:
     report = run[0].report()
     assert list(report) == ["scene", "hash", "versions", "device", "precision", "seed", "summary", "frames"]
     assert set(report["summary"]) == {
-        "frames", "steps", "rejected", "ms_per_frame", "max_strain", "intersections", "solid_depth", "ok",
+        "frames", "steps", "rejected", "ms_per_frame", "max_strain",
+        "intersections", "intersections_start", "intersections_end", "solid_depth", "ok",
     }  # fmt: skip
     for entry in report["frames"]:
         assert set(entry) == {
@@ -191,7 +192,7 @@ def test_names(run: tuple[Simulation, list[Frame]]) -> None:
         }  # fmt: skip
         assert set(entry["solver"]) == {"iterations", "residual"}
         assert set(entry["contacts"]) == {"solid", "cloth"}
-        assert set(entry["ms"]) == {"EVAL", "CG", "C/C", "C/S", "filters", "output"}
+        assert set(entry["ms"]) == {"EVAL", "CG", "C/C", "C/S", "filters", "audit", "output"}
     assert set(report["versions"]) >= {"python", "toile", "warp-lang", "numpy", "scipy"}
     assert report["precision"] in ("double", "single")
     assert report["device"].startswith(("cpu", "cuda"))
@@ -227,7 +228,9 @@ def test_summary(run: tuple[Simulation, list[Frame]]) -> None:
     assert summary["frames"] == 8
     assert summary["steps"] == 24
     assert summary["rejected"] == 0
-    assert summary["ms_per_frame"] == pytest.approx(np.median([sum(e["ms"].values()) for e in entries]))
+    assert summary["ms_per_frame"] == pytest.approx(
+        np.median([sum(e["ms"].values()) - e["ms"]["audit"] for e in entries])
+    )
     worst = max(e["strain"][f"{name}_max"] for e in entries for name in ("warp", "weft", "edge"))
     assert summary["max_strain"] == worst
     assert summary["ok"] is True

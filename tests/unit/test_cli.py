@@ -41,7 +41,7 @@ class FallingTriangle:
     before: Callable[[int], None] = staticmethod(lambda number: None)
     warnings: tuple[str, ...] = ()
 
-    def __init__(self, scene: Scene, device: str = "cpu"):
+    def __init__(self, scene: Scene, device: str = "cpu", **_: object):
         self.scene, self.device = scene, device
         uv = TRIANGLE[None, :, :2]
         part = Part("cloth", slice(0, 3), slice(0, 1))

@@ -61,3 +61,4 @@ class Frame:
     velocities: np.ndarray  # [m/s]  (vertices, 3) float64
     certificate: dict | None = None  # this frame's entry of report.json
     solids: tuple[np.ndarray, ...] = ()  # [m]  (vertices, 3) float64 of each solid of the surface; () is all at rest
+    intersecting: np.ndarray | None = None  # triangles of the cloths that intersect others; None is not counted

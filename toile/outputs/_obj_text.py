@@ -52,7 +52,7 @@ class SolidsText:
         self.solids: list[tuple[str, str | None, str]] = []  # text before the positions, of them if at rest, after
         for solid in solids:
             about = json.dumps({"name": solid.name, "moves": solid.moves})
-            faces = "".join(f"f {a} {b} {c}\n" for a, b, c in (solid.triangles + first_vertex).tolist())
+            faces = _triangles(solid.triangles + first_vertex)
             at_rest = None if solid.moves else _lines("v", solid.rest)
             self.solids.append((f"o {_one_line(solid.name)}\n{SOLID_MARK}{about}\n", at_rest, faces))
             first_vertex += len(solid.rest)
@@ -68,6 +68,15 @@ class SolidsText:
 def header(name: str, fps: float) -> str:
     """The first line of every file."""
     return f"{SURFACE_MARK}{json.dumps({'name': name, 'fps': fps})}\n"
+
+
+def object_text(name: str, positions: np.ndarray, corners: np.ndarray) -> str:
+    """One object of triangles; `corners` are numbers of vertices as they count through the whole file."""
+    return f"o {_one_line(name)}\n{_lines('v', positions)}{_triangles(corners)}"
+
+
+def _triangles(corners: np.ndarray) -> str:
+    return "".join(f"f {a} {b} {c}\n" for a, b, c in corners.tolist())
 
 
 def _faces(surface: Surface, part: Part, first_uv: int) -> tuple[str, int]:

@@ -36,6 +36,7 @@ CLOTH_COLOURS = (
     ("#70599c", "#e4d0e2"),
     ("#3e8f8d", "#f0cbb2"),
 )
+MARKED_COLOUR = "#ff0000"  # of triangles that intersect others, on both sides
 GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
 SOLID_COLOUR = wp.constant(wp.vec3(0.32, 0.305, 0.285))
 HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
@@ -399,6 +400,8 @@ class RayTracer:
         for i, part in enumerate(surface.parts):
             parts[part.triangles] = i
         colours = [CLOTH_COLOURS[i % len(CLOTH_COLOURS)] for i in range(max(len(surface.parts), 1))]
+        self.marked_part = len(colours)  # triangles that are marked are drawn as if they were a cloth of their own
+        colours.append((MARKED_COLOUR, MARKED_COLOUR))
         self.line_distance = _round_down(float(np.max(np.ptp(uv.reshape(-1, 2), axis=0))) / LINE_COUNT)
         self.triangles = wp.array(self.host_triangles, dtype=wp.int32, device=self.device)
         self.host_parts = parts
@@ -407,10 +410,10 @@ class RayTracer:
         self.fronts = wp.array([_linear(front) for front, _ in colours], dtype=wp.vec3, device=self.device)
         self.backs = wp.array([_linear(back) for _, back in colours], dtype=wp.vec3, device=self.device)
 
-    def draw(self, shown: Shown, stage: Stage) -> np.ndarray:
+    def draw(self, shown: Shown, stage: Stage, marked: np.ndarray | None = None) -> np.ndarray:
         """A frame as it was staged."""
         positions, solids = shown
-        return self.render(positions, stage.camera, stage.ground, None, solids, stage.floor, stage.backdrop)
+        return self.render(positions, stage.camera, stage.ground, None, solids, stage.floor, stage.backdrop, marked)
 
     def render(
         self,
@@ -421,11 +424,12 @@ class RayTracer:
         solids: Sequence[np.ndarray] = (),
         left_out: Collection[int] = (),
         backdrop: Collection[int] = (),
+        marked: np.ndarray | None = None,
     ) -> np.ndarray:
         """The picture as (height, width, 3) uint8. `ground` is the height of the plane under everything [m].
 
         `solids` are the positions of each solid's vertices. By their numbers some can be left out, or be a backdrop:
-        seen from outside only, and less and less far away.
+        seen from outside only, and less and less far away. `marked` are triangles of the cloth to draw in red.
         """
         half_height = camera.distance * math.tan(math.radians(camera.fov) / 2.0)
         positions = np.zeros((1, 3)) + camera.look_at if len(positions) == 0 else np.asarray(positions, np.float64)
@@ -438,6 +442,10 @@ class RayTracer:
         triangles, parts = self.triangles, self.parts
         if backdrop:
             triangles, parts = self._with_backdrop(drawn, camera.position, backdrop)
+        if marked is not None and len(marked):
+            painted = parts.numpy().copy()
+            painted[marked] = self.marked_part
+            parts = wp.array(painted, dtype=wp.int32, device=self.device)
         mesh = wp.Mesh(points, triangles.flatten())
         view = self._view(camera, ground, light or _studio_light(camera, half_height), half_height)
         centre = 0.5 * (inside.min(axis=0) + inside.max(axis=0))

@@ -1,4 +1,7 @@
-"""PNG picture of one frame, the last when not said otherwise, drawn by a small ray-tracer with soft shadows."""
+"""PNG picture of one frame, the last when not said otherwise, drawn by a small ray-tracer with soft shadows.
+
+Triangles that intersect others are red, in runs that count them.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ class PictureWriter(Writer):
         self.staging = Staging(surface)
         self.last = -1
         self.shown: Shown | None = None
+        self.marked: np.ndarray | None = None
 
     def write(self, frame: Frame) -> None:
         self.last = frame.number
@@ -49,6 +53,7 @@ class PictureWriter(Writer):
         if self.settings.frame in (None, frame.number):
             solids = [np.array(points) for points in self.surface.solids_at(frame)]
             self.shown = np.array(frame.positions), solids
+            self.marked = frame.intersecting
 
     def close(self) -> list[Path]:
         with self.draft.finishing():
@@ -56,7 +61,7 @@ class PictureWriter(Writer):
             if shown is None:
                 raise InputError(f"no picture of frame {self.settings.frame}: the run has frames 0 to {self.last}.")
             stage = self.staging.stage(lambda: [shown], self.settings.camera)
-            self.draft.part.write_bytes(png_bytes(self.raytracer.draw(shown, stage)))
+            self.draft.part.write_bytes(png_bytes(self.raytracer.draw(shown, stage, self.marked)))
         return [self.draft.path]
 
     def discard(self) -> None:

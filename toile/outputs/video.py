@@ -1,4 +1,7 @@
-"""MP4 film of the whole run (H.264, at the scene's frame rate), with one camera that sees every frame."""
+"""MP4 film of the whole run (H.264, at the scene's frame rate), with one camera that sees every frame.
+
+Triangles that intersect others are red, in runs that count them.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +52,14 @@ class VideoWriter(Writer):
         self.ends = np.cumsum([len(solid.rest) for solid in surface.solids])
         self.solids = Spool(path, (int(self.ends[-1]), 3), np.float32) if surface.solids_move else None
         self.staging = Staging(surface)
+        self.marked: list[np.ndarray | None] = []  # of each frame
 
     def write(self, frame: Frame) -> None:
         self.frames.append(frame.positions)
         if self.solids is not None:
             self.solids.append(np.concatenate(self.surface.solids_at(frame)))
         self.staging.see(frame)
+        self.marked.append(frame.intersecting)
 
     def close(self) -> list[Path]:
         try:
@@ -75,8 +80,8 @@ class VideoWriter(Writer):
 
     def _images(self) -> Iterator[np.ndarray]:
         stage = self.staging.stage(self._shown, self.settings.camera)
-        for shown in self._shown():
-            yield self.raytracer.draw(shown, stage)
+        for shown, marked in zip(self._shown(), self.marked, strict=True):
+            yield self.raytracer.draw(shown, stage, marked)
 
     def _shown(self) -> Iterator[Shown]:
         if self.solids is None:
