@@ -331,3 +331,37 @@ def test_the_file_is_complete_or_not_there(tmp_path: Path) -> None:
     objects, vertices = read_obj(tmp_path / "intersections.obj")
     assert objects == {"b": [[0, 1, 2]]}
     np.testing.assert_array_equal(vertices, surface.rest[3:])
+
+
+@pytest.mark.parametrize("more", [{"filters": ["self_contact"]}, {"forces": ["penalty"]}])
+def test_scenes_in_which_cloth_meets_cloth_are_audited(device: str, more: dict[str, Any]) -> None:
+    """Without being asked, at every frame; and not at all when asked not to."""
+    simulation = Simulation(scene(apart=True, **more), device)
+    *_, last = simulation.run(1)
+    assert last.certificate is not None
+    assert last.certificate["intersections"] == 0
+    assert simulation.report()["summary"]["intersections_start"] == 0
+    assert Simulation(scene(apart=True, **more), device, audit="none").report()["summary"]["intersections"] is None
+
+
+@pytest.mark.parametrize("sharp", [True, False])
+def test_sharp_solids_count_too(device: str, sharp: bool) -> None:
+    """A thin box that stands through the flat sheet; its own triangles, which touch each other, are no pairs."""
+    box = {"name": "blade", "type": "box", "size": [0.01, 0.1, 0.4], "translation": [0.03, 0.04, 0.0], "sharp": sharp}
+    sheet = scene(apart=True, solids=[box], constraints=[{"type": "solid_contact", "deepest_start": 1.0}])
+    simulation = Simulation(sheet, device, audit="frame")
+    told = [warning for warning in simulation.warnings if "intersect" in warning]
+    if not sharp:
+        assert told == []
+        return
+    (warning,) = told
+    (solid,) = simulation.solids
+    count = len(simulation.surface.triangles)
+    triangles = np.concatenate([simulation.surface.triangles, solid.triangles + len(simulation.surface.rest)])
+    positions = np.concatenate([simulation.surface.rest, solid.vertices(0.0)])
+    pairs = intersecting_pairs(triangles, positions, len(simulation.surface.rest))
+    assert simulation.report()["summary"]["intersections_start"] == len(pairs)
+    assert f'cloth "flat" triangle {pairs[0, 0]} and solid "blade" triangle {pairs[0, 1] - count} at (' in warning
+    frame = next(iter(simulation.run(0)))
+    assert frame.intersecting is not None
+    assert frame.intersecting.tolist() == sorted(set(pairs[:, 0].tolist()))  # triangles of cloths only
