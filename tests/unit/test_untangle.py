@@ -1,0 +1,248 @@
+"""Cloth that intersects comes apart: by motions alone, without any dynamics, one step after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import warp as wp
+from reference.contours import contour_length
+from scipy.spatial.transform import Rotation
+
+from toile.contact.untangle import Tangle, Untangling
+from toile.math.types import real, vec3
+from toile.shapes.grid import Grid
+
+MOST = 1e-3  # [m]  motion of a step
+
+Tangled = tuple[np.ndarray, np.ndarray]
+
+
+def grid(columns: int, rows: int, width: float, height: float) -> Tangled:
+    """In the plane z = 0, its middle in the origin."""
+    mesh = Grid(size=(width, height), resolution=(columns, rows)).mesh(Path())
+    return mesh.positions - mesh.positions.mean(axis=0), mesh.triangles
+
+
+def turned(x: np.ndarray, axes: str, *degrees: float) -> np.ndarray:
+    return Rotation.from_euler(axes, degrees, degrees=True).apply(x)
+
+
+def moved(x: np.ndarray, *by: float) -> np.ndarray:
+    return x + np.array(by)
+
+
+def together(*parts: Tangled) -> Tangled:
+    starts = np.cumsum([0, *(len(x) for x, _ in parts[:-1])])
+    return (
+        np.concatenate([x for x, _ in parts]),
+        np.concatenate([t + start for (_, t), start in zip(parts, starts, strict=True)]),
+    )
+
+
+def border_corner() -> Tangled:
+    """Two sheets, each half in the other: the contour leads from the border of one to the border of the other."""
+    x, triangles = grid(11, 11, 0.2, 0.2)
+    return together((x, triangles), (moved(turned(x, "x", 70.0), 0.0837, 0.013, 0.011), triangles))
+
+
+def corner_through() -> Tangled:
+    """The corner of a sheet, 5 cm of it, pokes through another sheet."""
+    x, triangles = grid(16, 16, 0.3, 0.3)
+    other = turned(x, "zx", 45.0, 80.0)
+    return together((x, triangles), (moved(other, -0.003, -0.004, -other[:, 2].min() - 0.05), triangles))
+
+
+def strip_through_itself(taper: float = 0.0, shift: float = 0.03) -> Tangled:
+    """A strip in a loop, its ends crossing, one of them narrower by `taper`."""
+    x, triangles = grid(61, 7, 0.9, 0.09)
+    s = np.linspace(-0.45, 0.45, 61)
+    turn = np.clip(s, -0.25, 0.25) / 0.5 * np.radians(250.0)
+    ds = np.diff(s, prepend=s[0])
+    curve = np.column_stack([np.cumsum(np.cos(turn) * ds), np.cumsum(np.sin(turn) * ds)])
+    along = x[:, 0]
+    y = x[:, 1] * (1.0 - taper * (along + 0.45) / 0.9) + shift * along
+    return np.column_stack([np.interp(along, s, curve[:, 0]), y, np.interp(along, s, curve[:, 1])]), triangles
+
+
+def strips_side_by_side() -> Tangled:
+    """Two perpendicular strips, the contour across two thirds of their width."""
+    x, triangles = grid(41, 7, 0.6, 0.09)
+    return together((x[:, [1, 0, 2]], triangles), (moved(x[:, [1, 2, 0]], 0.031, 0.0031, 0.0113), triangles))
+
+
+def strip_through_strip() -> Tangled:
+    """A strip through the middle of a wider one: 6 cm of it have come through."""
+    x, triangles = grid(21, 7, 0.3, 0.09)
+    wide, wide_triangles = grid(16, 11, 0.3, 0.2)
+    return together((wide, wide_triangles), (moved(turned(x, "yz", 90.0, 3.0), 0.0131, 0.0031, 0.0913), triangles))
+
+
+def dome() -> Tangled:
+    """A bump of a sheet, 4 cm high, through another sheet: a closed contour in the interior of both."""
+    x, triangles = grid(16, 16, 0.3, 0.3)
+    bump = x.copy()
+    bump[:, 2] = 0.06 * np.exp(-(((x[:, :2] - [0.004, 0.007]) / 0.06) ** 2).sum(axis=1)) - 0.02
+    return together((x, triangles), (turned(bump, "x", 4.0), triangles))
+
+
+# Cases whose contour shortens in every step, and steps in which they must be done: a few more than they take.
+SHORTEN: dict[Callable[[], Tangled], int] = {
+    border_corner: 70,
+    corner_through: 40,
+    strip_through_itself: 40,
+    strips_side_by_side: 36,
+    dome: 25,
+}
+
+
+def edges_of(triangles: np.ndarray) -> np.ndarray:
+    return np.unique(np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0)
+
+
+class Bench:
+    def __init__(self, tangled: Tangled, device: str, inverse_masses: np.ndarray | None = None):
+        self.x, self.triangles = tangled
+        self.edges, self.device = edges_of(self.triangles), device
+        n = len(self.x)
+        self.inverse_masses = np.ones(n) if inverse_masses is None else inverse_masses
+        masses = wp.array(self.inverse_masses, dtype=real, device=device)
+        self.untangling = Untangling(self.edges, self.triangles, n, n, masses, device)
+
+    def array(self, x: np.ndarray) -> wp.array:
+        return wp.array(x, dtype=vec3, device=self.device)
+
+    def displacements(self, x: np.ndarray) -> np.ndarray:
+        return self.untangling.displacements(self.array(x), MOST).numpy().copy()
+
+    def tangle(self, x: np.ndarray) -> Tangle:
+        return Tangle(self.untangling._surface, x, *self.untangling.crossings.find(self.array(x)))
+
+    def crossing_count(self) -> int:
+        return len(self.untangling.crossings.find(self.array(self.x))[0])
+
+    def lengths(self, steps: int) -> list[float]:
+        """Of the contour, step after step, until nothing crosses or the steps are used up. x is left at the end."""
+        lengths = [contour_length(self.x, self.triangles)]
+        while self.crossing_count() > 0 and len(lengths) <= steps:
+            self.x = self.x + self.displacements(self.x)
+            lengths.append(contour_length(self.x, self.triangles))
+        return lengths
+
+
+@pytest.mark.parametrize("case", SHORTEN, ids=lambda case: case.__name__)
+def test_the_contour_shortens_in_every_step_until_it_is_gone(case: Callable[[], Tangled], device: str) -> None:
+    bench = Bench(case(), device)
+    lengths = bench.lengths(SHORTEN[case])
+    assert lengths[0] > 0.05
+    # What is left of a few steps' length may be jumped over, and caught again on the other side.
+    last = next(i for i, length in enumerate(lengths) if length < 4.0 * MOST)
+    assert np.all(np.diff(lengths[: last + 1]) < 0.0)
+    assert max(lengths[last:]) < 4.0 * MOST
+    assert bench.crossing_count() == 0
+    assert lengths[-1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tangled", "steps"),
+    [
+        (strip_through_strip(), 80),
+        (strip_through_itself(taper=0.6, shift=0.0), 32),
+        (strip_through_itself(shift=0.0), 62),
+    ],
+    ids=["strip_through_strip", "narrow_end_through_itself", "strip_through_itself_in_line"],
+)
+def test_what_has_come_through_goes_back_the_way_it_came(tangled: Tangled, steps: int, device: str) -> None:
+    """The contour keeps its length for most of the way: it is as long as the strip is wide."""
+    bench = Bench(tangled, device)
+    assert bench.lengths(steps)[-1] == 0.0
+    assert bench.crossing_count() == 0
+
+
+def test_the_change_of_length_is_that_of_the_formula(device: str) -> None:
+    """dL = -1/2 sum +-G . d when one sheet moves by d, against differences of the length from triangles alone."""
+    x, triangles = border_corner()
+    bench = Bench((x, triangles), device)
+    tangle = bench.tangle(x)
+    n = len(x) // 2
+    sign = np.where(tangle.ends[:, 0] < n, 1.0, -1.0)
+    dL_dd = -0.5 * (sign[:, None] * tangle.G).sum(axis=0)
+    step = 1e-8  # rounding of a length of 0.2 m gives 1e-8 in a difference quotient, curvature less
+    for k in range(3):
+        d = np.zeros_like(x)
+        d[:n, k] = step
+        quotient = (contour_length(x + d, triangles) - contour_length(x - d, triangles)) / (2.0 * step)
+        assert quotient == pytest.approx(dL_dd[k], abs=1e-6)
+
+
+@pytest.mark.parametrize("case", SHORTEN, ids=lambda case: case.__name__)
+def test_momentum_is_conserved_and_no_particle_goes_too_far(case: Callable[[], Tangled], device: str) -> None:
+    x, triangles = case()
+    masses = np.random.default_rng(5).uniform(0.5, 2.0, len(x))
+    moves = Bench((x, triangles), device, 1.0 / masses).displacements(x)
+    assert np.linalg.norm(moves, axis=1).max() <= MOST * (1.0 + 1e-12)
+    assert np.linalg.norm(moves, axis=1).max() > 0.3 * MOST
+    np.testing.assert_allclose(masses @ moves, 0.0, atol=1e-12 * MOST * masses.sum())
+
+
+def test_what_is_held_stays_and_the_other_goes_all_the_way(device: str) -> None:
+    x, triangles = corner_through()
+    inverse_masses = np.ones(len(x))
+    inverse_masses[: len(x) // 2] = 0.0
+    bench = Bench((x, triangles), device, inverse_masses)
+    assert bench.lengths(100)[-1] == 0.0
+    assert bench.crossing_count() == 0
+    assert np.array_equal(bench.x[: len(x) // 2], x[: len(x) // 2])
+
+
+def test_nothing_moves_where_nothing_crosses(device: str) -> None:
+    x, triangles = corner_through()
+    bench = Bench((x, triangles), device)
+    clear = x.copy()
+    clear[: len(x) // 2] -= [0.0, 0.0, 0.2]
+    assert not bench.displacements(clear).any()
+    assert not bench.untangling.exempt(bench.array(clear)).any()
+    assert bench.displacements(x).any()
+    # Nor after something has crossed.
+    assert not bench.displacements(clear).any()
+
+
+def test_triangles_at_and_around_the_contour_are_exempt(device: str) -> None:
+    x, triangles = corner_through()
+    bench = Bench((x, triangles), device)
+    edge, triangle, _ = bench.untangling.crossings.find(bench.array(x))
+    pierced = {tuple(bench.edges[e]) for e in edge}
+    inside = [
+        k in triangle or any(tuple(sorted((t[a], t[b]))) in pierced for a, b in ((0, 1), (1, 2), (2, 0)))
+        for k, t in enumerate(triangles)
+    ]
+    ring = set(triangles[inside].ravel())
+    expected = [bool(ring & set(t)) for t in triangles]
+    assert bench.untangling.exempt(bench.array(x)).tolist() == expected
+    assert 0 < sum(expected) < len(triangles) / 2
+
+
+def test_the_directions_turn_with_the_cloth(device: str) -> None:
+    x, triangles = dome()
+    bench = Bench((x, triangles), device)
+    R = Rotation.random(random_state=2).as_matrix()
+    np.testing.assert_allclose(bench.displacements(x @ R.T), bench.displacements(x) @ R.T, atol=1e-9 * MOST)
+
+
+def test_sheets_that_lie_in_each_other_come_apart_at_once(device: str) -> None:
+    """No contour and no side: along their common normal, whichever way they are oriented."""
+    x, triangles = grid(9, 9, 0.2, 0.2)
+    for other in (triangles, triangles[:, ::-1]):
+        bench = Bench(together((x, triangles), (moved(x, 0.003, 0.005, 0.0), other)), device)
+        assert len(bench.untangling.crossings.find(bench.array(bench.x))[0]) > 0
+        moves = bench.displacements(bench.x)
+        assert len(bench.untangling.crossings.find(bench.array(bench.x + moves))[0]) == 0
+        np.testing.assert_allclose(moves[:, :2], 0.0, atol=1e-9 * MOST)
+
+
+def test_the_same_tangle_gives_the_same_motion(device: str) -> None:
+    x, triangles = dome()
+    one, two = Bench((x, triangles), device), Bench((x, triangles), device)
+    assert np.array_equal(one.displacements(x), two.displacements(x))
