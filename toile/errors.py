@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+# What helps when a step fails, in general.
+SMALLER_STEP = "Try a smaller time.max_step."
+
+
 class ToileError(Exception):
     """Base of every error that Toile raises on purpose; the message is meant for the user."""
 
@@ -33,7 +37,16 @@ class StepFailed(ToileError):
 
     exit_code = 3
 
-    def __init__(self, message: str, frame: int, time: float, positions: np.ndarray, velocities: np.ndarray):
+    def __init__(
+        self,
+        message: str,
+        frame: int,
+        time: float,
+        positions: np.ndarray,
+        velocities: np.ndarray,
+        remedy: str = SMALLER_STEP,
+    ):
+        self.remedy = remedy  # what to do about it
         self.frame, self.time = frame, time  # frame being computed; time of the last good state [s]
         self.positions, self.velocities = positions, velocities
         super().__init__(message)

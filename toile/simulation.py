@@ -14,13 +14,14 @@ import warp as wp
 from threadpoolctl import ThreadpoolController
 
 from toile.assembly import Term
-from toile.colliders.solids import Solids
+from toile.colliders.solids import Solids, inside_at_start
 from toile.constraints.base import Constraint
 from toile.constraints.held import Held
+from toile.constraints.pin import Pin
 from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.diagnostics import Certificate, FrameTally, Strain
 from toile.energies.gravity import Gravity
-from toile.errors import InputError, StepFailed
+from toile.errors import SMALLER_STEP, InputError, StepFailed
 from toile.filters.base import FilterWork
 from toile.filters.forecast import Forecast
 from toile.integrators.base import Workplace
@@ -30,7 +31,6 @@ from toile.linear.solver import Solver
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
-from toile.model.vertex_sequence import motion_teleports
 from toile.scene.load import meshes as load_meshes
 from toile.scene.schema import solid_names
 from toile.stepping import StepControl
@@ -77,6 +77,7 @@ class Simulation:
         )
         self.system = System(self.model, build_terms(scene, self.model, self.device), self.device)
         self.timers = Timers(self.device)
+        self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         with_contacts = self._solid_contact() is not None
         self.held = Held(self._held_particles(), self.model.particle_count, self.device, with_contacts)
         self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
@@ -86,9 +87,8 @@ class Simulation:
         self.integrator = scene.integrator.start(work)
         correcting = FilterWork(self.system.masses, self.held, self.solids)
         self.filters = [settings.start(correcting) for settings in scene.filters]
-        self.warnings += self._advice()
+        self.warnings += [*self._inside_at_start(), *self._advice()]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
-        self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
         self.frame = 0
@@ -177,10 +177,18 @@ class Simulation:
         return found
 
     def _advice(self) -> list[str]:
-        """What filters have to say about the scene's steps."""
-        step = min(self.scene.time.max_step, 1.0 / self.scene.time.fps)
-        forecasts = [item for item in self.scene.filters if isinstance(item, Forecast)] if self.solids else []
-        return [advice for item in forecasts if (advice := item.advice(step)) is not None]
+        """What filters have to say about the scene's steps, and what has nothing to do."""
+        scene = self.scene
+        if not self.solids:
+            listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
+            return [
+                f"{key}: {item.word()} has nothing to do, because the scene has no solids."
+                for key, items in listed.items()
+                for item in items
+                if item.word() in ("solid_contact", "forecast", "fold_projection")
+            ]
+        forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
+        return [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]
 
     def _solid_contact(self) -> SolidContact | None:
         """How cloth meets solids: as the scene says, or by default, unless a filter does it instead."""
@@ -196,11 +204,35 @@ class Simulation:
         settings = self._solid_contact()
         if settings is None:
             return None
-        contacts = SolidContacts(settings, self.solids, self.held, self.system.masses, self.scene.gravity)
-        distances = contacts.start(self.state.x, 0.0)
-        for solid, distance in zip(self.solids, distances, strict=True):
-            self.warnings += _inside_at_start(solid.name, distance, settings)
+        masses, gravity = self.system.masses, self.scene.gravity
+        contacts = SolidContacts(settings, self.solids, self.held, masses, gravity, self.control.max_step)
+        contacts.start(self.state.x, 0.0)
         return contacts
+
+    def _keeps_out(self) -> SolidContact | Forecast | None:
+        """What keeps cloth out of solids."""
+        if not self.solids or not self.model.particle_count:
+            return None
+        return self._solid_contact() or next(item for item in self.scene.filters if isinstance(item, Forecast))
+
+    def _inside_at_start(self) -> list[str]:
+        """Warnings about cloth that starts inside solids; too deep is an error."""
+        settings = self._keeps_out()
+        if settings is None:
+            return []
+        pinned, surveyed = self._pinned(), self.solids.survey(self.state.x, 0.0)
+        return [
+            told
+            for solid, found in zip(self.solids, surveyed, strict=True)
+            for told in inside_at_start(solid, found["distance"], pinned, settings)
+        ]
+
+    def _pinned(self) -> np.ndarray:
+        """Whether a pin holds each particle now."""
+        pinned = np.zeros(self.model.particle_count, bool)
+        for constraint, particles in self.held.constraints:
+            pinned[particles] |= isinstance(constraint, Pin) and constraint.active(self.state.t)
+        return pinned
 
     def _measure_solids(self) -> dict[str, dict]:
         """For each solid: particles that touch it, the force on it in the last step [N], how deep cloth is in it [m].
@@ -209,14 +241,15 @@ class Simulation:
         """
         if not self.solids or not self.model.particle_count:
             return {}
-        counts, forces = np.zeros(len(self.solids), int), np.zeros((len(self.solids), 3))
+        # Filters keep no account of contacts: no figure rather than a zero nobody measured.
+        counts, forces = ([None] * len(self.solids) for _ in range(2))
         if self.contacts is not None:
-            counts, forces = self.contacts.counts(), self.contacts.forces()
+            counts, forces = self.contacts.counts().tolist(), self.contacts.forces().tolist()
         distances = [found["distance"] for found in self.solids.survey(self.state.x, self.state.t)]
         return {
             solid.name: {
-                "contacts": int(counts[s]),
-                "force": forces[s].tolist(),
+                "contacts": counts[s],
+                "force": forces[s],
                 "depth": max(0.0, -float(distances[s].min())),
             }
             for s, solid in enumerate(self.solids)
@@ -258,7 +291,18 @@ class Simulation:
             self.state.t,
             self.state.x.numpy().astype(float),
             self.state.v.numpy().astype(float),
+            self._remedy(),
         )
+
+    def _remedy(self) -> str:
+        """What helps where no step size does: cloth deep inside a solid is stretched by being brought out."""
+        settings = self._keeps_out()
+        for solid, found in zip(self.solids, self.solids.survey(self.state.x, self.state.t), strict=True):
+            worst = int(np.argmin(found["distance"]))
+            if settings is not None and (depth := -float(found["distance"][worst])) > settings.thickness:
+                held, move = ("pinned ", "Move the pin") if self._pinned()[worst] else ("", "Start the cloth")
+                return f'Vertex {worst} is {held}{depth:.3g} m inside solid "{solid.name}". {move} out of it.'
+        return SMALLER_STEP
 
     def _frame(self, entry: dict | None) -> Frame:
         x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
@@ -285,31 +329,9 @@ def build_solids(scene: Scene, device: str) -> list[Solid]:
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
     for solid, name in zip(solids, solid_names(scene.solids), strict=True):
         solid.name = name
-        told = [*solid.warnings, *_teleports(solid, 1.0 / scene.time.fps)]
+        told = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in told)
     return solids
-
-
-def _teleports(solid: Solid, frame_time: float) -> list[str]:
-    """Keyframes between which a solid jumps farther than its own size in a frame."""
-    motion = solid.settings.motion
-    size = float(np.linalg.norm(np.ptp(solid.positions, axis=0)))
-    return [] if motion is None else motion_teleports(motion, size, frame_time)
-
-
-def _inside_at_start(name: str, distance: np.ndarray, settings: SolidContact) -> list[str]:
-    """A warning, or an error, if the cloth starts inside a solid."""
-    inside = np.flatnonzero(distance < 0.0)
-    if not len(inside):
-        return []
-    worst = int(np.argmin(distance))
-    found = f"{len(inside)} vertices start inside it; vertex {worst} is {-distance[worst]:.3g} m deep"
-    if -distance[worst] > settings.deepest_start:
-        raise InputError(
-            f'solid "{name}": {found}. Move the cloth or the solid apart, or set deepest_start of solid_contact '
-            f"(now {settings.deepest_start:g} m) if it shall be pushed out."
-        )
-    return [f'solid "{name}": {found}. They are pushed out, {settings.most_recovery:g} m a step at most.']
 
 
 def _window(item: Plugin) -> list[float]:

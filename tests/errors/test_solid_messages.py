@@ -104,7 +104,7 @@ def test_nothing_left_after_dropping() -> None:
     assert str(caught.value) == "nothing is left: all 2 triangles are degenerate."
 
 
-INSIDE_OUT = "the solid is inside out: its signed volume is -1 m^3. Cloth would be pulled in; "
+INSIDE_OUT = "the solid is inside out: its signed volume is -1 m^3. It does not keep cloth out; "
 WARNINGS = {
     "unused vertices": (
         [*BOX, [9, 9, 9], [8, 8, 8]],

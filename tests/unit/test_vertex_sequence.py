@@ -101,26 +101,13 @@ def test_one_frame_stands_still() -> None:
         x, v = moves.at(time)
         np.testing.assert_array_equal(x, RANDOM[0])
         assert not v.any()
-    assert moves.largest_speed() == 0.0
 
 
-@pytest.mark.parametrize("interpolation", ["linear", "smooth"])
-@given(seed=st.integers(0, 1000))
-def test_no_vertex_is_faster_than_the_largest_speed(interpolation: Literal["linear", "smooth"], seed: int) -> None:
-    random = np.random.default_rng(seed)
-    moves = sequence(random.normal(size=(5, 2, 3)), interpolation)
-    bound = moves.largest_speed()
-    speeds = [np.linalg.norm(moves.at(t)[1], axis=1).max() for t in np.linspace(2.0, 2.0 + 4 / 25 - 1e-9, 400)]
-    assert max(speeds) <= bound * (1 + 1e-12)
-    assert max(speeds) >= (0.9 if interpolation == "smooth" else 1 - 1e-12) * bound
-
-
-def test_largest_speed_of_a_constant_motion() -> None:
+def test_speeds_of_a_constant_motion() -> None:
     """Linear: 3 m/s. Smooth: from rest to 3 m/s over one frame that covers as much takes 4/3 of that, at 2/3."""
     frames = np.arange(6)[:, None, None] * np.array([0.12, 0.0, 0.0])
-    assert sequence(frames, "linear").largest_speed() == pytest.approx(3.0)
+    assert sequence(frames, "linear").at(2.0 + 0.5 / 25)[1][0, 0] == pytest.approx(3.0)
     assert sequence(frames).at(2.0 + 2 / 3 / 25)[1][0, 0] == pytest.approx(4.0)
-    assert 4.0 <= sequence(frames).largest_speed() <= 4.0 * 1.04
 
 
 # Fitting to a mesh

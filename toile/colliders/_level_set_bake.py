@@ -22,6 +22,7 @@ import warp as wp
 from toile.colliders._level_set_field import CELLS, FEET, NODES, STRIDE, Baked
 from toile.colliders.base import Functions
 from toile.errors import InputError
+from toile.math.solid import ANYWHERE
 from toile.math.triangle import nearest_on_triangle
 from toile.math.types import real, vec3
 from toile.model.mesh_files import available_memory
@@ -32,8 +33,6 @@ ROUNDING = wp.constant(real(1e-5))
 WINDING_ACCURACY, WINDING_INSIDE = wp.constant(wp.float32(2.0)), wp.constant(wp.float32(0.5))
 # A node is surely on the side of another when a distance exceeds what is between them by so much: beyond rounding.
 SURELY = wp.constant(wp.float32(1.001))
-# Far enough for any surface [m].
-ANYWHERE = wp.constant(real(1e6))
 
 TILE_CELLS, FOOT_STRIDE = wp.constant(CELLS), wp.constant(STRIDE)
 
@@ -252,7 +251,7 @@ def shape_kernels(functions: Functions) -> tuple[wp.Kernel, ...]:
         p = node_of(low, cell, tiles[t], i, j, k)
         near_out[t, i, j, k] = wp.float32(closest(shape, p, ANYWHERE).distance)
 
-    module = wp.get_module(f"toile.level_set.{shape_type.key.replace('.', '_')}")
+    module = wp.get_module(f"toile.level_set.{functions.kind}")
     return tuple(wp.Kernel(function, module=module) for function in (at_points, at_nodes))
 
 

@@ -22,6 +22,7 @@ import warp as wp
 from toile.math.solid import Material, Pose
 from toile.math.types import real, vec3
 from toile.model.motion import Motion, Vector, rotation_matrix
+from toile.model.vertex_sequence import motion_teleports
 from toile.plugins import Plugin, quantity
 
 # A path is followed in at most so many steps. One that grazes the surface needs many; it counts as touching.
@@ -54,6 +55,11 @@ class Functions:
     attach: Callable
     material: Callable
     sweep: Callable
+
+    @property
+    def kind(self) -> str:
+        """A word for the collider's kind that can be part of a module's name."""
+        return str(self.shape.key).replace(".", "_")
 
 
 class Solid:
@@ -91,6 +97,11 @@ class Solid:
     def deform(self, begin: float, end: float) -> float:
         """Brings the surface in its own frame to `end`; the farthest that any point of it moved since `begin` [m]."""
         return 0.0
+
+    def teleports(self, frame_time: float) -> list[str]:
+        """Warnings for keyframes between which it jumps farther than its own size in a frame of a run."""
+        size = float(np.linalg.norm(np.ptp(self.positions, axis=0)))
+        return [] if self.settings.motion is None else motion_teleports(self.settings.motion, size, frame_time)
 
     def content(self) -> list[np.ndarray]:
         """What was read from files, to tell whether two runs had the same."""
@@ -142,4 +153,3 @@ def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
         return s_nearest  # it grazed the surface there, and may be far from it by now
 
     return sweep
-

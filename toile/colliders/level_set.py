@@ -18,6 +18,7 @@ Deviations  Parts stay apart and are combined where they are asked for, not on o
             is carried along and not only its distance blended, so that a fast limb does not vanish half way.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
@@ -283,11 +284,16 @@ def _wrong(text: str, *path: str | int) -> PydanticCustomError:
     return PydanticCustomError("at", "{text}", {"text": text, "path": ("parts", *path)})
 
 
+def _of_parts(told: Sequence[Sequence[str]]) -> list[str]:
+    """What is said about each part, with its number."""
+    return [f"parts[{i}]: {text}" for i, texts in enumerate(told) for text in texts]
+
+
 class LevelSetSolid(Solid):
     """A level set at work: its parts, and their fields on the device."""
 
     def __init__(self, settings: LevelSet, parts: list[Solid], device: str):
-        self.warnings = tuple(f"parts[{i}]: {text}" for i, part in enumerate(parts) for text in part.warnings)
+        self.warnings = tuple(_of_parts([part.warnings for part in parts]))
         self.parts = [
             _SequencePart(part, settings, device) if getattr(part, "sequence", None) else _Part(part, settings, device)
             for part in parts
@@ -317,6 +323,9 @@ class LevelSetSolid(Solid):
         self._still = not any(part.solid.moves for part in self.parts)
         moves = self._inner_vertices(end) - self._inner_vertices(begin)
         return float(np.sqrt(np.max(np.sum(moves**2, axis=1))))
+
+    def teleports(self, frame_time: float) -> list[str]:
+        return [*super().teleports(frame_time), *_of_parts([part.solid.teleports(frame_time) for part in self.parts])]
 
     def content(self) -> list[np.ndarray]:
         return [array for part in self.parts for array in part.solid.content()]

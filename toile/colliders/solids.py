@@ -2,16 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 import warp as wp
 
 from toile.colliders.base import Functions, Solid
-from toile.math.solid import Closest, Pose, end_frame, end_velocity
+from toile.errors import InputError
+from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
 from toile.math.types import real, vec3
 
-# Far enough for any surface [m].
-ANYWHERE = 1.0e6
+
+class PushesOut(Protocol):
+    """Settings of what keeps cloth out of solids."""
+
+    @property
+    def deepest_start(self) -> float: ...  # [m]
+
+    def word(self) -> str: ...
+
+    def recovery(self) -> str:
+        """How cloth comes out of a solid, for a message."""
 
 
 class Solids:
@@ -70,10 +81,34 @@ def survey_kernel(functions: Functions) -> wp.Kernel:
         found.normal = pose.R * found.normal
         closest_out[i] = found
 
-    return wp.Kernel(survey, module=wp.get_module(f"toile.survey.{kind_of(functions)}"))
+    return wp.Kernel(survey, module=wp.get_module(f"toile.survey.{functions.kind}"))
 
 
-def kind_of(functions: Functions) -> str:
-    """A word for a collider's kind that can be part of a module's name."""
-    return str(functions.shape.key).replace(".", "_")
+def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: PushesOut) -> list[str]:
+    """Warnings if cloth starts inside a solid, and an error if what has to come out is too deep.
 
+    `distance` of every particle, and whether a pin holds it.
+    """
+    told = []
+    if (distance[pinned] < 0.0).any():
+        found = _inside(distance, pinned)
+        told.append(f'solid "{solid.name}": {found}. Pins hold them there, and stretch the cloth around them.')
+    if (distance[~pinned] < 0.0).any():
+        found = _inside(distance, ~pinned)
+        if -distance[~pinned].min() > settings.deepest_start:
+            error = (
+                f'solid "{solid.name}": {found}. Move the cloth or the solid apart, or set deepest_start of '
+                f"{settings.word()} (now {settings.deepest_start:g} m) if it shall be pushed out."
+            )
+            # Such as that it is inside out, which would be the reason.
+            raise InputError("\n".join([error, *solid.warnings]))
+        told.append(f'solid "{solid.name}": {found}. {settings.recovery()}')
+    return told
+
+
+def _inside(distance: np.ndarray, chosen: np.ndarray) -> str:
+    """How many of the chosen particles are inside, and the deepest of them."""
+    depth = np.where(chosen, -distance, -np.inf)
+    count, worst = np.count_nonzero(depth > 0.0), int(np.argmax(depth))
+    vertices = "1 vertex starts" if count == 1 else f"{count} vertices start"
+    return f"{vertices} inside it; vertex {worst} is {depth[worst]:.3g} m deep"

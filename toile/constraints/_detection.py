@@ -187,7 +187,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 now_out.face[a] = found.face
                 now_out.inner_normal[a] = found.normal
                 depth = now_out.target[a] - found.distance
-                if depth > TOO_NEAR * gap:
+                # What is on its way out is not pushed besides: where a field is coarse, distances jump.
+                if depth > TOO_NEAR * gap and now_out.target[a] >= gap:
                     now_out.push[i] = now_out.push[i] + pose.R * (depth * found.normal)
                     now_out.clearance[c] = now_out.target[a]
                     q += depth * found.normal

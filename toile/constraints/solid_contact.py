@@ -65,18 +65,26 @@ class SolidContact(Plugin):
 
     thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is held in front of a solid", gt=0)
     most_recovery: float = quantity(
-        0.02, unit="m", doc="how far a step moves cloth that is inside a solid; what is deeper takes more steps", gt=0
+        0.02, unit="m", doc="how far a step of max_step moves cloth that is inside a solid; a shorter one, less", gt=0
     )
     deepest_start: float = quantity(
         0.1, unit="m", doc="cloth that starts deeper than this inside a solid is an error", ge=0
     )
 
+    def recovery(self) -> str:
+        """How cloth comes out of a solid, for a message."""
+        return f"They are pushed out, {self.most_recovery:g} m in a step of max_step."
+
 
 class SolidContacts:
     """All solids of a scene against all its particles."""
 
-    def __init__(self, settings: SolidContact, solids: Any, held: Held, masses: wp.array, gravity: Vector):
+    def __init__(
+        self, settings: SolidContact, solids: Any, held: Held, masses: wp.array, gravity: Vector, max_step: float
+    ):
         """`solids` is a toile.colliders.solids.Solids."""
+        # A speed: were it the same in every step, cloth that it stretches too much would be so at any step size.
+        self._recovery = settings.most_recovery / max_step  # [m/s]
         self._gravity = vec3(*gravity)
         self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
         self.device, n = held.device, len(masses)
@@ -99,7 +107,7 @@ class SolidContacts:
         n, now, before, held = len(state.x), self._now, self._before, self.held
         self._launch(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
-            inputs = [*self._solid(s), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
+            inputs = [*self._solid(s, h), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
             self._launch(predict, n, inputs)
         self._launch(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
         self._step, self._solves = h, 0
@@ -114,7 +122,7 @@ class SolidContacts:
         again = self._solves > 1
         for s, (_, review) in enumerate(self._kernels):
             positions = [state.x, self._reviewed, x, again, self._step]
-            inputs = [*self._solid(s), *positions, held.S_user, before, now, self._urgent]
+            inputs = [*self._solid(s, self._step), *positions, held.S_user, before, now, self._urgent]
             self._launch(review, n, inputs)
         wp.copy(self._reviewed, x)
         thickness = self.settings.thickness
@@ -167,10 +175,10 @@ class SolidContacts:
         out = [held.S, held.x_held, held.v_held, held.friction, held.drag]
         self._launch(hold_contacts, len(held.S), [*user, self._now, held.touched, *out])
 
-    def _solid(self, s: int) -> list[Any]:
+    def _solid(self, s: int, h: float) -> list[Any]:
         solid, settings = self.solids.solids[s], self.settings
         friction = float(solid.settings.friction)
-        return [solid.shape, self.solids.poses, s, friction, settings.thickness, settings.most_recovery]
+        return [solid.shape, self.solids.poses, s, friction, settings.thickness, h * self._recovery]
 
 
 def _make_contacts(particles: int, solids: int, device: str) -> Contacts:

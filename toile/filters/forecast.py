@@ -22,19 +22,19 @@ import warp as wp
 
 from toile.filters.base import Correction, Filter, FilterWork
 from toile.launcher import Launcher
-from toile.math.solid import Pose, end_world, start_frame
+from toile.math.solid import ANYWHERE, Pose, end_world, start_frame
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.state import State
 from toile.plugins import quantity
 
 # As toile/constraints/held.py has it: its whole motion was changed at once.
 JUMPED = wp.constant(2)
-# Far enough for any surface [m].
-ANYWHERE = 1.0e6
 
 # Cloth hung over a ball stretches by 5 % where it leaves it at steps of 1/120 s and by 2.5 % at 1/240 s, whatever its
 # mesh; over a sharp rim by several times as much (docs/solids.md). Steps [s] above the first are warned of.
 LARGEST_STEP, STRETCH = 1.0 / 240.0, 0.025
+# Scene files have 1/240 with a few digits.
+ROUNDED = 1e-3
 
 
 class Forecast(Filter):
@@ -45,12 +45,22 @@ class Forecast(Filter):
         None, unit="s", doc="time in which a point reaches the surface; the step when not given", gt=0
     )
 
+    deepest_start: float = quantity(
+        0.1, unit="m", doc="cloth that starts deeper than this inside a solid is an error", ge=0
+    )
+
     def start(self, work: FilterWork) -> Correction:
         return _Working(self, work)
 
+    def recovery(self) -> str:
+        """How cloth comes out of a solid, for a message."""
+        if self.relaxation is None:
+            return "They are thrown out in one step, however short: set relaxation of forecast, or use solid_contact."
+        return f"They are pushed out within some {self.relaxation:g} s, and keep the speed of that."
+
     def advice(self, max_step: float) -> str | None:
         """A warning about steps so large that cloth will stretch, or None."""
-        if max_step <= LARGEST_STEP * (1.0 + 1e-9):
+        if max_step <= LARGEST_STEP * (1.0 + ROUNDED):
             return None
         strain = STRETCH * max_step / LARGEST_STEP
         return (
@@ -107,11 +117,11 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
         pose = poses[solid]
         p = start_frame(pose, x[i])
         v_p = (x_out[i] - x[i]) / dt
-        found = closest(shape, p, real(ANYWHERE))
+        found = closest(shape, p, ANYWHERE)
         if wp.length_sq(found.velocity) > real(0.0):
             # The shape is that of the end of the step: the point is carried along to be at the distance it has now.
             p += dt * found.velocity
-            found = closest(shape, p, real(ANYWHERE))
+            found = closest(shape, p, ANYWHERE)
         v = (end_world(pose, p) - x[i]) / dt
         # The normal at the end of the step: a solid that turns takes its surface along.
         v_new = respond(v_p, v, pose.R * found.normal, found.distance - thickness, mu, dt, dtau)
@@ -122,4 +132,4 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
             v_out[i] = v_out[i] + S_user[i] * (v_new - v_out[i])
             jumped_out[i] = JUMPED
 
-    return wp.Kernel(forecast, module=wp.get_module(f"toile.forecast.{str(functions.shape.key).replace('.', '_')}"))
+    return wp.Kernel(forecast, module=wp.get_module(f"toile.forecast.{functions.kind}"))

@@ -13,6 +13,9 @@ import warp as wp
 
 from toile.math.types import mat33, real, vec3
 
+# Far enough for any surface [m].
+ANYWHERE = wp.constant(real(1.0e6))
+
 
 @wp.struct
 class Pose:

@@ -127,7 +127,7 @@ def inside_out(volumes: np.ndarray, across: float, flip: bool) -> Iterator[str]:
         yield "the closed surface encloses no volume: a sheet with two sides. It has no inside; one side is enough."
     elif total < 0.0:
         remedy = "leave out flip: true" if flip else "set flip: true to turn it"
-        yield f"the solid is inside out: its signed volume is {total:.4g} m^3. Cloth would be pulled in; {remedy}."
+        yield f"the solid is inside out: its signed volume is {total:.4g} m^3. It does not keep cloth out; {remedy}."
     elif inward.any():
         yield (
             f"{np.count_nonzero(inward)} of {len(volumes)} closed pieces face inward (signed volume "

@@ -27,8 +27,6 @@ from toile.model.solid_mesh import SolidMesh
 
 # A first frame so many times larger or smaller than the mesh is in another unit: poses do not do that.
 OTHER_UNIT = 4.0
-# Speed is bounded over so many parts of each frame; the bound is at most a few percent above the speed itself.
-SPEED_PARTS = 4
 NAMED = 5  # how many of many are named in a message
 
 
@@ -57,20 +55,6 @@ class VertexSequence:
         x0, change, m0, m1 = self._interval(k)
         b, c = 3.0 * change - 2.0 * m0 - m1, m0 + m1 - 2.0 * change
         return x0 + s * (m0 + s * (b + s * c)), self.fps * (m0 + s * (2.0 * b + s * 3.0 * c))
-
-    def largest_speed(self) -> float:
-        """No vertex is ever faster than this [m/s]; the fastest is at most a few percent slower."""
-        largest = 0.0
-        ends = np.linspace(0.0, 1.0, SPEED_PARTS + 1)
-        for k in range(self.frame_count - 1):
-            _, change, m0, m1 = self._interval(k)
-            b, c = 2.0 * (3.0 * change - 2.0 * m0 - m1), 3.0 * (m0 + m1 - 2.0 * change)
-            # The rate m0 + b s + c s^2 between s and t stays within its three Bezier points.
-            points = [(s, s) for s in ends] + [*pairwise(ends)]
-            for s, t in points if self.interpolation == "smooth" else [(0.0, 0.0)]:
-                rate = m0 + 0.5 * (s + t) * b + s * t * c
-                largest = max(largest, float(np.einsum("vi,vi->v", rate, rate).max()))
-        return self.fps * float(np.sqrt(largest))
 
     def _frame(self, k: int) -> np.ndarray:
         return self.positions[k].astype(np.float64)
