@@ -182,6 +182,9 @@ def _on_host(x: wp.array | np.ndarray) -> np.ndarray:
     return np.asarray(x.numpy() if isinstance(x, wp.array) else x, np.float64).reshape(-1, 3)
 
 
+# `and` and `or` in kernels compute both sides: what takes time stands in statements of its own.
+
+
 @wp.kernel
 def bound(
     # model
@@ -215,8 +218,10 @@ def find(
     query = wp.bvh_query_aabb(tree, lower[i], upper[i])
     j = int(0)
     while wp.bvh_query_next(query, j):
-        if j > i and (moves(triangles[i], particle_count) or moves(triangles[j], particle_count)):
-            verdict = intersect(triangles[i], triangles[j], x)
+        if j > i:
+            verdict = int(NO)
+            if moves(triangles[i], particle_count) or moves(triangles[j], particle_count):
+                verdict = intersect(triangles[i], triangles[j], x)
             if verdict != NO:
                 place = wp.atomic_add(count_out, 0, 1)
                 if place < found_out.shape[0]:
@@ -244,26 +249,32 @@ def intersect(first: wp.vec3i, second: wp.vec3i, x: wp.array(dtype=wp.vec3d)) ->
     # Turned so that a common vertex comes first.
     p, q, r = x[first[at_first]], x[first[(at_first + 1) % 3]], x[first[(at_first + 2) % 3]]
     a, b, c = x[second[at_second]], x[second[(at_second + 1) % 3]], x[second[(at_second + 2) % 3]]
-    verdict = either(meet(q, r, a, b, c), meet(b, c, p, q, r))
-    if shared == 1 or verdict == YES:
-        return verdict
-    if apart(a, b, c, p, q, r) or apart(p, q, r, a, b, c):
+    if shared == 1:
+        # On one side of the plane of the other, but for the vertex in it.
+        if side(p, q, r, b) * side(p, q, r, c) > 0:
+            return NO
+        if side(a, b, c, q) * side(a, b, c, r) > 0:
+            return NO
+        return wp.max(meet(q, r, a, b, c), meet(b, c, p, q, r))
+    if apart(p, q, r, a, b, c):
         return NO
-    verdict = either(verdict, either(meet(p, q, a, b, c), meet(r, p, a, b, c)))
-    return either(verdict, either(meet(a, b, p, q, r), meet(c, a, p, q, r)))
-
-
-@wp.func
-def either(first: int, second: int) -> int:
-    """YES if one is; UNSURE before NO."""
-    return wp.max(first, second)
+    if apart(a, b, c, p, q, r):
+        return NO
+    # YES if one of the edges meets the other triangle; UNSURE before NO.
+    of_first = wp.max(wp.max(meet(p, q, a, b, c), meet(q, r, a, b, c)), meet(r, p, a, b, c))
+    of_second = wp.max(wp.max(meet(a, b, p, q, r), meet(b, c, p, q, r)), meet(c, a, p, q, r))
+    return wp.max(of_first, of_second)
 
 
 @wp.func
 def apart(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
     """Certain that a, b and c are on one side of the plane pqr."""
     of_a = side(p, q, r, a)
-    return of_a != UNSURE and of_a == side(p, q, r, b) and of_a == side(p, q, r, c)
+    if of_a == UNSURE:
+        return False
+    if side(p, q, r, b) != of_a:
+        return False
+    return side(p, q, r, c) == of_a
 
 
 @wp.func
@@ -274,16 +285,17 @@ def meet(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> int
         above = wp.min(a[k], b[k]) > wp.max(wp.max(p[k], q[k]), r[k])
         if beneath or above:
             return NO
-    sides = side(p, q, r, a) * side(p, q, r, b)
-    if sides > 0:
+    of_a, of_b = side(p, q, r, a), side(p, q, r, b)
+    if of_a * of_b > 0:
         return NO
-    # How the line ab passes the three edges: all in one sense around it, or it misses the triangle.
-    s, t, u = side(a, b, p, q), side(a, b, q, r), side(a, b, r, p)
-    least, most = wp.min(wp.min(s, t), u), wp.max(wp.max(s, t), u)
-    if least < 0 and most > 0:
-        return NO
-    if sides < 0 and least * most > 0:
-        return YES
+    if of_a != UNSURE or of_b != UNSURE:
+        # How the line ab passes the three edges: all in one sense around it, or it misses the triangle.
+        s, t, u = side(a, b, p, q), side(a, b, q, r), side(a, b, r, p)
+        least, most = wp.min(wp.min(s, t), u), wp.max(wp.max(s, t), u)
+        if least < 0 and most > 0:
+            return NO
+        if of_a * of_b < 0 and least * most > 0:
+            return YES
     # Neighbours on a flat cloth end up here. Seen from the side from which the triangle looks largest, they are apart.
     n = wp.cross(q - p, r - p)
     axis = int(0)
@@ -302,7 +314,11 @@ def apart_seen_along(axis: int, a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec
     of_p = seen_side(axis, a, b, p)
     if of_p != UNSURE and of_p == seen_side(axis, a, b, q) and of_p == seen_side(axis, a, b, r):
         return True
-    return beyond(axis, p, q, r, a, b) or beyond(axis, q, r, p, a, b) or beyond(axis, r, p, q, a, b)
+    if beyond(axis, p, q, r, a, b):
+        return True
+    if beyond(axis, q, r, p, a, b):
+        return True
+    return beyond(axis, r, p, q, a, b)
 
 
 @wp.func
