@@ -19,7 +19,7 @@ from toile.constraints.base import Constraint
 from toile.constraints.held import Held
 from toile.constraints.pin import Pin
 from toile.constraints.solid_contact import SolidContact, SolidContacts
-from toile.diagnostics import Certificate, FrameTally, Strain
+from toile.diagnostics import Certificate, FrameTally, Intersections, Strain
 from toile.energies.gravity import Gravity
 from toile.errors import SMALLER_STEP, InputError, StepFailed
 from toile.filters.base import FilterWork
@@ -57,7 +57,10 @@ FRAME_ROUNDING = 1e-10
 class Simulation:
     """A scene at work. `run` yields its frames; `report` is the certificate of what has run so far."""
 
-    def __init__(self, scene: Scene, device: str = "cpu"):
+    def __init__(self, scene: Scene, device: str = "cpu", audit: str | None = None, strict: bool = False):
+        """`audit` says when intersections are counted: "none", every "frame", or every "step"; by default at every
+        frame of a scene in which cloth meets cloth. `strict` makes an error of those at the start.
+        """
         self.scene, self.device = scene, _device(device)
         cloths, meshes = scene.cloth, load_meshes(scene)
         self.warnings = [warning for mesh in meshes for warning in mesh.warnings]
@@ -93,6 +96,9 @@ class Simulation:
         self.strain = Strain(self.model, self.device)
         self.frame = 0
         self.certificate = Certificate(scene.name, _hash(scene, self.surface, self.solids), self.device, scene.seed)
+        self.intersections = Intersections(scene, self.model, self.solids, audit, self.device)
+        self.warnings += self.intersections.begin(self.state.x, strict)
+        self.certificate.intersections_start = self.intersections.start
 
     def run(self, frames: int | None = None) -> Iterator[Frame]:
         """The start state as frame 0, then each frame."""
@@ -117,7 +123,10 @@ class Simulation:
         self.frame += 1
         strain = self.strain.summary(self.state.x, self.state.t)
         solids = self._measure_solids()
-        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, self.timers.take(), solids)
+        with self.timers.stage("audit"):
+            found = self.intersections.of_frame(self.state.x, self.state.t)
+        ms = self.timers.take()
+        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, ms, solids, found)
         return self._frame(entry)
 
     def step(self, h: float, tally: FrameTally) -> None:
@@ -154,6 +163,8 @@ class Simulation:
         tally.add_step(h, solution.iterations, solution.residual)
         self.state, self._next = self._next, self.state
         self.state.t = t
+        with self.timers.stage("audit"):
+            self.intersections.after_step(self.state.x, t)
 
     def _next_event(self, frame_end: float) -> float:
         """The end of the frame, or of a window of time before it: steps cross neither."""
@@ -310,7 +321,8 @@ class Simulation:
         for finish in self.post:
             x = finish.apply(x, self.state.t)
         solids = tuple(solid.vertices(self.state.t) for solid in self.solids)
-        return Frame(self.frame, self.state.t, x, v, entry, solids)
+        counted = None if self.intersections.when == "none" else self.intersections.triangles()
+        return Frame(self.frame, self.state.t, x, v, entry, solids, counted)
 
 
 def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
