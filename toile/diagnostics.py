@@ -51,9 +51,12 @@ class Strain:
         self._launch = Launcher(device)
 
     def largest_change(self, x_before: wp.array, x: wp.array) -> float:
-        """The largest change of |w_u| or |w_v| of any triangle; infinite if a position is not a number."""
+        """How much farther |w_u| or |w_v| of any triangle is from rest; infinite if a position is not a number.
+
+        What goes back to rest may do so at once: no step is too small for it.
+        """
         self._change.zero_()
-        inputs = [self._triangles, self._weights, x_before, x, self._change]
+        inputs = [self._triangles, self._weights, self._b, x_before, x, self._change]
         self._launch(measure_change, self.model.triangle_count, inputs)
         return float(self._change.numpy()[0])
 
@@ -207,8 +210,9 @@ class Certificate:
         ms: dict,
         solids: dict[str, dict[str, Any]],
         intersections: int | None = None,
+        touching: int = 0,
     ) -> dict[str, Any]:
-        """One frame's entry. `solids` says for each solid how the cloth touches it."""
+        """One frame's entry. `solids` says for each solid how the cloth touches it; `touching` pairs of cloth do."""
         v = state.v.numpy().astype(float)
         masses = system.model.masses
         kinetic = 0.5 * float(np.sum(masses * np.einsum("ij,ij->i", v, v)))
@@ -223,7 +227,7 @@ class Certificate:
             # Without an audit no figure, rather than a zero that nobody checked.
             "intersections": intersections,
             "solid_depth": max((solid["depth"] for solid in solids.values()), default=0.0),
-            "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": 0},
+            "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": touching},
             "solids": solids,
             "energy": {"kinetic": kinetic, **system.energies(state.x, state.v)},
             "momentum": (masses @ v).tolist(),
@@ -292,14 +296,16 @@ def measure_change(
     # model
     triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
     # in
-    x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
+    b: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
     # out
     change_out: wp.array(dtype=real),
 ):
     t = wp.tid()
     for axis in range(2):
         w = weights[2 * t + axis]
-        change = wp.abs(stretch_along(w, triangles[t], x) - stretch_along(w, triangles[t], x_before))
+        rest = b[2 * t + axis]
+        before = wp.abs(stretch_along(w, triangles[t], x_before) - rest)
+        change = wp.abs(stretch_along(w, triangles[t], x) - rest) - before
         # Not a number counts as infinite: a maximum would forget it.
         if not (change < INFINITE):
             change = INFINITE

@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 from threadpoolctl import ThreadpoolController
 
-from toile.assembly import Term
+from toile.assembly import Springs, Term, make_term
 from toile.colliders.solids import Solids, inside_at_start
 from toile.constraints.base import Constraint
 from toile.constraints.held import Held
@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
+# Corrections after the solve may stretch single triangles by more: the next solve takes it back.
+LARGEST_BY_CORRECTIONS = 0.3
+
+# Solves of a step with corrections as part of the system, before it is halved.
+MOST_RESOLVES = 2
+
 # Rounding allowed in the sum of a frame's steps.
 FRAME_ROUNDING = 1e-10
 
@@ -65,7 +71,11 @@ class Simulation:
         cloths, meshes = scene.cloth, load_meshes(scene)
         self.warnings = [warning for mesh in meshes for warning in mesh.warnings]
         self.model = build_model(
-            [cloth.name for cloth in cloths], meshes, [c.fabric for c in cloths], [c.rest_stretch for c in cloths]
+            [cloth.name for cloth in cloths],
+            meshes,
+            [cloth.fabric for cloth in cloths],
+            [cloth.rest_stretch for cloth in cloths],
+            [cloth.thickness for cloth in cloths],
         )
         positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
         self.solids = Solids(build_solids(scene, self.device), self.device)
@@ -88,8 +98,16 @@ class Simulation:
         self.contacts = self._solid_contacts()
         work = Workplace(self.system, self.held, self.contacts, self._make_solver, self.timers)
         self.integrator = scene.integrator.start(work)
-        correcting = FilterWork(self.system.masses, self.held, self.solids)
+        contacts = self.contacts
+        correcting = FilterWork(
+            self.model,
+            self.system.masses,
+            self.held,
+            self.solids,
+            lambda: None if contacts is None else contacts.planes(),
+        )
         self.filters = [settings.start(correcting) for settings in scene.filters]
+        self.system.join([meetings for correction in self.filters for meetings in correction.meetings])
         self.warnings += [*self._inside_at_start(), *self._advice()]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
@@ -126,7 +144,8 @@ class Simulation:
         with self.timers.stage("audit"):
             found = self.intersections.of_frame(self.state.x, self.state.t)
         ms = self.timers.take()
-        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, ms, solids, found)
+        touching = sum(correction.contact_count() for correction in self.filters)
+        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, ms, solids, found, touching)
         return self._frame(entry)
 
     def step(self, h: float, tally: FrameTally) -> None:
@@ -137,6 +156,9 @@ class Simulation:
                 self.integrator.restart()
             self.system.move(t)
             self.solids.move(self.state.t, t)
+            if self.system.meetings:
+                with self.timers.stage("C/C"):
+                    self.system.meet(self.state.x, self.state.v, h)
             if self.contacts is not None:
                 with self.timers.stage("C/S"):
                     self.contacts.begin(self.state, h)
@@ -145,10 +167,13 @@ class Simulation:
             if solution.converged and self._stretch_change() > LARGEST_STRETCH_CHANGE:
                 # One linearisation was not enough. Another costs less than the two steps of half the size.
                 solution = self.integrator.improve(self.state, self._next, h) or solution
-            with self.timers.stage("filters"):
-                for correction in self.filters:
-                    correction.apply(self.state, self._next, h)
-            trouble = self._trouble(solution)
+            trouble = self._trouble(solution) or self._correct(h)
+            for _ in range(MOST_RESOLVES):
+                if trouble is None or not solution.converged or not sum(c.hold() for c in self.filters):
+                    break
+                # Corrections alone stretched the cloth: the system has to know of them.
+                solution = self.integrator.improve(self.state, self._next, h) or solution
+                trouble = self._trouble(solution) or self._correct(h)
             if trouble is None:
                 break
             tally.rejected += 1
@@ -165,6 +190,15 @@ class Simulation:
         self.state.t = t
         with self.timers.stage("audit"):
             self.intersections.after_step(self.state.x, t)
+
+    def _correct(self, h: float) -> str | None:
+        """Filters, in the order of the scene. Why the candidate must be discarded, or None."""
+        for correction in self.filters:
+            with self.timers.stage(correction.stage):
+                trouble = correction.apply(self.state, self._next, h)
+            if trouble is not None:
+                return trouble
+        return self._too_much_stretch(LARGEST_BY_CORRECTIONS) if self.filters else None
 
     def _next_event(self, frame_end: float) -> float:
         """The end of the frame, or of a window of time before it: steps cross neither."""
@@ -280,8 +314,11 @@ class Simulation:
                 return "the linear system could not be solved: a force or a matrix entry is not a finite number."
             found = f"residual {solution.residual:.2g} after {solution.iterations} iterations"
             return f"the linear solver stopped at {found} (solver.max_iterations, solver.tolerance)."
+        return self._too_much_stretch(LARGEST_STRETCH_CHANGE)
+
+    def _too_much_stretch(self, allowed: float) -> str | None:
         change = self._stretch_change()
-        if change <= LARGEST_STRETCH_CHANGE:
+        if change <= allowed:
             return None
         x_before, x = self.state.x.numpy(), self._next.x.numpy()
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
@@ -325,7 +362,7 @@ class Simulation:
         return Frame(self.frame, self.state.t, x, v, entry, solids, counted)
 
 
-def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
+def build_terms(scene: Scene, model: Model, device: str) -> list[Term | Springs]:
     """Everything that acts on the cloth: each cloth's own energies, gravity, and the scene's forces."""
     if not scene.cloth:
         return []
@@ -333,7 +370,7 @@ def build_terms(scene: Scene, model: Model, device: str) -> list[Term]:
         (energy, number) for number, cloth in enumerate(scene.cloth) for energy in cloth.energies
     ]
     acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
-    return [Term(energy.word(), energy, model, part, device, scene.seed) for energy, part in acting]
+    return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
 
 
 def build_solids(scene: Scene, device: str) -> list[Solid]:

@@ -36,6 +36,9 @@ class Collider(Plugin):
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the solid's origin starts")
     rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloth and this solid", ge=0)
+    sharp: bool = quantity(
+        False, doc="its edges and corners meet the cloth's triangles too; for what is sharp or thin, with self_contact"
+    )
     motion: Motion | None = quantity(None, doc="keyframes that move it; it turns about its origin by default")
 
     def check(self, folder: Path, allow_outside: bool) -> None:

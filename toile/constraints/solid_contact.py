@@ -37,6 +37,7 @@ from toile.constraints._contacts import (
 )
 from toile.constraints._detection import detection_kernels
 from toile.constraints.held import Held
+from toile.contact.bodies import Planes
 from toile.launcher import Launcher
 from toile.math.types import real, vec3
 from toile.model.motion import Vector
@@ -149,6 +150,10 @@ class SolidContacts:
         """The step stands: its contacts are what the next one remembers."""
         self._now, self._before = self._before, self._now
         self._first = False
+
+    def planes(self) -> Planes:
+        """What holds particles in the present step."""
+        return Planes(self._now.count, self._now.normal, self._now.plane)
 
     def contact_count(self) -> int:
         """Particles that touch a solid."""

@@ -1,10 +1,13 @@
 """What every filter does: corrects the candidate of a step, after any integrator and in the order of the scene."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import warp as wp
 
+from toile.contact.bodies import Planes
+from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import Plugin
 
@@ -13,9 +16,11 @@ from toile.plugins import Plugin
 class FilterWork:
     """What a filter works with; made once per run."""
 
+    model: Model
     masses: wp.array
     held: Any  # constraints.held.Held
     solids: Any  # colliders.solids.Solids
+    planes: Callable[[], Planes | None]  # those that contacts with solids keep particles at, in the present step
 
 
 class Filter(Plugin):
@@ -28,5 +33,17 @@ class Filter(Plugin):
 class Correction:
     """A filter at work. It may change `state_out`, never `state`: a rejected step leaves no trace."""
 
-    def apply(self, state: State, state_out: State, h: float) -> None:
+    stage = "filters"  # whose time it is in the certificate
+    meetings: tuple = ()  # assembly.Meetings: what it adds to the linear system
+
+    def apply(self, state: State, state_out: State, h: float) -> str | None:
+        """Why the candidate cannot be corrected and the step must be shorter; None if all is well."""
         raise NotImplementedError
+
+    def hold(self) -> bool:
+        """Makes what it has just done part of the linear system, if it can: the step is then solved again."""
+        return False
+
+    def contact_count(self) -> int:
+        """Contacts between cloths in the last step."""
+        return 0

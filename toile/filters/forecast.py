@@ -76,12 +76,13 @@ class _Working(Correction):
         self._kernels = [forecast_kernel(solid.functions) for solid in work.solids]
         self._launch = Launcher(work.solids.device)
 
-    def apply(self, state: State, state_out: State, h: float) -> None:
+    def apply(self, state: State, state_out: State, h: float) -> str | None:
         held, dtau = self.work.held, self.settings.relaxation or h
         for s, (solid, kernel) in enumerate(zip(self.work.solids, self._kernels, strict=True)):
             of_solid = [solid.shape, self.work.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
             inputs = [*of_solid, h, dtau, state.x, held.S_user, state_out.x, state_out.v, held.jumped]
             self._launch(kernel, len(state.x), inputs)
+        return None
 
 
 @wp.func

@@ -27,6 +27,7 @@ class ClothPart:
     particles: slice
     triangles: slice
     hinges: slice
+    thickness: float | None  # [m]  that it keeps from other cloth, if it has its own
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,17 @@ class Model:
 
 
 def build_model(
-    names: Sequence[str], meshes: Sequence[Mesh], fabrics: Sequence[Any], stretches: Sequence[tuple]
+    names: Sequence[str],
+    meshes: Sequence[Mesh],
+    fabrics: Sequence[Any],
+    stretches: Sequence[tuple],
+    thicknesses: Sequence[float | None] | None = None,
 ) -> Model:
     """One model from several cloths."""
+    thicknesses = [None] * len(meshes) if thicknesses is None else thicknesses
     parts, triangles, hinges, hinge_triangles, edges, hinge_uv, edge_triangles = [], [], [], [], [], [], []
     first_particle = first_triangle = first_hinge = first_edge = 0
-    for name, mesh, fabric, stretch in zip(names, meshes, fabrics, stretches, strict=True):
+    for name, mesh, fabric, stretch, thickness in zip(names, meshes, fabrics, stretches, thicknesses, strict=True):
         topology = find_edges(mesh.triangles)
         parts.append(
             ClothPart(
@@ -102,6 +108,7 @@ def build_model(
                 slice(first_particle, first_particle + mesh.vertex_count),
                 slice(first_triangle, first_triangle + mesh.triangle_count),
                 slice(first_hinge, first_hinge + len(topology.hinges)),
+                thickness,
             )
         )
         triangles.append(mesh.triangles + first_particle)

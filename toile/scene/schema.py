@@ -135,6 +135,9 @@ class Cloth(SceneModel):
     fabric: Annotated[Fabric, BeforeValidator(read_fabric)] = quantity(
         "cotton", doc="a fabric by name, or its fields", validate_default=True
     )
+    thickness: float | None = quantity(
+        None, unit="m", doc="distance that it keeps from other cloth; that of self_contact when not given", gt=0
+    )
     regions: dict[str, Selection] = Field(default_factory=dict, description="named sets of particles")
     rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions that seek another length")
     energies: tuple[ClothEnergy, ...] = quantity(

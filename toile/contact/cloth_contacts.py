@@ -1,0 +1,199 @@
+"""Contact between cloths in one step, from a candidate to a state in which nothing has passed through anything.
+
+    search -> touches of what is close -> impulses -> what still runs together becomes a touch too -> impulses ...
+    -> what is left after some rounds moves as one body
+
+Every state that begins without intersections ends without, because the last thing done is to find no impact on the
+straight paths from the start to the end.
+
+Source      [BFA02]
+Symbols     x, x_end  positions at the two ends of the step [m]     slack  how far ends may move after a search [m]
+Deviations  see the files of its parts
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.contact.bodies import Bodies, Planes
+from toile.contact.broad_phase import BroadPhase
+from toile.contact.impact_zones import ImpactZones, body_motion
+from toile.contact.impulses import find_room, relax
+from toile.contact.touches import Encounters
+from toile.launcher import Launcher
+from toile.math.types import numpy_real, real, vec3
+
+# Rounds of impulses for what runs together, before it moves as one body.
+MOST_ROUNDS = 10
+# Rounds of zones that grow, before the step is given up.
+MOST_ZONE_ROUNDS = 60
+# Sweeps over all touches in a round, and the correction below which they end [thickness].
+MOST_SWEEPS, SETTLED = 20, 1e-3
+# How far ends may move before pairs are searched anew [thickness], and that as a share of the largest motion.
+SLACK, SLACK_OF_MOTION = 1.0, 0.1
+
+
+class ClothContacts:
+    """Keeps all cloths of a scene, and the solids that take part, from passing through each other."""
+
+    def __init__(self, bodies: Bodies, friction: float):
+        self.bodies, self.device = bodies, bodies.device
+        self.broad_phase = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, self.device)
+        self.encounters = Encounters(bodies, self.broad_phase.edges, self.broad_phase.triangles, friction)
+        n = bodies.count
+
+        def vectors() -> wp.array:
+            return wp.zeros(n, dtype=vec3, device=self.device)
+
+        # In the frame that moves with the mean of all: cloth that only falls moves nowhere in it.
+        self._x_seen, self._searched, self._d = vectors(), vectors(), vectors()
+        self._mean = wp.zeros(1, dtype=vec3, device=self.device)
+        self._slack = 0.0
+        self._reach = wp.zeros(n, dtype=real, device=self.device)
+        self._push_v, self._rub_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
+        self._sweeps = wp.zeros(1, dtype=wp.int32, device=self.device)
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, vec3)]
+        self._no_planes = Planes(*none)
+        self._room, self._room_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
+        self._launch = Launcher(self.device)
+        self.touch_count = 0
+        self.figures: dict[str, int] = {}
+
+    def resolve(self, planes: Planes | None, h: float) -> str | None:
+        """Corrects x_end and v_end of the bodies for a step of h. What prevented it, or None."""
+        bodies, met = self.bodies, self.encounters
+        planes = planes or self._no_planes
+        self._launch(find_room, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
+                                                    self._room, self._room_v])  # fmt: skip
+        self._sweeps.zero_()
+        self._search()
+        if met.begin_touches():
+            self._push_apart(planes)
+            self._search_again()
+        hits, rounds = met.find_impacts(False), 0
+        while hits and rounds < MOST_ROUNDS:
+            self._push_apart(planes)
+            self._search_again()
+            hits = met.find_impacts(True)
+            rounds += 1
+        self.touch_count = met.touch_count
+        if met.touch_count:
+            self._slow_down(planes)
+        self.figures = {"near": met.near_count, "touches": met.touch_count, "rounds": rounds, "left": hits,
+                        "sweeps": int(self._sweeps.numpy()[0])}  # fmt: skip
+        return self._join(hits, h) if hits else None
+
+    def _search(self) -> None:
+        """Pairs for x_end as it is now."""
+        bodies = self.bodies
+        x, x_end = bodies.x.numpy(), bodies.x_end.numpy()
+        mean = (x_end - x)[: bodies.moving_count].mean(axis=0)
+        most = float(np.sqrt(((x_end - x - mean) ** 2).sum(axis=1).max(initial=0.0)))
+        # A power of two, because launches are remembered by their numbers.
+        self._slack = 2.0 ** np.ceil(np.log2(SLACK * bodies.thickest + SLACK_OF_MOTION * most))
+        self._mean.assign(mean[None].astype(numpy_real))
+        wp.copy(self._searched, bodies.x_end)
+        at = [bodies.x_end, self._mean, bodies.thickness, self._slack]
+        self._launch(seen, bodies.count, [*at, self._x_seen, self._reach])
+        pairs = self.broad_phase.find(bodies.x, self._x_seen, self._reach)
+        self.encounters.find_near(pairs, self._slack)
+
+    def _search_again(self) -> None:
+        """If ends have moved farther than the last search foresaw."""
+        moved = self.bodies.x_end.numpy() - self._searched.numpy()
+        if (moved**2).sum(axis=1).max() > self._slack**2:
+            self._search()
+
+    def _push_apart(self, planes: Planes) -> None:
+        bodies, met = self.bodies, self.encounters
+        n = bodies.count
+        self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
+        at = [met.touches, met.count, bodies.W, False, planes.count, planes.normal, self._room]
+        settled = float(SETTLED * bodies.thickest)
+        own = [met.touches.push, met.touches.rub, self._d]
+        self._launch(relax, 1, [*at, settled, MOST_SWEEPS, *own, self._sweeps])
+        self._launch(place, n, [bodies.x, self._d, bodies.x_end, met.changed])
+
+    def _slow_down(self, planes: Planes) -> None:
+        """What was pushed apart does not approach at the end of the step."""
+        bodies, met = self.bodies, self.encounters
+        if len(self._push_v) < met.touch_count:
+            self._push_v = wp.zeros(2 * met.touch_count, dtype=real, device=self.device)
+            self._rub_v = wp.zeros(2 * met.touch_count, dtype=vec3, device=self.device)
+        self._push_v.zero_()
+        self._rub_v.zero_()
+        at = [met.touches, met.count, bodies.W, True, planes.count, planes.normal, self._room_v]
+        settled = float(SETTLED * bodies.thickest)
+        own = [self._push_v, self._rub_v, bodies.v_end]
+        self._launch(relax, 1, [*at, settled, MOST_SWEEPS, *own, self._sweeps])
+
+    def _join(self, hits: int, h: float) -> str | None:
+        """The fail-safe."""
+        bodies, met = self.bodies, self.encounters
+        zones = ImpactZones(bodies.count)
+        held = np.zeros((bodies.count, 3, 3))
+        answers = bodies.W.numpy().astype(float)[: bodies.moving_count]
+        held[: bodies.moving_count] = np.eye(3) - answers * bodies.masses[: bodies.moving_count, None, None]
+        held[bodies.moving_count :] = np.eye(3)
+        x = bodies.x.numpy().astype(float)
+        wanted = bodies.x_end.numpy().astype(float).copy()
+        for _ in range(MOST_ZONE_ROUNDS):
+            zones.join(met.vertices_of(met.touch_count - hits))
+            met.touch_count -= hits
+            x_end = wanted.copy()
+            for zone in zones.zones():
+                moved = body_motion(x[zone], wanted[zone] - x[zone], bodies.masses[zone], held[zone])
+                if moved is None:
+                    return "cloth is caught between things that move against each other"
+                x_end[zone] = x[zone] + moved
+            changed = np.any(x_end != bodies.x_end.numpy(), axis=1)
+            met.changed.assign(changed.astype(np.int32))
+            bodies.x_end.assign(x_end.astype(numpy_real))
+            self._search_again()
+            hits = met.find_impacts(True)
+            if not hits:
+                self._stop_zones(zones.zones(), x, h)
+                self.figures["zones"] = len(zones.zones())
+                self.figures["in_zones"] = sum(len(zone) for zone in zones.zones())
+                return None
+        return "contacts between cloths could not be resolved"
+
+    def _stop_zones(self, zones: list[np.ndarray], x: np.ndarray, h: float) -> None:
+        v, x_end = self.bodies.v_end.numpy().copy(), self.bodies.x_end.numpy()
+        for zone in zones:
+            free = zone[zone < self.bodies.moving_count]
+            v[free] = (x_end[free] - x[free]) / h
+        self.bodies.v_end.assign(v)
+
+
+@wp.kernel
+def seen(
+    # in
+    x_end: wp.array(dtype=vec3), mean: wp.array(dtype=vec3), thickness: wp.array(dtype=real), slack: real,
+    # out
+    x_seen_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
+):
+    i = wp.tid()
+    x_seen_out[i] = x_end[i] - mean[0]
+    reach_out[i] = thickness[i] + slack
+
+
+@wp.kernel
+def displacement(x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3)):
+    i = wp.tid()
+    d_out[i] = x_end[i] - x[i]
+
+
+@wp.kernel
+def place(
+    # in
+    x: wp.array(dtype=vec3), d: wp.array(dtype=vec3),
+    # in and out
+    x_end_out: wp.array(dtype=vec3),
+    # out
+    changed_out: wp.array(dtype=wp.int32),
+):
+    i = wp.tid()
+    before = x_end_out[i] - x[i]
+    changed_out[i] = wp.where(before == d[i], 0, 1)
+    if changed_out[i] != 0:
+        x_end_out[i] = x[i] + d[i]

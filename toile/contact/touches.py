@@ -1,0 +1,259 @@
+"""Pairs that are near each other in a step, and those of them that touch: by where they begin, or by running together.
+
+    near      the distance at the start, less what the motion can take away, is within reach
+    touch     n . sum of w_a d_a >= target    for the displacements d of the step
+    target    tau - gap: the pair may come as near as its thickness tau; where it begins nearer than that, a tenth of
+              what is missing is asked for
+
+A touch is made of a pair that begins nearer than 2 tau, with its nearest points there; and of one that the continuous
+test finds running together, with the nearest points at that moment.
+
+Source      [BFA02] secs. 6, 7
+Symbols     tau  thickness of the pair [m]     gap  its distance at the start along n [m]     d  displacement [m]
+Deviations  The paper stops what approaches at once, wherever it is. Here a pair may use up its gap first.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.contact.bodies import Bodies
+from toile.contact.broad_phase import Pairs
+from toile.contact.impact_time import NEVER
+from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE, approach, combine, impact, meet
+from toile.launcher import Launcher
+from toile.math.types import real, vec3, vec4
+
+# Of the thickness: what the continuous test leaves between elements that meet.
+MARGIN = wp.constant(real(0.1))
+# Of the overlap: what one step removes ([BFA02] sec. 6).
+RECOVERY = wp.constant(real(0.1))
+# Of the thickness: pairs that begin nearer than this are kept apart without asking whether they will meet.
+CLOSE = wp.constant(real(2.0))
+# Of the distance in the flat cloth: neighbours in it are not thicker than they are apart.
+OF_FLAT = wp.constant(real(0.5))
+
+
+@wp.struct
+class Near:
+    """Pairs that may touch in this step."""
+
+    vertices: wp.array(dtype=wp.vec4i)
+    kind: wp.array(dtype=wp.int32)
+    distance: wp.array(dtype=real)  # [m]  at the start
+    thickness: wp.array(dtype=real)  # [m]
+
+
+@wp.struct
+class Touches:
+    """What the displacements of a step must satisfy."""
+
+    vertices: wp.array(dtype=wp.vec4i)
+    weights: wp.array(dtype=vec4)
+    normal: wp.array(dtype=vec3)
+    target: wp.array(dtype=real)  # [m]
+    mu: wp.array(dtype=real)
+    push: wp.array(dtype=real)  # [kg m]  along the normal, so far
+    rub: wp.array(dtype=vec3)  # [kg m]  across it
+    first: wp.array(dtype=wp.int32)  # 1: the first touch of its pair
+
+
+NEAR_KINDS = {"vertices": wp.vec4i, "kind": wp.int32, "distance": real, "thickness": real}
+TOUCH_KINDS = {
+    "vertices": wp.vec4i, "weights": vec4, "normal": vec3, "target": real, "mu": real, "push": real, "rub": vec3,
+    "first": wp.int32,
+}  # fmt: skip
+
+
+class Encounters:
+    """The near pairs and touches of a step. Their arrays grow when they are full; nothing is dropped."""
+
+    def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
+        self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
+        self.device = bodies.device
+        self.near, self.touches = Near(), Touches()
+        self.near_count = self.touch_count = 0
+        self._count = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # touch_count, for kernels
+        self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # in the last correction
+        self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # left out of the guarantee
+        self._near_capacity = self._touch_capacity = 0
+        self._grow_near(capacity)
+        self._grow_touches(capacity)
+        self._launch = Launcher(self.device)
+
+    def find_near(self, pairs: Pairs, slack: float) -> None:
+        """Of the pairs of the broad phase those that may touch while no end moves farther than `slack`."""
+        while True:
+            self._count.zero_()
+            lists = (
+                (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
+                (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
+            )
+            for kind, array, count in lists:
+                inputs = [int(kind), array, self.edges, self.triangles, *self._of_bodies(), self.exempt, slack]
+                self._launch(find_near, count, [*inputs, self._near_capacity, self.near, self._count])
+            self.near_count = int(self._count.numpy()[0])
+            if self.near_count <= self._near_capacity:
+                return
+            self._grow_near(self.near_count + self.near_count // 2)
+
+    def begin_touches(self) -> int:
+        """Touches of what begins close to each other."""
+        self.touch_count = 0
+        return self._find(find_close, [])
+
+    def find_impacts(self, only_changed: bool) -> int:
+        """Adds touches for what runs together on the way to x_end; how many there are."""
+        return self._find(find_impacts, [self.changed, only_changed])
+
+    def _find(self, kernel: wp.Kernel, also: list[Any]) -> int:
+        before = self.touch_count
+        while True:
+            self.count.fill_(before)
+            bodies = self.bodies
+            inputs = [self.near, bodies.x, bodies.x_end, bodies.solid_friction, float(self.friction), *also]
+            self._launch(kernel, self.near_count, [*inputs, self._touch_capacity, self.touches, self.count])
+            count = int(self.count.numpy()[0])
+            if count <= self._touch_capacity:
+                self.touch_count = count
+                return count - before
+            self._grow_touches(count + count // 2)
+
+    def _of_bodies(self) -> list[wp.array]:
+        bodies = self.bodies
+        return [bodies.x, bodies.x_end, bodies.thickness, bodies.place, bodies.chart]
+
+    def _grow_near(self, capacity: int) -> None:
+        self._near_capacity = capacity
+        for name, kind in NEAR_KINDS.items():
+            setattr(self.near, name, wp.zeros(capacity, dtype=kind, device=self.device))
+        self._launch = Launcher(self.device)  # it remembers the arrays of before
+
+    def _grow_touches(self, capacity: int) -> None:
+        """Keeps what there is."""
+        self._touch_capacity = capacity
+        for name, kind in TOUCH_KINDS.items():
+            grown = wp.zeros(capacity, dtype=kind, device=self.device)
+            if self.touch_count:
+                wp.copy(grown, getattr(self.touches, name), count=self.touch_count)
+            setattr(self.touches, name, grown)
+        self._launch = Launcher(self.device)
+
+    def vertices_of(self, begin: int) -> np.ndarray:
+        """The vertices of the touches from `begin` on, four each."""
+        return self.touches.vertices.numpy()[begin : self.touch_count]
+
+
+@wp.func
+def thickness_of(
+    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), at: wp.vec4i,
+    w: vec4, kind: wp.int32,
+) -> real:
+    """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one cloth."""
+    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
+    tau = real(0.5) * (thickness[at[0]] + thickness[second])
+    if chart[at[0]] >= 0 and chart[at[0]] == chart[second]:
+        apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
+        tau = wp.min(tau, OF_FLAT * apart)
+    return tau
+
+
+@wp.kernel
+def find_near(
+    # in
+    kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
+    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
+    exempt: wp.array(dtype=wp.int32), slack: real, capacity: wp.int32,
+    # out
+    near_out: Near, count_out: wp.array(dtype=wp.int32),
+):
+    k = wp.tid()
+    pair = pairs[k]
+    at = wp.vec4i()
+    if kind == VERTEX_TRIANGLE:
+        t = triangles[pair[1]]
+        at = wp.vec4i(pair[0], t[0], t[1], t[2])
+    else:
+        e, f = edges[pair[0]], edges[pair[1]]
+        at = wp.vec4i(e[0], e[1], f[0], f[1])
+    if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
+        return
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    found = meet(kind, a, b, c, d)
+    tau = thickness_of(thickness, place, chart, at, found.weights, kind)
+    nearer = approach(kind, x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d)
+    if found.distance > CLOSE * tau and found.distance - nearer - real(2.0) * slack > MARGIN * tau:
+        return
+    n = wp.atomic_add(count_out, 0, 1)
+    if n < capacity:
+        near_out.vertices[n] = at
+        near_out.kind[n] = kind
+        near_out.distance[n] = found.distance
+        near_out.thickness[n] = tau
+
+
+@wp.func
+def add_touch(
+    n: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, solid_friction: wp.array(dtype=real),
+    friction: real, first: wp.int32, touches: Touches,
+):
+    touches.vertices[n] = at
+    touches.weights[n] = w
+    touches.normal[n] = normal
+    touches.target[n] = wp.where(gap > tau, tau - gap, RECOVERY * (tau - gap))
+    of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
+    touches.mu[n] = wp.where(of_solid > real(0.0), of_solid, friction)
+    touches.push[n] = real(0.0)
+    touches.rub[n] = vec3()
+    touches.first[n] = first
+
+
+@wp.kernel
+def find_close(
+    # in
+    near: Near, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), solid_friction: wp.array(dtype=real),
+    friction: real, capacity: wp.int32,
+    # out
+    touches_out: Touches, count_out: wp.array(dtype=wp.int32),
+):
+    k = wp.tid()
+    tau = near.thickness[k]
+    if near.distance[k] > CLOSE * tau:
+        return
+    n = wp.atomic_add(count_out, 0, 1)
+    if n < capacity:
+        at = near.vertices[k]
+        found = meet(near.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+        add_touch(n, at, found.weights, found.normal, found.distance, tau, solid_friction, friction, 1, touches_out)
+
+
+@wp.kernel
+def find_impacts(
+    # in
+    near: Near, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), solid_friction: wp.array(dtype=real),
+    friction: real, changed: wp.array(dtype=wp.int32), only_changed: wp.bool, capacity: wp.int32,
+    # out
+    touches_out: Touches, count_out: wp.array(dtype=wp.int32),
+):
+    k = wp.tid()
+    at = near.vertices[k]
+    if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
+        return
+    kind = near.kind[k]
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    da, db, dc, dd = x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d
+    tau = near.thickness[k]
+    margin = MARGIN * tau
+    if near.distance[k] - approach(kind, da, db, dc, dd) > margin:
+        return
+    t = impact(kind, a, b, c, d, x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]], margin)
+    if t >= NEVER:
+        return
+    n = wp.atomic_add(count_out, 0, 1)
+    if n < capacity:
+        found = meet(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
+        gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
+        add_touch(n, at, found.weights, found.normal, gap, tau, solid_friction, friction, 0, touches_out)

@@ -1,0 +1,123 @@
+"""Cloth on cloth: nothing passes through anything, in any step, whatever the integrator did.
+
+    repulsion inside the thickness, with friction -> impulses for what runs together -> a fail-safe
+
+It changes the candidate of a step: positions and velocities at its end. What constraints hold stays held. A step whose
+contacts cannot be resolved is repeated at half the size.
+
+Cloth that starts tangled is not refused. What intersects, and its next neighbours, may pass through each other until it
+has come apart; it is moved that way a little in every step, and from then on nothing passes there either.
+
+Source      [BFA02]; its parts are in toile/contact
+Deviations  see there
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.contact.bodies import Bodies
+from toile.contact.cloth_contacts import ClothContacts
+from toile.contact.held_touches import HeldTouches
+from toile.contact.untangle import Untangling
+from toile.filters.base import Correction, Filter, FilterWork
+from toile.launcher import Launcher
+from toile.math.types import mat33, numpy_real, real, vec3
+from toile.model.state import State
+from toile.plugins import quantity
+
+# Of the thickness: how far a step moves what is tangled.
+UNTANGLING = 1.0
+
+# As toile/constraints/held.py has it: its whole motion was changed at once.
+JUMPED = wp.constant(2)
+
+
+class SelfContact(Filter):
+    """Contact of cloth with itself and with other cloths; it must be the last filter."""
+
+    thickness: float = quantity(
+        1e-3, unit="m", doc="distance that layers of cloth keep; a cloth may have its own", gt=0
+    )
+    friction: float = quantity(0.3, doc="Coulomb's coefficient between cloths", ge=0)
+
+    def start(self, work: FilterWork) -> Correction:
+        return _Working(self, work)
+
+
+class _Working(Correction):
+    stage = "C/C"
+
+    def __init__(self, settings: SelfContact, work: FilterWork):
+        self.settings, self.work = settings, work
+        model = work.model
+        thickness = np.full(model.particle_count, settings.thickness)
+        for part in model.parts:
+            if part.thickness is not None:
+                thickness[part.particles] = part.thickness
+        sharp = [solid for solid in work.solids if solid.settings.sharp]
+        device = work.held.device
+        self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
+        self.contacts = ClothContacts(self.bodies, settings.friction)
+        self.held_touches = HeldTouches(self.bodies, self.contacts.encounters)
+        self.meetings = (self.held_touches,)
+        masses = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)
+        self.untangling: Untangling | None = Untangling(
+            self.bodies.edges, self.bodies.triangles, self.bodies.count, self.bodies.moving_count,
+            wp.array(masses.astype(numpy_real), dtype=real, device=device), device,
+        )  # fmt: skip
+        self._launch = Launcher(device)
+
+    def apply(self, state: State, state_out: State, h: float) -> str | None:
+        bodies, held = self.bodies, self.work.held
+        if not bodies.moving_count:
+            return None
+        bodies.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
+        planes = self.work.planes()
+        bodies.answer(self.work.masses, held.S, held.S_user, planes)
+        if self.untangling is not None:
+            self._untangle(self.untangling)
+        trouble = self.contacts.resolve(planes, h)
+        if trouble is None:
+            self._launch(mark, bodies.moving_count, [state_out.x, bodies.x_end, held.jumped])
+            bodies.finish(state_out.x, state_out.v)
+        return trouble
+
+    def _untangle(self, untangling: Untangling) -> None:
+        """Lets pass what is tangled, and moves it apart. Once nothing is, nothing will be."""
+        bodies = self.bodies
+        tangled = untangling.exempt(bodies.x)
+        exempt = np.zeros(bodies.count, np.int32)
+        exempt[bodies.triangles[tangled].ravel()] = 1
+        self.contacts.encounters.exempt.assign(exempt)
+        if not tangled.any():
+            self.untangling = None
+            return
+        ways = untangling.displacements(bodies.x, UNTANGLING * self.settings.thickness)
+        self._launch(add_ways, bodies.moving_count, [bodies.W, self.work.masses, ways, bodies.x_end])
+
+    def hold(self) -> bool:
+        if self.contacts.touch_count:
+            self.held_touches.hold()
+        return self.contacts.touch_count > 0
+
+    def contact_count(self) -> int:
+        return self.contacts.touch_count
+
+
+@wp.kernel
+def add_ways(
+    # in
+    W: wp.array(dtype=mat33), masses: wp.array(dtype=real), ways: wp.array(dtype=vec3),
+    # in and out
+    x_end_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    x_end_out[i] = x_end_out[i] + masses[i] * (W[i] * ways[i])
+
+
+@wp.kernel
+def mark(x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), jumped_out: wp.array(dtype=wp.int32)):
+    """Whose motion changed."""
+    i = wp.tid()
+    if wp.length_sq(x[i] - x_end[i]) > real(0.0):
+        jumped_out[i] = JUMPED
