@@ -2,7 +2,8 @@
 
     distance after the step = thickness,    velocity along the normal = the solid's
 
-What is deeper than `most_recovery` moves by that much in every step until it is out.
+What is deeper than `most_recovery` moves by that much in every step of max_step until it is out, and in proportion in
+shorter ones.
 """
 
 from __future__ import annotations
@@ -74,6 +75,22 @@ def test_deeper_takes_several(device: str, kind: str, integrator: str) -> None:
         distance = min(n * RECOVERY - 0.05, THICKNESS)
         np.testing.assert_allclose(positions(simulation), points + distance * normals, rtol=0.0, atol=1e-12)
         np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_shorter_steps_move_it_less(device: str, integrator: str) -> None:
+    """A speed of 0.02 m in H: after any steps that make up n H, n 0.02 m."""
+    points, normals = surface("sphere")
+    simulation = dust(
+        device, [SOLIDS["sphere"]], points - 0.05 * normals, h=H, integrator=integrator, gravity=(0.0, 0.0, 0.0),
+        contact={"most_recovery": RECOVERY},
+    )  # fmt: skip
+    elapsed = 0.0
+    for share in (0.5, 0.25, 0.25, 1.0, 0.125):
+        walk(simulation, [share * H])
+        elapsed += share
+        expected = points + (elapsed * RECOVERY - 0.05) * normals
+        np.testing.assert_allclose(positions(simulation), expected, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import warp as wp
 
-from toile.errors import InputError, SceneError
+from toile.errors import InputError, SceneError, StepFailed
+from toile.math.types import vec3
 from toile.model.solid_shapes import box
 from toile.scene.load import load
 from toile.simulation import Simulation
@@ -107,6 +109,21 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
             "teleport at frame 1: the solid moves 50 m",
         ),
         ("solids: [{type: sphere, radius: 0.35}]", "37 vertices start inside it; vertex 60 is 0.05 m deep"),
+        ("solids: [{type: sphere, radius: 0.301}]", "1 vertex starts inside it; vertex 60 is 0.001 m deep"),
+        (
+            "solids: [{type: sphere, radius: 0.35}]\nfilters: [{type: forecast, relaxation: 0.05}]\n"
+            "time: {frames: 2, max_step: 0.00416}",
+            "37 vertices start inside it; vertex 60 is 0.05 m deep. They are pushed out within some 0.05 s",
+        ),
+        (
+            "solids: [{type: level_set, parts: [{type: sphere, radius: 0.1, motion: "
+            "{keyframes: [{time: 0}, {time: 0.01, translation: [50, 0, 0]}]}}]}]",
+            "parts[0]: teleport at frame 1: the solid moves 50 m",
+        ),
+        (
+            "solids: [{type: level_set, parts: [{type: mesh, file: inward.obj}]}]",
+            "parts[0]: the solid is inside out: its signed volume is -0.125 m^3. It does not keep cloth out; set flip",
+        ),
     ],
 )
 def test_what_can_be_used_with_care_is_a_warning(folder: Path, text: str, said: str) -> None:
@@ -120,15 +137,104 @@ def test_a_mesh_that_is_inside_out_can_be_turned(folder: Path) -> None:
     assert warnings(folder, "solids: [{type: mesh, file: inward.obj, flip: true}]") == []
 
 
-def test_cloth_deep_inside_a_solid_is_an_error(folder: Path) -> None:
+def test_a_level_set_that_is_inside_out_has_no_inside(folder: Path) -> None:
+    """What its warning says: in the middle of the box, where the distance should be -0.25 m, it is positive."""
+    text = "solids: [{{type: level_set, parts: [{{type: mesh, file: inward.obj{}}}]}}]"
+    for flip, sign in (("", 1.0), (", flip: true", -1.0)):
+        simulation = Simulation(load(scene_file(folder, text.format(flip))))
+        middle = wp.zeros(1, dtype=vec3)
+        assert np.sign(simulation.solids.survey(middle, 0.0)[0]["distance"][0]) == sign
+
+
+@pytest.mark.parametrize(("also", "word"), [("", "solid_contact"), ("filters: [forecast]", "forecast")])
+def test_cloth_deep_inside_a_solid_is_an_error(folder: Path, also: str, word: str) -> None:
     """|p| - r = -0.15 m at the middle of the sheet."""
-    scene = load(scene_file(folder, "solids: [{type: sphere, name: ball, radius: 0.45}]"))
-    with pytest.raises(InputError, match=r'solid "ball": 117 vertices start inside it; vertex 60 is 0\.15 m deep'):
+    scene = load(scene_file(folder, f"solids: [{{type: sphere, name: ball, radius: 0.45}}]\n{also}"))
+    with pytest.raises(InputError) as caught:
         Simulation(scene)
+    assert str(caught.value) == (
+        'solid "ball": 117 vertices start inside it; vertex 60 is 0.15 m deep. Move the cloth or the solid apart, '
+        f"or set deepest_start of {word} (now 0.1 m) if it shall be pushed out."
+    )
+
+
+def test_the_error_says_what_else_is_known_of_the_solid(folder: Path) -> None:
+    """All that is outside a box whose normals point inward counts as inside; why is said in the same breath."""
+    text = "solids: [{type: mesh, file: inward.obj, translation: [0, 0, -0.1]}]"
+    with pytest.raises(InputError) as caught:
+        Simulation(load(scene_file(folder, text)))
+    first, second = str(caught.value).splitlines()
+    assert first.startswith('solid "mesh": 121 vertices start inside it; vertex ')
+    assert second == (
+        'solid "mesh": the solid is inside out: its signed volume is -0.125 m^3. It does not keep cloth out; '
+        "set flip: true to turn it."
+    )
+
+
+def test_pins_inside_a_solid_are_not_pushed_out(folder: Path) -> None:
+    """The middle row is 11 vertices, and |p| - r < 0 for 7 of them. Pins stay; the error is about what is free."""
+    pin = "constraints: [{type: pin, where: {indices: [55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65]}}]"
+    found = warnings(folder, f"solids: [{{type: sphere, radius: 0.35}}]\n{pin}")
+    assert found == [
+        'solid "sphere": 7 vertices start inside it; vertex 60 is 0.05 m deep. '
+        "Pins hold them there, and stretch the cloth around them.",
+        'solid "sphere": 30 vertices start inside it; vertex 49 is 0.0459 m deep. '
+        "They are pushed out, 0.02 m in a step of max_step.",
+    ]
+    everything = "constraints: [{type: pin, where: {box: [[-1, -1, 0], [1, 1, 1]]}}]"
+    text = f"solids: [{{type: sphere, name: ball, radius: 0.45}}]\n{everything}"
+    assert len(Simulation(load(scene_file(folder, text))).warnings) == 1  # deep, and not an error
+
+
+def test_what_has_nothing_to_do_without_solids_is_told(folder: Path) -> None:
+    text = "constraints: [solid_contact]\nfilters: [forecast]\npost: [fold_projection]"
+    assert warnings(folder, text) == [
+        f"{where} has nothing to do, because the scene has no solids."
+        for where in ("constraints: solid_contact", "filters: forecast", "post: fold_projection")
+    ]
+
+
+SHAPES = {
+    "sphere": "type: sphere, radius: 0.25",
+    "box": "type: box, size: [0.5, 0.5, 0.5]",
+    "mesh": "type: mesh, file: good.obj",
+    "level_set": "type: level_set, parts: [{type: mesh, file: good.obj}]",
+}
+
+
+@pytest.mark.parametrize("depth", [0.04, 0.09])
+@pytest.mark.parametrize("kind", SHAPES)
+def test_cloth_that_starts_less_deep_comes_out(folder: Path, kind: str, depth: float) -> None:
+    """A sheet pushed through a solid from above. The push per step shrinks with the step, so that neighbours which are
+    pushed to different sides are not torn apart: no start that is allowed ends in StepFailed."""
+    grid = "{type: grid, resolution: [33, 33], size: [0.8, 0.8]}"
+    path = folder / "through.yaml"
+    path.write_text(
+        "name: through\ntime: {frames: 12}\n"
+        f"cloth: [{{shape: {grid}, translation: [0, 0, {0.25 - depth}]}}]\n"
+        f"solids: [{{{SHAPES[kind]}}}]\n"
+    )
+    depths = [frame.certificate["solid_depth"] for frame in Simulation(load(path)).run() if frame.certificate]
+    assert depths[-1] < 1e-4
+
+
+def test_the_advice_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step size helps where a pin is inside a solid."""
+    monkeypatch.setattr("toile.simulation.LARGEST_STRETCH_CHANGE", -1.0)  # no step is good enough
+    pin = "constraints: [{type: pin, where: {indices: [60]}}]"
+    for radius, also, said in (
+        (0.35, pin, 'Vertex 60 is pinned 0.05 m inside solid "sphere". Move the pin out of it.'),
+        (0.35, "", 'Vertex 60 is 0.05 m inside solid "sphere". Start the cloth out of it.'),
+        (0.25, "", "Try a smaller time.max_step."),
+    ):
+        simulation = Simulation(load(scene_file(folder, f"solids: [{{type: sphere, radius: {radius}}}]\n{also}")))
+        with pytest.raises(StepFailed) as failed:
+            simulation.advance_frame()
+        assert failed.value.remedy == said
 
 
 def test_cloth_inside_a_solid_comes_out(folder: Path) -> None:
-    """0.05 m at 0.02 m a step takes three steps."""
+    """0.05 m at 0.02 m in a step of max_step takes three such steps."""
     simulation = Simulation(load(scene_file(folder, "solids: [{type: sphere, radius: 0.35}]")))
     depths = [frame.certificate["solid_depth"] for frame in simulation.run(3) if frame.certificate]
     assert depths[0] < 0.05

@@ -40,6 +40,13 @@ class Hit:
     clearance: real  # [m]  at the end of the path
 
 
+@wp.func
+def within_reach(target: real, clearance: real, reach: real) -> real:
+    """The distance that a particle is brought to. What was inside comes no farther than the step can have led it and
+    most_recovery besides: deep inside a grid of distances they jump."""
+    return wp.where(clearance < real(0.0), wp.min(target, reach), target)
+
+
 def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
     @wp.func
     def follow(
@@ -112,12 +119,14 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         if wp.trace(S_user[i]) < real(0.5):
             return  # the scene holds it; for a pin there is nothing to find
         p, q = start_frame(pose, x[i]), end_frame(pose, x[i] + h * v[i])
+        path = wp.length(q - p) + pose.drift
         target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
             near = wp.where(first, TOUCHES, real(1.0)) * gap
             hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
             if hit.found != 0 and now_out.count[i] < MOST:
+                target = within_reach(target, clearance, hit.closest.distance + path + most_recovery)
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
                 if clearance < TOUCHES * gap:  # it touches already: the material that it touches is that of the start
                     carried_to = p + h * hit.closest.velocity
@@ -143,6 +152,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 if hit.found != 0:
                     add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
                 return
+            target = within_reach(target, clearance, there.distance + path + most_recovery)
             add(now_out, i, solid, pose, q, there, target, mu)
         else:
             add(now_out, i, solid, pose, carried.point, here, target, mu)
@@ -179,7 +189,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             return
         a = slot_of(now_out, i, solid)
         if a >= 0:
-            if now_out.mode[i] == LOCKED:
+            if now_out.mode[i] == LOCKED and clearance >= real(0.0):
                 now_out.clearance[c] = now_out.target[a]
             else:
                 found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
@@ -187,8 +197,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 now_out.face[a] = found.face
                 now_out.inner_normal[a] = found.normal
                 depth = now_out.target[a] - found.distance
-                # What is on its way out is not pushed besides: where a field is coarse, distances jump.
-                if depth > TOO_NEAR * gap and now_out.target[a] >= gap:
+                # What is on its way out is not pushed besides: deep inside a grid of distances they jump.
+                if depth > TOO_NEAR * gap and clearance >= real(0.0):
                     now_out.push[i] = now_out.push[i] + pose.R * (depth * found.normal)
                     now_out.clearance[c] = now_out.target[a]
                     q += depth * found.normal
@@ -202,6 +212,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
         now_out.clearance[c] = hit.clearance
         target = wp.min(gap, clearance + most_recovery)
+        reach = wp.length(q - p) + pose.drift + most_recovery
+        target = within_reach(target, clearance, hit.closest.distance + reach)
         if hit.found != 0 and now_out.count[i] < MOST:
             add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
             a = MOST * i + now_out.count[i] - 1
