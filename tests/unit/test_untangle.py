@@ -88,6 +88,16 @@ def dome() -> Tangled:
     return together((x, triangles), (turned(bump, "x", 4.0), triangles))
 
 
+def folded_through_itself() -> Tangled:
+    """A sheet folded over, the end of the upper half through the lower: the contour is as long as the sheet is wide."""
+    x, triangles = grid(31, 13, 0.4, 0.15)
+    s = x[:, 0] + 0.2
+    turn, end = np.clip((s - 0.17) / 0.06, 0.0, 1.0) * np.pi, np.clip(s - 0.23, 0.0, None)
+    along = np.minimum(s, 0.17) + 0.019 * np.sin(turn) - end
+    # A little askew: the contour ends 2 mm inside either border.
+    return np.column_stack([along, x[:, 1] + 0.02 * end, 0.019 * (1.0 - np.cos(turn)) - 0.3 * end]), triangles
+
+
 # Cases whose contour shortens in every step, and steps in which they must be done: a few more than they take.
 SHORTEN: dict[Callable[[], Tangled], int] = {
     border_corner: 70,
@@ -137,10 +147,7 @@ def test_the_contour_shortens_in_every_step_until_it_is_gone(case: Callable[[], 
     bench = Bench(case(), device)
     lengths = bench.lengths(SHORTEN[case])
     assert lengths[0] > 0.05
-    # What is left of a few steps' length may be jumped over, and caught again on the other side.
-    last = next(i for i, length in enumerate(lengths) if length < 4.0 * MOST)
-    assert np.all(np.diff(lengths[: last + 1]) < 0.0)
-    assert max(lengths[last:]) < 4.0 * MOST
+    assert np.all(np.diff(lengths) < 0.0)
     assert bench.crossing_count() == 0
     assert lengths[-1] == 0.0
 
@@ -148,11 +155,12 @@ def test_the_contour_shortens_in_every_step_until_it_is_gone(case: Callable[[], 
 @pytest.mark.parametrize(
     ("tangled", "steps"),
     [
-        (strip_through_strip(), 80),
+        (strip_through_strip(), 55),
         (strip_through_itself(taper=0.6, shift=0.0), 32),
-        (strip_through_itself(shift=0.0), 62),
+        (strip_through_itself(shift=0.0), 24),
+        (folded_through_itself(), 14),
     ],
-    ids=["strip_through_strip", "narrow_end_through_itself", "strip_through_itself_in_line"],
+    ids=["strip_through_strip", "narrow_end_through_itself", "strip_through_itself_in_line", "folded_through_itself"],
 )
 def test_what_has_come_through_goes_back_the_way_it_came(tangled: Tangled, steps: int, device: str) -> None:
     """The contour keeps its length for most of the way: it is as long as the strip is wide."""

@@ -12,7 +12,8 @@ piece b nearer to the body, and N is the normal of B,
 
 Where surfaces cross at an angle theta and move by d along such a normal, the contour moves by d / sin(theta) within the
 surface that was cut, so that the area cut off shrinks. Of A and B that one goes back for which the normals agree along
-the contour, and which has less to go: by (length of the mean) / (area cut off).
+the contour, and which has less to go: by (length of the mean) / (area cut off). A contour that ends close to a border
+counts as one that reaches it.
 
 By length. A contour that cuts nothing off, as one from the border of A to the border of B, has to become shorter. Let P
 be its point on an edge of direction E that pierces a triangle of normal N, and R the sum of the directions (unit) in
@@ -27,11 +28,17 @@ sum taken from both makes the two alike, with + for edges of A and - for edges o
 
     dL = - 1/2 sum +-G . d,    G = R - 2 (E.R)/(E.N) N,    D = sum +-G / |sum +-G|
 
+Inside the contour G shows how cloth is wrinkled there, and changes from step to step; what remains is at the ends. So a
+contour from the border of A to the border of B wants to go along its chord, D from the one to the other.
+
 Where the directions along a contour do not agree, as around a tube in a narrower tube, every crossing goes its own way.
 
-Crossings share the particles between them. Crossing c moves particle i, of weight w_i in the edge (positive) or in the
-triangle (negative), by w_i D / (m_i s) with s the largest of sum |w_i| / m_i over its particles, each summed over all
-crossings. So no particle moves by more than is allowed, and every crossing conserves momentum.
+Surfaces that lie in each other have no contour and move apart along their normal.
+
+Crossings share the particles between them. Particle i has the weight w_i in the edge (positive) or the triangle
+(negative) of a crossing, spread over a few rings so that cloth is moved and not stretched. The crossing moves it by
+w_i D / (m_i s), with s the largest of sum |w_i| / m_i over its particles, each summed over all crossings. So none moves
+by more than is allowed, and every crossing conserves momentum.
 
 Source      Volino and Magnenat-Thalmann 2006, "Resolving surface collisions through intersection contour minimization",
             for G; Baraff, Witkin and Kass 2003, "Untangling cloth", for the pieces
@@ -39,8 +46,8 @@ Symbols     N, M  unit normals of the triangle and of the surface at the edge   
             d  motion [m]     L  length of the contour [m]     w  barycentric weights     m  masses [kg]
 Deviations  One direction for a whole contour, where the first paper has one for each crossing: cloth moves as a whole,
             and is not crumpled. The second paper compares the areas that each contour encloses and lets the vertices
-            inside attract each other; here the pieces are found for all contours together, and only what is next to the
-            contour is moved. Both papers are cited from memory.
+            inside attract each other; here the pieces are found for all contours together, and only what is near the
+            contour is moved.
 """
 
 from dataclasses import dataclass
@@ -49,15 +56,18 @@ from functools import cached_property
 import numpy as np
 import warp as wp
 from scipy.sparse import coo_array, csr_array, diags_array
-from scipy.sparse.csgraph import connected_components, shortest_path
+from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from toile.contact.crossings import Crossings
 from toile.math.types import numpy_real, vec3
 
-# Sines below it are taken for it: where an edge lies in the plane that it crosses, the crossing would run away.
-LEAST_SINE = 0.1
+# Sines below it are taken for it. A flat crossing runs away at the least motion, out on one side and back on the other:
+# with the true sines stiff cloth is thrown to and fro and stays as it is.
+LEAST_SINE = 0.5
 # The mean of unit directions is a direction when it is this long; of random ones it is short.
 AGREEMENT = 0.3
+# A contour that ends this near to a border, as a part of its extent, cuts off as one that reaches it.
+ALMOST = 0.25
 # Normals of two surfaces that enclose less than this sine have no line of intersection that could be trusted.
 COPLANAR = 1e-6
 # How many rings of vertices move with a crossing: cloth that hardly stretches would pull single vertices back.
@@ -173,7 +183,7 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def unit(a: np.ndarray) -> np.ndarray:
     """Of length one, or zero where there is no direction."""
     length = np.linalg.norm(a, axis=-1, keepdims=True)
-    return np.divide(a, length, out=np.zeros_like(a), where=length > 0.0)
+    return np.divide(a, length, out=np.zeros_like(a), where=length != 0.0)
 
 
 @dataclass
@@ -271,12 +281,41 @@ class Tangle:
         side = np.where((node[:n] == node[n:]) | self.flat, 0, np.where(node[:n] == contour, 1, -1))
         return np.unique(contour, return_inverse=True)[1], side
 
+    def almost_cut(self) -> list[int]:
+        """Edges between the end of a contour, where it meets the border of the other sheet, and a border near to it."""
+        contour, side = self.contours
+        ends = np.flatnonzero((side != 0) & (self.beside[:, 1] < 0))
+        if len(ends) == 0:
+            return []
+        surface, x, outside = self.surface, self.x, len(self.surface.triangles)
+        # From triangle to triangle, and from those at a border to the outside.
+        middle = np.concatenate([x[surface.triangles].mean(axis=1), np.zeros((1, 3))])
+        linked = np.flatnonzero(surface.beside[:, 0] >= 0)
+        one, two = surface.beside[linked].T
+        across = np.where((two < 0)[:, None], x[surface.edges[linked]].mean(axis=1), middle[two])
+        two = np.where(two < 0, outside, two)
+        gap = np.linalg.norm(middle[one] - across, axis=1)
+        graph = csr_array((gap, (one, two)), shape=(outside + 1, outside + 1))
+        distance, towards = dijkstra(graph, directed=False, indices=outside, return_predecessors=True)
+        between = dict(zip(zip(one.tolist(), two.tolist(), strict=True), linked.tolist(), strict=True))
+        cut = []
+        for c in ends:
+            of_contour = self.where[contour == contour[c]]
+            k = int(self.triangle[c])
+            if distance[k] < ALMOST * np.linalg.norm(np.ptp(of_contour, axis=0)):
+                while k != outside:
+                    following = int(towards[k])
+                    cut.append(between[(k, following) if (k, following) in between else (following, k)])
+                    k = following
+        return cut
+
     @cached_property
     def pieces(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The piece of each vertex; of each piece its rank, lower for what is nearer to the body, and its area."""
         surface = self.surface
         cut = np.zeros(len(surface.edges), dtype=bool)
         cut[self.edge[~self.flat]] = True
+        cut[self.almost_cut()] = True
         piece = components(surface.edges[~cut], surface.vertex_count)
         count = int(piece.max()) + 1
         a, b, c = (self.x[surface.triangles[:, k]] for k in range(3))
@@ -320,11 +359,22 @@ def wanted(tangle: Tangle) -> np.ndarray:
         better = score > best
         best[better], direction[better] = score[better], mean[better]
     cuts = np.bincount(contour, np.any((edge_back != 0.0) | (triangle_back != 0.0), axis=1), count) > 0
-    mean, agreement, _ = mean_direction(contour, tangle.G * side[:, None], count)
-    shorten = ~cuts & (agreement > 0.0)
-    direction[shorten] = mean[shorten]
+    shortest = unit(np.stack([np.bincount(contour, side * G, count) for G in tangle.G.T], axis=1))
+    chord = unit(border_end(tangle, -1) - border_end(tangle, 1))
+    shortest = np.where(np.isnan(chord), shortest, chord)
+    direction[~cuts] = shortest[~cuts]
     together = (side != 0) & np.any(direction[contour] != 0.0, axis=1)
     return np.where(together[:, None], side[:, None] * direction[contour], alone)
+
+
+def border_end(tangle: Tangle, surface: int) -> np.ndarray:
+    """For each contour the middle of where it meets the border of A (1) or B (-1); not a number if it does not."""
+    contour, side = tangle.contours
+    ends = (side == surface) & (tangle.beside[:, 1] < 0)
+    count = int(contour.max()) + 1
+    total = np.stack([np.bincount(contour[ends], p, count) for p in tangle.where[ends].T], axis=1)
+    number = np.bincount(contour[ends], minlength=count)[:, None]
+    return np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
 
 
 def sent_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
