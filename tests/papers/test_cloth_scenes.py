@@ -1,0 +1,145 @@
+"""The shipped scenes of cloth on cloth do what they say: on coarse meshes, against topology, order and balances.
+
+[BFA02] figure 1 is a curtain that folds over itself; the set-ups here are each about one way to be in contact.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from toile.contact.audit import Audit
+from toile.model.mesh import Mesh
+from toile.scene.crosscheck import Parts, survey
+from toile.scene.load import load
+from toile.scene.schema import Scene
+from toile.simulation import Simulation
+
+UNTANGLED = ("flip", "fold", "funnel", "knives", "layers", "needle", "reef_knot", "stack", "twist")
+
+
+def simulate(name: str, device: str, *overrides: str) -> Simulation:
+    return Simulation(load(name, overrides=["outputs=[]", *overrides]), device)
+
+
+def at_resolution(name: str, share: float) -> Scene:
+    """The scene with a finer or coarser mesh of every cloth."""
+    overrides = []
+    for i, cloth in enumerate(load(name).cloth):
+        counts = [max(2, round(share * count)) for count in cloth.shape.resolution]  # type: ignore[attr-defined]
+        overrides.append(f"cloth[{i}].shape.resolution={counts}")
+    return load(name, overrides=overrides)
+
+
+def start_meshes(scene: Scene) -> list[Mesh]:
+    found = survey(Parts.of(scene))
+    assert not found.problems
+    return list(found.meshes.values())
+
+
+def intersections(meshes: list[Mesh], device: str) -> int:
+    first = np.cumsum([0, *(mesh.vertex_count for mesh in meshes)])
+    triangles = np.concatenate([mesh.triangles + start for mesh, start in zip(meshes, first[:-1], strict=True)])
+    return Audit(triangles, int(first[-1]), device).count(np.concatenate([mesh.positions for mesh in meshes]))
+
+
+@pytest.mark.parametrize("share", [0.85, 1.0, 1.5])
+@pytest.mark.parametrize("name", UNTANGLED)
+def test_starts_apart_and_flat(name: str, share: float, device: str) -> None:
+    """Whatever the mesh: nothing intersects, and no edge is off its flat length by more than 1 %."""
+    meshes = start_meshes(at_resolution(name, share))
+    assert intersections(meshes, device) == 0
+    for mesh in meshes:
+        assert not mesh.warnings
+        edges = mesh.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
+        flat = np.linalg.norm(mesh.uv - np.roll(mesh.uv, -1, axis=1), axis=2).ravel()
+        length = np.linalg.norm(mesh.positions[edges[:, 1]] - mesh.positions[edges[:, 0]], axis=1)
+        np.testing.assert_allclose(length, flat, rtol=0.01)
+
+
+@pytest.mark.parametrize("share", [0.6, 1.0, 1.5])
+def test_tangled_starts_tangled(share: float, device: str) -> None:
+    assert intersections(start_meshes(at_resolution("tangled", share)), device) > 10
+
+
+def crossings(one: np.ndarray, two: np.ndarray) -> list[bool]:
+    """Along one curve, seen from above: whether it passes over the other one, crossing by crossing."""
+    found = []
+    for a, b in itertools.pairwise(one):
+        p, q = two[:-1], two[1:]
+        d, e = (b - a)[:2], (q - p)[:, :2]
+        turn = d[0] * e[:, 1] - d[1] * e[:, 0]
+        arm = (p - a)[:, :2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            s = (arm[:, 0] * e[:, 1] - arm[:, 1] * e[:, 0]) / turn
+            t = (arm[:, 0] * d[1] - arm[:, 1] * d[0]) / turn
+        for k in np.flatnonzero((s >= 0.0) & (s < 1.0) & (t >= 0.0) & (t < 1.0)):
+            found.append(bool((a + s[k] * (b - a))[2] > (p[k] + t[k] * (q[k] - p[k]))[2]))
+    return found
+
+
+def middle(mesh: Mesh) -> np.ndarray:
+    return mesh.positions[np.abs(mesh.vertex_uv()[:, 1]) < 1e-9]
+
+
+def test_the_knot_is_a_reef_knot() -> None:
+    """Both strands of each ribbon pass on the same side of the other's bight, and on the other side of its strands."""
+    left, right = (middle(mesh) for mesh in start_meshes(load("reef_knot")))
+    assert crossings(left, right) == [True, False, True, True, False, True]
+    assert crossings(right, left) == [False, True, False, False, True, False]
+
+
+def linking(one: np.ndarray, two: np.ndarray) -> float:
+    """Gauss's integral of two polygons: the signed solid angles of all pairs of segments over 4 pi.
+
+    Source      Klenin and Langowski 2000, Computation of writhe in modeling of supercoiled DNA, method 1a
+    """
+    a, b = one[:-1, None], one[1:, None]
+    c, d = two[None, :-1], two[None, 1:]
+    corners = [np.cross(c - a, d - a), np.cross(d - a, d - b), np.cross(d - b, c - b), np.cross(c - b, c - a)]
+    sides = [n / np.maximum(np.linalg.norm(n, axis=2, keepdims=True), 1e-300) for n in corners]
+    angle = sum(np.arcsin(np.clip(np.sum(sides[k] * sides[(k + 1) % 4], axis=2), -1.0, 1.0)) for k in range(4))
+    sign = np.sign(np.sum(np.cross(d - c, b - a) * (c - a), axis=2))
+    return float(np.sum(sign * angle) / (4.0 * np.pi))
+
+
+def extended(curve: np.ndarray) -> np.ndarray:
+    """Led on straight along x for 100 m at both ends, as if the pins went on for ever."""
+    out = np.array([100.0, 0.0, 0.0])
+    return np.concatenate([[curve[0] - out], curve, [curve[-1] + out]])
+
+
+def test_linking_of_a_double_helix() -> None:
+    angle = np.linspace(0.0, 6.0 * np.pi, 600)
+    one = np.column_stack([angle / 20.0, 0.2 * np.cos(angle), 0.2 * np.sin(angle)])
+    assert linking(extended(one), extended(one * [1.0, -1.0, -1.0])) == pytest.approx(3.0, abs=0.01)
+
+
+@pytest.mark.slow
+def test_twist_stays_linked(device: str) -> None:
+    """The two free sides of the mat wind about each other as often as its ends are turned: a number that only cloth
+    passing through cloth could change, whatever coils and folds there are."""
+    simulation = simulate("twist", device, "cloth[0].shape.resolution=[41, 21]")
+    uv = simulation.model.parts[0].mesh.vertex_uv()
+    sides = [np.flatnonzero(np.abs(uv[:, 1] - end) < 1e-9) for end in (uv[:, 1].min(), uv[:, 1].max())]
+    last = load("twist").constraints[0].motion.keyframes[-1]  # type: ignore[attr-defined]
+    turns = 2.0 * last.rotation[0] / 360.0
+    for frame in simulation.run():
+        one, two = (extended(frame.positions[side]) for side in sides)
+        # The straight parts are at most 0.4 m apart and 100 m long; a mat of 21 rows follows a helix as a polygon.
+        assert linking(one, two) == pytest.approx(-turns * min(1.0, frame.time / last.time), abs=0.02)
+    assert simulation.report()["summary"]["intersections"] == 0
+
+
+def test_folded_layers_keep_their_order(device: str) -> None:
+    """0 3 2 1 from the bottom up, a millimetre apart at least, when the sheet has come to rest on the floor."""
+    along, across = 53, 7
+    simulation = simulate("fold", device, f"cloth[0].shape.resolution=[{along}, {across}]", "time.frames=40")
+    middles = [along // 8 + along // 4 * k for k in (0, 3, 2, 1)]
+    *_, last = simulation.run()
+    heights = np.median(last.positions.reshape(across, along, 3)[:, middles, 2], axis=0)
+    assert np.diff(heights).min() > 1e-3
+    assert heights.max() < 0.05
+    assert simulation.report()["summary"]["intersections"] == 0
