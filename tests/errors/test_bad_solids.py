@@ -194,6 +194,25 @@ def test_what_has_nothing_to_do_without_solids_is_told(folder: Path) -> None:
     ]
 
 
+def test_steps_are_judged_to_the_digits_that_scene_files_have(folder: Path) -> None:
+    """1/240 s is the largest step that forecast does not warn of, however it is rounded."""
+    text = "solids: [{{type: sphere, radius: 0.2}}]\nfilters: [forecast]\ntime: {{max_step: {}}}"
+    for max_step, warned in ((0.00417, False), (0.0041666667, False), (0.0042, True)):
+        found = Simulation(load(scene_file(folder, text.format(max_step)))).warnings
+        assert len(found) == warned
+        assert all("at steps of 1/238 s. Set time.max_step to 1/240 s" in warning for warning in found)
+
+
+def test_what_a_filter_does_not_measure_is_null(folder: Path) -> None:
+    """Only the depth is measured from positions."""
+    text = "solids: [{type: sphere, radius: 0.2}]\nfilters: [forecast]\ntime: {max_step: 0.004}"
+    simulation = Simulation(load(scene_file(folder, text)))
+    entry = simulation.advance_frame().certificate
+    assert entry is not None
+    assert entry["solids"] == {"sphere": {"contacts": None, "force": None, "depth": 0.0}}
+    assert entry["contacts"]["solid"] is None
+
+
 SHAPES = {
     "sphere": "type: sphere, radius: 0.25",
     "box": "type: box, size: [0.5, 0.5, 0.5]",
