@@ -172,10 +172,17 @@ class Meetings(Protocol):
     def move(self, time: float) -> None: ...
 
 
-def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | Meetings:
+class Springs(Meetings, Protocol):
+    """Such a force that also moves particles at once."""
+
+    def alter(self, masses: wp.array, y_out: wp.array) -> None:
+        """Adds how far it moves each particle in this step, apart from its velocity ([BW98] eq. (17))."""
+
+
+def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | Springs:
     """An energy at work on one cloth, or on all of them."""
-    meetings: Meetings | None = energy.meetings(model, device)
-    return Term(energy.word(), energy, model, part, device, seed) if meetings is None else meetings
+    springs: Springs | None = energy.springs(model, device)
+    return Term(energy.word(), energy, model, part, device, seed) if springs is None else springs
 
 
 class Batch:

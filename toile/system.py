@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import warp as wp
 
-from toile.assembly import Linearization, Meetings, Term, batches
+from toile.assembly import Linearization, Meetings, Springs, Term, batches
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, real, vec3
@@ -15,13 +15,14 @@ from toile.model.model import Model
 class System:
     """All energies of a scene acting on all its particles."""
 
-    def __init__(self, model: Model, terms: Sequence[Term | Meetings], device: str):
+    def __init__(self, model: Model, terms: Sequence[Term | Springs], device: str):
         self.model, self.terms, self.device = model, terms, device
         n = model.particle_count
         self.masses = wp.array(model.masses, dtype=real, device=device)
         points = np.concatenate([np.zeros((0, 3)), *(part.mesh.positions for part in model.parts)])
         fixed = [term for term in terms if isinstance(term, Term)]
-        self.meetings = [term for term in terms if not isinstance(term, Term)]
+        self.springs = [term for term in terms if not isinstance(term, Term)]
+        self.meetings: list[Meetings] = list(self.springs)
         self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in fixed], device, points)
         self.A.couplings = [meetings.couplings for meetings in self.meetings]
         self._batches = batches(fixed, self.A)
@@ -42,6 +43,12 @@ class System:
         """Find what meets in a step of h that begins with x and v."""
         for meetings in self.meetings:
             meetings.find(x, v, h)
+
+    def alter(self, y_out: wp.array) -> None:
+        """How far what meets moves each particle in this step, apart from its velocity ([BW98] eq. (17))."""
+        y_out.zero_()
+        for springs in self.springs:
+            springs.alter(self.masses, y_out)
 
     def meetings_fit(self, x: wp.array, v: wp.array, h: float, b_out: wp.array) -> bool:
         """Whether what meets at the x and v of a solve is what was solved for. If not, A and the residual b are set

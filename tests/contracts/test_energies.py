@@ -7,12 +7,25 @@ and matrices is the dense NumPy assembly of tests/reference.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from reference.dense import Dense
-from reference.sheets import EDGE, FABRICS, Bench, flat, perturbed, rest_stretch_at, sheet, small_model, turned
+from reference.sheets import (
+    EDGE,
+    FABRICS,
+    Bench,
+    flat,
+    meeting,
+    perturbed,
+    rest_stretch_at,
+    sheet,
+    small_model,
+    turned,
+)
+from reference.springs import Spring, springs
 from scipy.spatial.transform import Rotation
 
 from toile import plugins
@@ -32,6 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "wind": {"velocity": (2.0, -1.0, 3.0), "linear": 0.4, "quadratic": 0.6},
     "pull": {"cloth": "disc", "triangle": 5, "weights": (0.5, 0.3, 0.2), "target": (0.1, 0.2, 0.5)},
     "push": {"acceleration": (-3.0, 1.0, 19.62)},
+    "penalty": {"thickness": 0.04, "stiffness": 2e4, "damping": 0.01, "friction": 0.4, "slip_speed": 0.5},
 }
 FOUND = plugins.names("energies")
 KNOWN = [word for word in FOUND if word in SETTINGS]
@@ -51,6 +65,11 @@ def bench(device: str, *words: str, time: float = 0.0) -> Bench:
     return Bench.of(MODEL, [make(word) for word in words], device, time)
 
 
+@cache
+def springs_of_model() -> list[Spring]:
+    return springs(MODEL, *meeting(MODEL), **SETTINGS["penalty"])
+
+
 def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
     """The same energy in NumPy."""
     settings = SETTINGS[word]
@@ -67,6 +86,8 @@ def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
     elif word in WITHOUT_POTENTIAL:
         u = np.array(settings.get("velocity", (0.0, 0.0, 0.0)))
         dense.add_air(model.triangles, u, settings["linear"], settings["quadratic"])
+    elif word == "penalty":
+        dense.add_springs(springs_of_model())
     elif word == "pull":
         corners = model.triangles[model.parts[1].triangles][5]
         weights, target = np.array(settings["weights"]), np.array(settings["target"])

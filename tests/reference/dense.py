@@ -16,6 +16,7 @@ import numpy as np
 
 from reference.conditions import Condition, bend, deformation, gradient, shear, stretch, uv_area
 from reference.hessians import at_corners, clamped, shear_hessian, stretch_hessian
+from reference.springs import Spring
 
 
 @dataclass
@@ -120,6 +121,18 @@ class Dense:
         both = np.kron(np.outer(weights, weights), np.eye(3))
         self._add_block(self.K, corners, k * both)
         self._add_block(self.D, corners, d * both)
+
+    def add_springs(self, springs: Sequence[Spring]) -> None:
+        """Spring k, damper d along n and damper c across it, between the weighted means of four particles."""
+        for s in springs:
+            across = np.outer(s.n, s.n)
+            overlap = s.length - s.n @ (s.w @ self.x[s.particles])
+            D = s.d * across + s.c * (np.eye(3) - across)
+            force = s.k * overlap * s.n - D @ (s.w @ self.v[s.particles])
+            np.add.at(self.f, s.particles, np.outer(s.w, force))
+            self.energy += 0.5 * s.k * overlap**2
+            self._add_block(self.K, s.particles, np.kron(np.outer(s.w, s.w), s.k * across))
+            self._add_block(self.D, s.particles, np.kron(np.outer(s.w, s.w), D))
 
     def _add_condition(self, C: Condition, points: Sequence[int] | np.ndarray, k: float, k_d: float) -> float:
         """Force, energy and damping matrix of E = k C^2/2; returns sigma = k C + k_d dC/dt."""

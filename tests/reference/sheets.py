@@ -16,7 +16,7 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 from reference.dense import Sheet
-from toile.assembly import Linearization, Term
+from toile.assembly import Linearization, make_term
 from toile.energies.base import Energy
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import vec3
@@ -76,6 +76,12 @@ def perturbed(model: Model, rng: np.random.Generator, size: float = 0.3 * EDGE) 
     return x + rng.uniform(-size, size, x.shape)
 
 
+def meeting(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Positions in which cloths are near each other, and velocities."""
+    rng = np.random.default_rng(20)
+    return perturbed(model, rng), rng.normal(size=(model.particle_count, 3))
+
+
 def turned(x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """x after a random rigid motion, and the rotation."""
     R = Rotation.random(random_state=rng).as_matrix()
@@ -90,16 +96,18 @@ class Bench:
 
     @staticmethod
     def of(model: Model, energies: Sequence[Energy], device: str, time: float = 0.0, seed: int = 0) -> Bench:
-        """Each energy of scope "cloth" on every cloth, the others once."""
+        """Each energy of scope "cloth" on every cloth, the others once. What acts on particles that meet is given those
+        of `meeting`, whatever is asked afterwards: which they are stays the same for a step."""
         terms = []
         for energy in energies:
             parts: list[int | None] = list(range(len(model.parts))) if energy.scope == "cloth" else [None]
-            terms += [
-                Term(energy.word(), energy, model, part, device, seed) for part in parts
-            ]
+            terms += [make_term(energy, model, part, device, seed) for part in parts]
         system = System(model, terms, device)
         system.move(time)
-        return Bench(system)
+        bench = Bench(system)
+        x, v = meeting(model)
+        system.meet(bench._array(x), bench._array(v), 0.0)
+        return bench
 
     def _array(self, values: np.ndarray) -> Any:
         return wp.array(values, dtype=vec3, device=self.system.device)

@@ -67,8 +67,8 @@ class Energy(Plugin):
         """Elements on one cloth (its number), or on the whole model for a force of scope "scene"."""
         raise NotImplementedError
 
-    def meetings(self, model: Model, device: str) -> Any:
-        """The force at work (assembly.Meetings), if it acts on what happens to meet; it has no elements then."""
+    def springs(self, model: Model, device: str) -> Any:
+        """The force at work (assembly.Springs), if it acts on what happens to meet; it has no elements then."""
         return None
 
     def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:

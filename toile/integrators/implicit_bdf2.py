@@ -63,6 +63,9 @@ class _Stepper(Stepper):
         states = [state.x, state.v, state_out.x, state_out.v]
         held = [self.held.S, self.held.S_user, self.held.jumped]
         self._launch(remember, len(state.x), [*states, *held, h, self.x_before, self.v_before])
+        if self.newton.work.system.springs:
+            # Position alteration is no motion: what came before is moved along.
+            self._launch(shift, len(state.x), [self.newton.y, self.x_before])
         self.h_before = h
 
     def restart(self) -> None:
@@ -82,6 +85,12 @@ def reference(
     past = r * r / (real(1.0) + real(2.0) * r)
     x_ref_out[i] = x[i] + past * (x[i] - x_before[i])
     v_ref_out[i] = v[i] + past * (v[i] - v_before[i])
+
+
+@wp.kernel
+def shift(y: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3)):
+    i = wp.tid()
+    x_out[i] = x_out[i] + y[i]
 
 
 @wp.kernel

@@ -16,9 +16,10 @@ Source      [BW98] eqs. (16)-(18), secs. 5.3, 5.4
 Symbols     u  velocity at the end of the step [m/s]     h  the scheme's step [s]     f  force [N]
             S, x_held, v_held  constraints: x = S x + x_held     y  position alteration [m]
             C  directions that contacts hold, S_user - S
-Deviations  Position alteration: a contact is brought to where it belongs by u = v_held + y/h, and only its inertia does
-            not feel y. So y enters the force of the contact and its velocity afterwards, and the system itself is that
-            of any other constraint. Contacts may change after a solve; then the same system is solved again.
+Deviations  Position alteration of a contact with a solid: it is brought to where it belongs by u = v_held + y/h, and
+            only its inertia does not feel y. So y enters the force of the contact and its velocity afterwards, and the
+            system itself is that of any other constraint. That of cloth on cloth is part of x_ref. Contacts may change
+            after a solve; then the same system is solved again.
 """
 
 import warp as wp
@@ -38,8 +39,8 @@ class NewtonStep:
     def __init__(self, work: Workplace, first_guess: wp.Kernel, iterations: int):
         self.work, self.first_guess, self.iterations = work, first_guess, iterations
         n, device = work.system.model.particle_count, work.system.device
-        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force = (
-            wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
+        self.x_ref, self.v_ref, self.u, self.du, self.b, self.force, self.y = (
+            wp.zeros(n, dtype=vec3, device=device) for _ in range(7)
         )
         self.solver = work.make_solver(self.b, self.du)
         self._launch = Launcher(device)
@@ -47,6 +48,9 @@ class NewtonStep:
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
         held, x, u = self.work.held, state_out.x, self.u
+        if self.work.system.springs:
+            self.work.system.alter(self.y)
+            self._launch(alter, len(u), [held.S, self.x_ref, self.y])  # eq. (17), cloth on cloth
         guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
         self._launch(self.first_guess, len(u), guess)
         at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
@@ -117,6 +121,13 @@ class NewtonStep:
 def held_velocity(S: mat33, x_held: vec3, x_ref: vec3, h: real) -> vec3:
     """What brings the held directions from x_ref to x_held, exactly."""
     return (x_held - (identity() - S) * x_ref) / h
+
+
+@wp.kernel
+def alter(S: wp.array(dtype=mat33), x_ref_out: wp.array(dtype=vec3), y_out: wp.array(dtype=vec3)):
+    i = wp.tid()
+    y_out[i] = S[i] * y_out[i]
+    x_ref_out[i] = x_ref_out[i] + y_out[i]
 
 
 @wp.kernel
