@@ -1,7 +1,7 @@
 """Damped springs between parts of cloth that meet: which pairs get one, how stiff it is, what it adds to the system.
 
     gap = n . r,    r = sum of w_a x_a,    r' = sum of w_a v_a
-    f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while gap < length, else 0
+    f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while that pushes, else 0
 
 The nearest points of a pair (toile/contact/meeting.py) give w and n, at the start of the step if it is near there, else
 at the moment in which the pair would run together; they stay the same for the step. Then
@@ -23,6 +23,9 @@ Deviations  The paper's slip force is proportional to the slip velocity. Here it
             damper would glue. The second derivative of the distance is left out of the matrix: the rest is positive
             definite. Normal and slip act at both nearest points, not where they touch: a slip force leaves a torque
             of itself times the gap.
+            Which springs push is settled with the solve, not before it: where one would pull, or one is missing, the
+            system is corrected and solved again. Position alteration (sec. 6.2) takes out at once what overlaps by more
+            than half its length, and leaves the centre of mass; the paper does not say how far it goes.
 """
 
 from typing import Any, ClassVar
