@@ -3,6 +3,8 @@
     V groove, half angle b from its middle, valley inclined by s     N = m g cos s/(2 sin b) on each face
                                                                      a = g sin s - 2 mu N/m along the valley
     corner of three faces at right angles, pointing down             N = m g/sqrt(3) on each face
+    two plates a < 2 thickness apart                                 held half way; let go by the one that leaves
+    a corner of floor and wall, pressed into it by g_z and g_y       N = m g_z and m g_y; floor takes it along
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from analytic.sheets import G, positions, velocities
-from analytic.solids import CLOTH, THICKNESS, dust, forces, on_solids, triple, weight
+from analytic.solids import CLOTH, THICKNESS, along, dust, forces, on_solids, triple, weight
 
 from toile.model.motion import rotation_matrix
 
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
+ORDERS = {"as they are": 1, "the other way round": -1}
 
 
 def facing(normal: np.ndarray, friction: float) -> dict[str, Any]:
@@ -107,3 +110,65 @@ def test_sheet_between_plates_that_close(device: str, apart: float, integrator: 
     np.testing.assert_allclose(end[:, :2], start[:, :2], atol=1e-9)
     np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-9)
     np.testing.assert_allclose(forces(simulation).sum(axis=0), (0.0, 0.0, -weight(simulation)), atol=1e-8)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("apart", [0.0015, 0.0005], ids="{:g} m".format)
+def test_sheet_is_let_go_by_plates_that_open(device: str, apart: float, order: int, integrator: str) -> None:
+    """Squeezed it is in the middle; then the upper plate goes, and it lies on the lower one as if that were alone."""
+    way = 0.1 - 0.5 * apart
+
+    def plate(side: float, opens: float) -> dict[str, Any]:
+        ways = [(0.0, 0.0), (0.3, -side * way), (0.5, -side * way), (0.8, -side * way + opens)]
+        keys = [{"time": time, "translation": (0.0, 0.0, z)} for time, z in ways]
+        place = {"size": (1.0, 1.0, 0.2), "translation": (0.0, 0.0, side * 0.2)}
+        return {"type": "box", **place, "motion": {"interpolation": "linear", "keyframes": keys}}
+
+    plates = [plate(-1.0, 0.0), plate(1.0, 0.1)]
+    simulation = on_solids(
+        device, plates[::order], fabric=CLOTH, resolution=(7, 7), integrator=integrator, tolerance=1e-8, seconds=1.0
+    )
+    start = positions(simulation)
+    for frame in simulation.run():
+        lower, upper = forces(simulation)[::order]
+        if 0.4 < frame.time < 0.49:
+            np.testing.assert_allclose(frame.positions[:, 2], 0.0, atol=1e-12)
+        if frame.time > 0.5 + 2.0 / 60.0:
+            assert simulation.contacts is not None
+            assert simulation.contacts.counts()[::order][1] == 0
+            assert np.all(upper == 0.0)
+    end = positions(simulation)
+    np.testing.assert_allclose(end[:, 2], THICKNESS - 0.5 * apart, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(end[:, :2], start[:, :2], atol=1e-9)
+    np.testing.assert_allclose(velocities(simulation), 0.0, atol=1e-9)
+    np.testing.assert_allclose(lower, (0.0, 0.0, -weight(simulation)), atol=1e-8)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+def test_belt_takes_along_what_leans_on_a_wall(device: str, mu: float, order: int, integrator: str) -> None:
+    """The rougher of the two leads, whichever is first in the scene. Beyond the end of the wall the belt's friction,
+    which can do so, bears what the wall bore."""
+    g_y, g_z, speed = 3.0, 9.0, 0.5
+    run = along(lambda t: np.array((speed * t, 0.0, 0.0)), 3.0, 2)
+    wall = {"type": "box", "size": (1.0, 0.2, 0.2), "translation": (0.0, -0.1, 0.05), "friction": mu}  # ends at 0.5 m
+    belt = {"type": "box", "size": (10.0, 4.0, 0.2), "translation": (0.0, 0.0, -0.1), "friction": 1.0, "motion": run}
+    points = np.array([(0.1 * k - 0.4, 1.5 * THICKNESS, 1.5 * THICKNESS) for k in range(4)])
+    simulation = dust(
+        device, [wall, belt][::order], points, integrator=integrator, gravity=(0.0, -g_y, -g_z), seconds=2.0
+    )
+    m = simulation.model.masses.sum()
+    for frame in simulation.run():
+        if frame.time >= 0.2:
+            # It lands within a step or two, and friction g_z then takes v/g_z = 0.06 s.
+            np.testing.assert_allclose(frame.velocities, np.tile((speed, 0.0, 0.0), (4, 1)), atol=1e-9)
+            np.testing.assert_allclose(frame.positions[:, 1:], THICKNESS, rtol=0.0, atol=1e-9)
+        on_wall, on_belt = forces(simulation)[::order]
+        if 0.2 <= frame.time <= 1.0:
+            np.testing.assert_allclose(on_wall, (0.0, -m * g_y, 0.0), atol=1e-8 * m * g_z)
+            np.testing.assert_allclose(on_belt, (0.0, 0.0, -m * g_z), atol=1e-8 * m * g_z)
+    assert positions(simulation)[:, 0].min() > 0.5
+    assert np.all(on_wall == 0.0)
+    np.testing.assert_allclose(on_belt, (0.0, -m * g_y, -m * g_z), atol=1e-8 * m * g_z)

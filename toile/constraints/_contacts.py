@@ -1,21 +1,24 @@
 """The contacts of every particle with solids, and what they hold: the kernels that do not ask what shape a solid has.
 
-A particle touches at most three solids; each contact is one slot:
+A particle touches at most three solids; each contact is one slot, and the first is the one whose friction matters most:
 
-    normal . x = normal . plane    while it slides        x = stick    while it is locked
+    normal . x = normal . plane    while it slides        x = stick    while it is locked to the first
 
-Two contacts leave one direction free, three none; a particle caught between two faces that look at each other is held
-as it is. Forces come from the solve: e/h = sum of load_k normal_k + the tangential part ([BW98] sec. 5.4).
+Two contacts leave one direction free, three none. A particle that two faces squeeze is held half way between them, for
+as long as they leave it less room than it has thickness; then the one that does not bear it is forgotten. Forces come
+from the solve: e/h = sum of load_k normal_k + the tangential part ([BW98] sec. 5.4).
 
 Source      [BW98] secs. 5.1, 5.4
 Symbols     mu  friction     w  velocity relative to the solid [m/s]     S  free directions
 Deviations  A state that does not fit the forces is corrected within the step by solving again, not in the next step.
 """
 
+from typing import Any
+
 import warp as wp
 
 from toile.constraints.held import JUMPED, JUMPED_WHERE_HELD
-from toile.math.types import TINY, mat33, real, vec3
+from toile.math.types import mat33, real, vec3
 
 MOST = wp.constant(3)  # contacts of a particle
 FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -44,6 +47,10 @@ STOPPED, HOLDS = wp.constant(real(0.9)), wp.constant(real(0.9))
 PATIENCE = wp.constant(3)
 # A locked particle slips when its tangential force exceeds the limit by this share: rounding must not let it creep.
 SLIP_MARGIN = wp.constant(real(1.0e-2))
+# Of several contacts another takes the lead when its friction is larger by this factor: equal ones do not take turns.
+LEADS = wp.constant(real(1.2))
+# A locked particle is in another's way only beyond this share of the distance that it is held at: not by rounding.
+ROUNDING = wp.constant(real(1.0e-9))
 # Changes of state that a particle may make in one step, so that it cannot go to and fro for ever.
 MOST_CHANGES = wp.constant(2)
 
@@ -55,7 +62,6 @@ class Contacts:
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
     changes: wp.array(dtype=wp.int32)  # of state in this step
-    lasting: wp.array(dtype=wp.int32)  # 1: it touched the solid before this step, and `stick` is where that carries it
     stops: wp.array(dtype=wp.int32)  # steps in a row at whose end it had stopped
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearised at
     limit: wp.array(dtype=real)  # [N]  the largest friction
@@ -68,11 +74,13 @@ class Contacts:
     plane: wp.array(dtype=vec3)  # [m]  a point of the plane that it may not cross
     stick: wp.array(dtype=vec3)  # [m]  where the material that it touches will be
     velocity: wp.array(dtype=vec3)  # [m/s]  of that material
+    lasting: wp.array(dtype=wp.int32)  # 1: it touched the solid before this step, and `stick` is where that carries it
     target: wp.array(dtype=real)  # [m]  the distance from the surface that it is brought to
     mu: wp.array(dtype=real)
     load: wp.array(dtype=real)  # [N]  normal force
-    reaction: wp.array(dtype=vec3)  # [N]  whole force on the particle
-    clearance: wp.array(dtype=real)  # [m]  distance from solid s, or a lower bound of it: entry s * particles + i
+    # Of solid s and particle i, entry s * particles + i:
+    clearance: wp.array(dtype=real)  # [m]  distance, or a lower bound of it
+    exerted: wp.array(dtype=vec3)  # [N]  force on the particle in the last solve
 
 
 @wp.func
@@ -86,32 +94,42 @@ def slot_of(contacts: Contacts, i: wp.int32, solid: wp.int32) -> wp.int32:
 
 
 @wp.func
+def exchange(values: wp.array(dtype=Any), a: wp.int32, b: wp.int32):
+    kept = values[a]
+    values[a] = values[b]
+    values[b] = kept
+
+
+@wp.func
+def exchange_slots(contacts: Contacts, a: wp.int32, b: wp.int32):
+    exchange(contacts.solid, a, b)
+    exchange(contacts.face, a, b)
+    exchange(contacts.anchor, a, b)
+    exchange(contacts.inner_normal, a, b)
+    exchange(contacts.normal, a, b)
+    exchange(contacts.plane, a, b)
+    exchange(contacts.stick, a, b)
+    exchange(contacts.velocity, a, b)
+    exchange(contacts.lasting, a, b)
+    exchange(contacts.target, a, b)
+    exchange(contacts.mu, a, b)
+    exchange(contacts.load, a, b)
+
+
+@wp.func
 def drop(contacts: Contacts, i: wp.int32, k: wp.int32):
     """Forgets slot k of particle i; later ones move up."""
     last = contacts.count[i] - 1
     for j in range(k, last):
-        to, source = MOST * i + j, MOST * i + j + 1
-        contacts.solid[to] = contacts.solid[source]
-        contacts.face[to] = contacts.face[source]
-        contacts.anchor[to] = contacts.anchor[source]
-        contacts.inner_normal[to] = contacts.inner_normal[source]
-        contacts.normal[to] = contacts.normal[source]
-        contacts.plane[to] = contacts.plane[source]
-        contacts.stick[to] = contacts.stick[source]
-        contacts.velocity[to] = contacts.velocity[source]
-        contacts.target[to] = contacts.target[source]
-        contacts.mu[to] = contacts.mu[source]
-        contacts.load[to] = contacts.load[source]
-        contacts.reaction[to] = contacts.reaction[source]
+        exchange_slots(contacts, MOST * i + j, MOST * i + j + 1)
     contacts.count[i] = last
 
 
 @wp.func
-def loads(contacts: Contacts, i: wp.int32, e: vec3) -> vec3:
-    """Normal forces of a particle's contacts, for the force e that they exert together."""
+def loads(contacts: Contacts, i: wp.int32, count: wp.int32, e: vec3) -> vec3:
+    """Normal forces of a particle's first contacts, for the force e that they exert together."""
     a = MOST * i
     n = vec3()
-    count = contacts.count[i]
     if count >= 1:
         n0 = contacts.normal[a]
         e0 = wp.dot(e, n0)
@@ -136,15 +154,78 @@ def loads(contacts: Contacts, i: wp.int32, e: vec3) -> vec3:
 
 
 @wp.func
+def look_at_each_other(contacts: Contacts, a: wp.int32, b: wp.int32) -> wp.bool:
+    n = contacts.normal[a]
+    m = contacts.normal[b]
+    return wp.dot(n, m) < real(0.0) and wp.length(wp.cross(n, m)) < PARALLEL
+
+
+@wp.func
 def between_faces(contacts: Contacts, i: wp.int32) -> wp.bool:
     """Whether two of a particle's contacts look at each other."""
     found = bool(False)
     for k in range(1, contacts.count[i]):
         for j in range(k):
-            n, m = contacts.normal[MOST * i + k], contacts.normal[MOST * i + j]
-            if wp.dot(n, m) < real(0.0) and wp.length(wp.cross(n, m)) < PARALLEL:
-                found = bool(True)
+            found = found or look_at_each_other(contacts, MOST * i + j, MOST * i + k)
     return found
+
+
+@wp.func
+def sink(contacts: Contacts, a: wp.int32, depth: real):
+    """Holds a particle nearer to a face."""
+    n = contacts.normal[a]
+    contacts.plane[a] = contacts.plane[a] - depth * n
+    contacts.stick[a] = contacts.stick[a] - depth * n
+    contacts.target[a] = contacts.target[a] - depth
+
+
+@wp.func
+def squeeze(contacts: Contacts, i: wp.int32, known: wp.int32) -> wp.bool:
+    """Brings the planes of two faces that look at each other together half way, and puts one of them first; where they
+    leave room there is nothing to hold against, and the one that bears less is forgotten. Among the first contacts, as
+    many as are known, that is done already."""
+    squeezed = bool(False)
+    k = wp.max(known, 1)
+    while k < contacts.count[i]:
+        forgotten = int(-1)
+        for j in range(k):
+            a = MOST * i + j
+            b = MOST * i + k
+            if forgotten < 0 and look_at_each_other(contacts, a, b):
+                overlap = wp.dot(contacts.normal[b], contacts.plane[b] - contacts.plane[a])
+                if overlap <= real(0.0):
+                    forgotten = wp.where(contacts.load[b] > contacts.load[a], j, k)
+                else:
+                    sink(contacts, a, real(0.5) * overlap)
+                    sink(contacts, b, real(0.5) * overlap)
+                    exchange_slots(contacts, MOST * i, a)
+                    squeezed = bool(True)
+        if forgotten < 0:
+            k += 1
+        else:
+            drop(contacts, i, forgotten)
+    return squeezed
+
+
+@wp.func
+def choose_lead(contacts: Contacts, i: wp.int32, before: Contacts):
+    """Puts the contact with the largest friction first: its material is what the particle sticks to, or slips on. Where
+    no friction is known yet it is that of the roughest solid."""
+    a = MOST * i
+    best = int(0)
+    most, roughest = real(-1.0), real(-1.0)
+    for k in range(contacts.count[i]):
+        friction = contacts.mu[a + k] * wp.max(contacts.load[a + k], real(0.0))
+        mu = real(1.0) * contacts.mu[a + k]
+        if before.count[i] > 0 and contacts.solid[a + k] == before.solid[a]:
+            friction *= LEADS
+            mu *= LEADS
+        if friction > most or (friction == most and mu > roughest):
+            best = k
+            most = friction
+            roughest = mu
+    if best > 0:
+        exchange_slots(contacts, a, a + best)
 
 
 @wp.kernel
@@ -154,7 +235,6 @@ def begin_step(before: Contacts, now_out: Contacts):
     now_out.count[i] = 0
     now_out.changes[i] = 0
     now_out.stops[i] = 0
-    now_out.lasting[i] = 0
     now_out.slip[i] = vec3()
     now_out.limit[i] = real(0.0)
 
@@ -182,7 +262,8 @@ def give_way(contacts: Contacts, i: wp.int32):
     """A locked particle that another solid meets stays only if that leaves it in front of the other's face."""
     a = MOST * i
     for k in range(1, contacts.count[i]):
-        if wp.dot(contacts.normal[a + k], contacts.stick[a] - contacts.plane[a + k]) < real(0.0):
+        above = wp.dot(contacts.normal[a + k], contacts.stick[a] - contacts.plane[a + k])
+        if above < -ROUNDING * wp.abs(contacts.target[a + k]):
             contacts.mode[i] = SLIDING
             contacts.slip[i] = vec3()
 
@@ -198,14 +279,20 @@ def choose_modes(
     i = wp.tid()
     if now_out.count[i] == 0:
         return
-    now_out.mode[i] = before.mode[i]
-    if before.mode[i] == FREE:
+    a = MOST * i
+    choose_lead(now_out, i, before)
+    same = before.count[i] > 0 and before.solid[a] == now_out.solid[a]
+    if squeeze(now_out, i, 0):
+        now_out.mode[i] = LOCKED
+    elif before.mode[i] == FREE or (not same and now_out.lasting[a] == 0):
         land(now_out, i, masses[i], v[i], gravity, h)
-    elif before.mode[i] == LOCKED:
+    elif before.mode[i] == LOCKED and same:
+        now_out.mode[i] = LOCKED
         give_way(now_out, i)
     else:
-        n = now_out.normal[MOST * i]
-        w = v[i] - now_out.velocity[MOST * i]
+        now_out.mode[i] = SLIDING
+        n = now_out.normal[a]
+        w = v[i] - now_out.velocity[a]
         now_out.slip[i] = w - wp.dot(w, n) * n
         now_out.limit[i] = before.limit[i]
 
@@ -278,7 +365,7 @@ def drag_velocity(contacts: Contacts, x_ref: wp.array(dtype=vec3), h: real, v_dr
     i = wp.tid()
     if contacts.count[i] > 0:
         v_drag_out[i] = contacts.velocity[MOST * i]
-        if contacts.lasting[i] != 0:
+        if contacts.lasting[MOST * i] != 0:
             v_drag_out[i] = (contacts.stick[MOST * i] - x_ref[i]) / h
 
 
@@ -300,31 +387,39 @@ def judge_forces(
         return
     wp.atomic_add(urgent_out, TOUCHING, 1)
     a = MOST * i
-    came = bool(False)
+    known = int(0)  # contacts that were solved for; those that the solve led to come after them
     for k in range(contacts.count[i]):
-        came = came or contacts.load[a + k] < real(0.0)
-    if came:  # there is no force to judge by yet
+        if contacts.load[a + k] >= real(0.0):
+            known += 1
+    e = (S_user[i] - S[i]) * force[i]
+    n = loads(contacts, i, known, e)
+    limit = real(0.0)
+    rest = e
+    for k in range(known):
+        contacts.load[a + k] = wp.max(n[k], real(0.0))
+        limit += contacts.mu[a + k] * contacts.load[a + k]
+        rest -= n[k] * contacts.normal[a + k]
+    sliding = contacts.mode[i] == SLIDING
+    w = S[i] * (u[i] - v_drag[i])
+    tangential = rest
+    if sliding:
+        tangential = friction[i] - drag[i] * w
+        rest += tangential
+    for k in range(known):
+        share = wp.where(k == 0, real(1.0), real(0.0))
+        if limit > real(0.0):
+            share = contacts.mu[a + k] * contacts.load[a + k] / limit
+        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * rest
+    if known < contacts.count[i]:  # some have no force to be judged by yet
         if contacts.mode[i] == FREE:
+            choose_lead(contacts, i, before)
             land(contacts, i, masses[i], u[i], vec3(), h)
         elif contacts.mode[i] == LOCKED:
             give_way(contacts, i)
+        if squeeze(contacts, i, known):
+            contacts.mode[i] = LOCKED
         return
-    e = (S_user[i] - S[i]) * force[i]
     urgent_force = URGENT * thickness * masses[i] / (h * h)
-    n = loads(contacts, i, e)
-    limit = real(0.0)
-    tangential = e
-    for k in range(contacts.count[i]):
-        contacts.load[a + k] = wp.max(n[k], real(0.0))
-        limit += contacts.mu[a + k] * contacts.load[a + k]
-        tangential -= n[k] * contacts.normal[a + k]
-    sliding = contacts.mode[i] == SLIDING
-    w = S[i] * (u[i] - v_drag[i])
-    if sliding:
-        tangential = friction[i] - drag[i] * w
-    for k in range(contacts.count[i]):
-        share = contacts.mu[a + k] * contacts.load[a + k] / wp.max(limit, TINY)
-        contacts.reaction[a + k] = contacts.load[a + k] * contacts.normal[a + k] + share * tangential
     contacts.limit[i] = limit
     if between_faces(contacts, i):
         return
@@ -376,7 +471,7 @@ def judge_forces(
 @wp.kernel
 def push_out(
     # in
-    contacts: Contacts,
+    masses: wp.array(dtype=real), h: real, contacts: Contacts,
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
 ):
@@ -389,6 +484,8 @@ def push_out(
         n = contacts.normal[MOST * i + k]
         inward = wp.min(wp.dot(v_out[i] - contacts.velocity[MOST * i + k], n), real(0.0))
         v_out[i] = v_out[i] - inward * n
+        c = contacts.solid[MOST * i + k] * masses.shape[0] + i
+        contacts.exerted[c] = contacts.exerted[c] - (masses[i] * inward / h) * n
 
 
 @wp.kernel

@@ -2,7 +2,8 @@
 
 A distance changes by no more than a point moves. So a particle is not looked at while its last known distance exceeds
 its motion relative to the solid; one that was outside and may have crossed the surface is followed along its path,
-because where it ends may lie behind a thin solid; and one that is locked stays with its material without a question.
+because where it ends may lie behind a thin solid; and one that is locked stays with its material without a question
+of that solid.
 
 Source      [BW98] secs. 2.1, 6.1, 6.2
 Symbols     gap  distance at which cloth is held [m]     p, q  start and end of a path in the solid's frame
@@ -14,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, slot_of
+from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, drop, slot_of
 from toile.math.solid import Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
@@ -96,10 +97,10 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         contacts.plane[a] = end_world(pose, placed)
         contacts.stick[a] = contacts.plane[a]
         contacts.velocity[a] = end_velocity(pose, placed, closest.velocity)
+        contacts.lasting[a] = 0
         contacts.target[a] = target
         contacts.mu[a] = mu
         contacts.load[a] = real(0.0)
-        contacts.reaction[a] = vec3()
 
     def predict(
         # solid
@@ -132,7 +133,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                     carried_to = p + h * hit.closest.velocity
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, carried_to)
-                    now_out.lasting[i] = 1
+                    now_out.lasting[MOST * i + now_out.count[i] - 1] = 1
             return
         carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
         here = Closest()
@@ -143,7 +144,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         count = now_out.count[i]
         slip = q - carried.point
         slip -= wp.dot(slip, carried.normal) * carried.normal
-        if before.mode[i] != LOCKED and wp.length(slip) > gap:  # far enough for the surface to have curved away
+        stuck = before.mode[i] == LOCKED and a == MOST * i
+        if not stuck and wp.length(slip) > gap:  # far enough for the surface to have curved away
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
             # It flies on where the surface falls away faster than what pressed it there can follow.
             follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
@@ -157,7 +159,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         else:
             add(now_out, i, solid, pose, carried.point, here, target, mu)
         if now_out.count[i] > count:
-            now_out.lasting[i] = 1
+            now_out.lasting[MOST * i + count] = 1
             placed = carried.point + (target - clearance) * carried.normal
             now_out.stick[MOST * i + count] = end_world(pose, placed)
             now_out.load[MOST * i + count] = wp.max(before.load[a], real(0.0))
@@ -189,11 +191,15 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             return
         a = slot_of(now_out, i, solid)
         if a >= 0:
-            if now_out.mode[i] == LOCKED and clearance >= real(0.0):
+            locked, leads = now_out.mode[i] == LOCKED, a == MOST * i
+            if locked and leads and clearance >= real(0.0):
                 now_out.clearance[c] = now_out.target[a]
             else:
                 found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
                 now_out.clearance[c] = found.distance
+                if locked and not leads and found.distance > now_out.target[a] + TOO_NEAR * gap:
+                    drop(now_out, i, a - MOST * i)  # what it is stuck to took it away
+                    return
                 now_out.face[a] = found.face
                 now_out.inner_normal[a] = found.normal
                 depth = now_out.target[a] - found.distance

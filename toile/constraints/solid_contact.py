@@ -52,12 +52,12 @@ MOST_SOLVES = 4
 WRONG_LEFT, GROSS_LEFT, RUBBING_LEFT = 0.02, 0.05, 0.1
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "lasting": wp.int32, "slip": vec3,
-    "limit": real, "push": vec3,
+    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
+    "push": vec3,
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
-    "stick": vec3, "velocity": vec3, "target": real, "mu": real, "load": real, "reaction": vec3,
+    "stick": vec3, "velocity": vec3, "lasting": wp.int32, "target": real, "mu": real, "load": real,
 }  # fmt: skip
 
 
@@ -120,6 +120,7 @@ class SolidContacts:
         self._solves += 1
         self._urgent.zero_()
         now.push.zero_()
+        now.exerted.zero_()
         again = self._solves > 1
         for s, (_, review) in enumerate(self._kernels):
             positions = [state.x, self._reviewed, x, again, self._step]
@@ -143,7 +144,7 @@ class SolidContacts:
     def settle(self, state_out: State) -> None:
         """After the last solve."""
         self._solves = 0
-        self._launch(push_out, len(state_out.x), [self._now, state_out.x, state_out.v])
+        self._launch(push_out, len(state_out.x), [self.masses, self._step, self._now, state_out.x, state_out.v])
         self._launch(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
 
     def accept(self) -> None:
@@ -161,17 +162,12 @@ class SolidContacts:
 
     def counts(self) -> np.ndarray:
         """Particles that touch each solid."""
-        return np.bincount(self._before.solid.numpy()[self._slots()], minlength=len(self.solids))
+        held = np.arange(int(MOST)) < self._before.count.numpy()[:, None]  # which slots hold a contact
+        return np.bincount(self._before.solid.numpy()[held.ravel()], minlength=len(self.solids))
 
     def forces(self) -> np.ndarray:
         """Force of the cloth on each solid in the last step [N]."""
-        slots, total = self._slots(), np.zeros((len(self.solids), 3))
-        np.add.at(total, self._before.solid.numpy()[slots], -self._before.reaction.numpy()[slots])
-        return total
-
-    def _slots(self) -> np.ndarray:
-        """Which slots hold a contact."""
-        return (np.arange(int(MOST))[None, :] < self._before.count.numpy()[:, None]).ravel()
+        return -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1)
 
     def hold(self, h: float) -> None:
         """Makes constraints of the contacts as they are now."""
@@ -193,4 +189,5 @@ def _make_contacts(particles: int, solids: int, device: str) -> Contacts:
     for name, kind in PER_SLOT.items():
         setattr(contacts, name, wp.zeros(3 * particles, dtype=kind, device=device))
     contacts.clearance = wp.zeros(solids * particles, dtype=real, device=device)
+    contacts.exerted = wp.zeros(solids * particles, dtype=vec3, device=device)
     return contacts
