@@ -127,3 +127,28 @@ def test_each_solid_has_its_own_force_and_count() -> None:
     np.testing.assert_allclose(running.contacts.forces()[:, 2], (-each, -each), rtol=1e-3)
     assert running.contacts.contact_count() == 242
     assert running.contacts.counts().tolist() == [121, 121]
+
+
+@pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
+def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of one more linearisation, after contacts were found and given up at the end of the first."""
+    running, tally, solves = simulation(integrator=integrator), FrameTally(), 0
+    contacts, solver = running.contacts, running.integrator.newton.solver
+    assert contacts is not None
+    solve = solver.solve
+
+    def solve_and_compare() -> Any:
+        nonlocal solves
+        solves += 1
+        held, count = running.held.S.numpy() != running.held.S_user.numpy(), contacts._now.count.numpy()
+        np.testing.assert_array_equal(held.any(axis=(1, 2)), count > 0)
+        assert contacts._now.load.numpy()[::3][count > 0].min(initial=0.0) >= 0.0
+        return solve()
+
+    monkeypatch.setattr(solver, "solve", solve_and_compare)
+    for _ in range(30):
+        verdicts = [1.0]  # the first look at the stretch of every step asks for another linearisation
+        monkeypatch.setattr(running, "_stretch_change", lambda verdicts=verdicts: verdicts.pop() if verdicts else 0.0)
+        running.step(H, tally)
+    assert contacts.contact_count() > 10
+    assert solves >= 60

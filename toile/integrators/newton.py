@@ -57,8 +57,12 @@ class NewtonStep:
         return self._iterate(state, state_out, at, self.iterations)
 
     def improve(self, state: State, state_out: State, h: float) -> Solution:
-        """One more linearisation, at what `solve` has found."""
+        """One more linearisation, at what `solve` has found; contacts are what its last comparison left."""
+        held, contacts = self.work.held, self.work.contacts
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
+        if contacts is not None:
+            contacts.hold(h)
+            self._launch(hold_again, len(self.u), [held.S, held.x_held, self.x_ref, self.u, h, self.du])
         at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
         return self._iterate(state, state_out, at, 1)
 
