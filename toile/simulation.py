@@ -184,6 +184,8 @@ class Simulation:
         self.integrator.accept(self.state, self._next, h)
         if self.contacts is not None:
             self.contacts.accept()
+        for correction in self.filters:
+            correction.accept()
         self.control.succeeded(h)
         tally.add_step(h, solution.iterations, solution.residual)
         self.state, self._next = self._next, self.state

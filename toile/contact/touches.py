@@ -50,19 +50,20 @@ class Touches:
     """What the displacements of a step must satisfy."""
 
     vertices: wp.array(dtype=wp.vec4i)
+    kind: wp.array(dtype=wp.int32)
     weights: wp.array(dtype=vec4)
     normal: wp.array(dtype=vec3)
     target: wp.array(dtype=real)  # [m]
     mu: wp.array(dtype=real)
     push: wp.array(dtype=real)  # [kg m]  along the normal, so far
     rub: wp.array(dtype=vec3)  # [kg m]  across it
-    first: wp.array(dtype=wp.int32)  # 1: the first touch of its pair
+    thickness: wp.array(dtype=real)  # [m]
 
 
 NEAR_KINDS = {"vertices": wp.vec4i, "kind": wp.int32, "distance": real, "thickness": real}
 TOUCH_KINDS = {
-    "vertices": wp.vec4i, "weights": vec4, "normal": vec3, "target": real, "mu": real, "push": real, "rub": vec3,
-    "first": wp.int32,
+    "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real, "push": real,
+    "rub": vec3, "thickness": real,
 }  # fmt: skip
 
 
@@ -196,19 +197,25 @@ def find_near(
 
 
 @wp.func
+def target_of(gap: real, tau: real) -> real:
+    return wp.where(gap > tau, tau - gap, RECOVERY * (tau - gap))
+
+
+@wp.func
 def add_touch(
-    n: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, solid_friction: wp.array(dtype=real),
-    friction: real, first: wp.int32, touches: Touches,
+    n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real,
+    solid_friction: wp.array(dtype=real), friction: real, touches: Touches,
 ):
     touches.vertices[n] = at
+    touches.kind[n] = kind
     touches.weights[n] = w
     touches.normal[n] = normal
-    touches.target[n] = wp.where(gap > tau, tau - gap, RECOVERY * (tau - gap))
+    touches.target[n] = target_of(gap, tau)
+    touches.thickness[n] = tau
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     touches.mu[n] = wp.where(of_solid > real(0.0), of_solid, friction)
     touches.push[n] = real(0.0)
     touches.rub[n] = vec3()
-    touches.first[n] = first
 
 
 @wp.kernel
@@ -223,11 +230,15 @@ def find_close(
     tau = near.thickness[k]
     if near.distance[k] > CLOSE * tau:
         return
+    at = near.vertices[k]
+    kind = near.kind[k]
+    found = meet(kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+    w = found.weights
+    if w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0):
+        return  # on a side: where layers slide over each other its normal would be askew and stop them
     n = wp.atomic_add(count_out, 0, 1)
     if n < capacity:
-        at = near.vertices[k]
-        found = meet(near.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
-        add_touch(n, at, found.weights, found.normal, found.distance, tau, solid_friction, friction, 1, touches_out)
+        add_touch(n, kind, at, w, found.normal, found.distance, tau, solid_friction, friction, touches_out)
 
 
 @wp.kernel
@@ -256,4 +267,4 @@ def find_impacts(
     if n < capacity:
         found = meet(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
-        add_touch(n, at, found.weights, found.normal, gap, tau, solid_friction, friction, 0, touches_out)
+        add_touch(n, kind, at, found.weights, found.normal, gap, tau, solid_friction, friction, touches_out)

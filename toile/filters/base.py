@@ -44,6 +44,9 @@ class Correction:
         """Makes what it has just done part of the linear system, if it can: the step is then solved again."""
         return False
 
+    def accept(self) -> None:
+        """The step stands."""
+
     def contact_count(self) -> int:
         """Contacts between cloths in the last step."""
         return 0

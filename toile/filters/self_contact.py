@@ -82,6 +82,9 @@ class _Working(Correction):
             bodies.finish(state_out.x, state_out.v)
         return trouble
 
+    def accept(self) -> None:
+        self.held_touches.keep()
+
     def _untangle(self, untangling: Untangling) -> None:
         """Lets pass what is tangled, and moves it apart. Once nothing is, nothing will be."""
         bodies = self.bodies
