@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
-# Corrections after the solve may stretch single triangles by more: the next solve takes it back.
-LARGEST_BY_CORRECTIONS = 0.3
+# If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
+# step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
+LARGEST_BY_CORRECTIONS = 0.1
 
 # Solves of a step with corrections as part of the system, before it is halved.
 MOST_RESOLVES = 2

@@ -25,7 +25,7 @@ from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 
 # Stiffness against the inertia of the four particles alone: what they have to stop is many times that.
-STIFF, STIFF_LASTING = 100.0, 100.0
+STIFF = 1000.0
 # Of the thickness: what moves apart by more than this in a step is let go.
 PARTS = wp.constant(real(0.1))
 # Of the thickness: what is drawn apart by more than this pulls. A solve is repeated when more than that share of all
@@ -83,9 +83,8 @@ class HeldTouches:
             self._stiffness = wp.zeros(c.room, dtype=real, device=self.bodies.device)
         self._solves = 0
         c.count.zero_()
-        stiff = float(STIFF if self._held else STIFF_LASTING)
         self._start = self.bodies.x if self._held else self._x
-        inputs = [touches, stiff, self.bodies.W, self._start, self.bodies.x_end, self.bodies.moving_count]
+        inputs = [touches, STIFF, self.bodies.W, self._start, self.bodies.x_end, self.bodies.moving_count]
         out = [A_out.diagonal, f_out, A_out.values, c.count, c.particles, c.weights, c.blocks, self._which,
                self._stiffness]  # fmt: skip
         self._launch(add_springs, most, [*inputs, at.x, at.h, *out])
