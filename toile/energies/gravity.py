@@ -9,71 +9,17 @@ Deviations  none
 
 from typing import Any, ClassVar
 
-import numpy as np
-import warp as wp
-
-from toile.energies.base import Elements, Energy, Formulas
-from toile.math.types import mat33, real, vec3
-from toile.model.model import Model
+from toile.energies._mass_force import MassForce, field_of
 from toile.model.motion import Vector
 from toile.plugins import quantity
 
-point = wp.types.matrix(shape=(1, 3), dtype=real)
 
-
-@wp.struct
-class Rest:
-    m: real
-
-
-@wp.struct
-class Field:
-    g: vec3
-
-
-@wp.struct
-class Local:
-    f: vec3
-    E: real
-
-
-@wp.func
-def prepare(rest: Rest, field: Field, x: point, x_tension: point, v: point, v_at: point) -> Local:
-    local = Local()
-    local.f = rest.m * field.g
-    local.E = -wp.dot(local.f, x[0])
-    return local
-
-
-@wp.func
-def energy(local: Local) -> real:
-    return local.E
-
-
-@wp.func
-def force(local: Local, a: int) -> vec3:
-    return local.f
-
-
-@wp.func
-def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
-    return mat33()
-
-
-class Gravity(Energy):
+class Gravity(MassForce):
     """The scene's `gravity`; always there."""
 
     scope: ClassVar[str] = "world"  # set by Scene.gravity, not listed among forces
-    formulas: ClassVar[Formulas] = Formulas(1, Rest, Field, Local, prepare, energy, force, block)
 
     acceleration: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
 
-    def elements(self, model: Model, part: int | None) -> Elements:
-        rest = np.zeros(model.particle_count, Rest.numpy_dtype())
-        rest["m"] = model.masses
-        return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
-
     def uniform_at(self, time: float, seed: int) -> Any:
-        field = Field()
-        field.g = vec3(*self.acceleration)
-        return field
+        return field_of(self.acceleration)

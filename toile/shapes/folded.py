@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from toile.errors import InputError
 from toile.model.mesh import Mesh
 from toile.plugins import quantity
+from toile.shapes._sheet import Count, Diagonals, Length, flat_sheet
 from toile.shapes.base import Shape
-from toile.shapes.grid import Count, Grid, Length
 
 # A fold is drawn with so many points per half turn; what lies between them is off by 1e-5 of its radius.
 POINTS_OF_A_FOLD = 360
@@ -32,7 +31,7 @@ class Folded(Shape):
     resolution: tuple[Count, Count] = quantity((81, 81), doc="vertices along u and along v")
     folds: int = quantity(2, doc="how often it is folded in half: 2 makes four layers", ge=1, le=6)
     gap: float = quantity(0.015, unit="m", doc="distance between layers; no less than the edges along u", gt=0)
-    diagonals: Literal["alternating", "single"] = quantity("alternating", doc="how each cell is cut in two")
+    diagonals: Diagonals = quantity("alternating", doc="how each cell is cut in two")
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         edge = self.size[0] / (self.resolution[0] - 1)
@@ -42,7 +41,7 @@ class Folded(Shape):
                 f"edges of {1e3 * edge:.3g} mm along u are too long for folds with a gap of {1e3 * self.gap:.3g} mm. "
                 f"Set resolution to at least {needed} along u, or gap to at least {edge:.3g} m."
             )
-        flat = Grid(size=self.size, resolution=self.resolution, diagonals=self.diagonals).mesh(folder)
+        flat = flat_sheet(self.size, self.resolution, self.diagonals)
         profile = walk(self._profile(), edge, self.resolution[0])
         profile[:, 0] -= 0.5 * (profile[:, 0].min() + profile[:, 0].max())
         along, across = np.meshgrid(np.arange(len(profile)), np.unique(flat.positions[:, 1]), indexing="xy")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -27,8 +26,8 @@ from scipy.linalg import solveh_banded
 from toile.model.mesh import Mesh, find_edges
 from toile.model.motion import Vector
 from toile.plugins import quantity
+from toile.shapes._sheet import Count, Diagonals, flat_sheet
 from toile.shapes.base import Shape
-from toile.shapes.grid import Count, Grid
 
 # The curve is followed in so many steps, whatever the mesh, so that all meshes of a ribbon lie in the same place.
 STEPS = 2000
@@ -48,7 +47,7 @@ class Ribbon(Shape):
     width: float = quantity(0.02, unit="m", doc="width of the strip", gt=0)
     across: Vector = quantity((0.0, 0.0, 1.0), doc="direction of the width at the first point, as nearly as possible")
     resolution: tuple[Count, Count] = quantity((201, 5), doc="vertices along and across")
-    diagonals: Literal["alternating", "single"] = quantity("alternating", doc="how each cell is cut in two")
+    diagonals: Diagonals = quantity("alternating", doc="how each cell is cut in two")
 
     @model_validator(mode="after")
     def _usable(self) -> Ribbon:
@@ -73,7 +72,7 @@ class Ribbon(Shape):
         # The flat strip is as long as its edges are, not as the curve between them is.
         u = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(c, axis=0), axis=1))])
         v = np.linspace(-0.5 * self.width, 0.5 * self.width, self.resolution[1])
-        flat = Grid(resolution=self.resolution, diagonals=self.diagonals).mesh(folder)
+        flat = flat_sheet((1.0, 1.0), self.resolution, self.diagonals)
         uv = np.stack(np.meshgrid(u, v, indexing="xy"), axis=-1).reshape(-1, 2)
         positions = (c[None] + v[:, None, None] * b[None]).reshape(-1, 3)
         mesh = replace(flat, positions=positions, uv=uv[flat.triangles])
