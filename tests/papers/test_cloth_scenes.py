@@ -143,3 +143,30 @@ def test_folded_layers_keep_their_order(device: str) -> None:
     assert np.diff(heights).min() > 1e-3
     assert heights.max() < 0.05
     assert simulation.report()["summary"]["intersections"] == 0
+
+
+@pytest.mark.slow
+def test_the_knot_holds(device: str) -> None:
+    """Ribbons led through each other come apart when nothing holds them; with contact the pull brings them together."""
+    coarse = [f"cloth[{i}].shape.resolution=[161, 3]" for i in (0, 1)]
+    apart = {}
+    for filters in ("[]", "[{type: self_contact, thickness: 0.001, friction: 0.1}]"):
+        simulation = simulate("reef_knot", device, *coarse, f"filters={filters}", "expect={}")
+        *_, last = simulation.run()
+        left, right = (last.positions[part.particles] for part in simulation.model.parts)
+        apart[filters] = np.linalg.norm(left[:, None] - right, axis=2).min()
+    through, held = apart.values()
+    assert through > 0.1
+    assert held < 0.01
+
+
+@pytest.mark.slow
+def test_a_stack_keeps_its_order(device: str) -> None:
+    """Ten sheets fallen on a hoop: at their middles each lies on the one below, no nearer than half a thickness."""
+    coarse = [f"cloth[{i}].shape.resolution=[11, 11]" for i in range(10)]
+    simulation = simulate("stack", device, *coarse, "time.frames=15")
+    *_, last = simulation.run()
+    heights = [last.positions[part.particles][60, 2] for part in simulation.model.parts]
+    assert np.diff(heights).min() > 5e-4
+    assert heights[-1] - heights[0] < 0.05
+    assert simulation.report()["summary"]["intersections"] == 0
