@@ -51,10 +51,9 @@ if TYPE_CHECKING:
 LARGEST_STRETCH_CHANGE = 0.15
 
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
-# step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
-LARGEST_BY_CORRECTIONS = 0.1
-
-# Solves of a step with corrections as part of the system, before it is halved.
+# step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots. It
+# is solved again so often; what is then still stretched by more than the second figure is discarded.
+TOLD_BY_CORRECTIONS, LARGEST_BY_CORRECTIONS = 0.1, 0.3
 MOST_RESOLVES = 2
 
 # Rounding allowed in the sum of a frame's steps.
@@ -170,9 +169,8 @@ class Simulation:
                 solution = self.integrator.improve(self.state, self._next, h) or solution
             trouble = self._trouble(solution) or self._correct(h)
             for _ in range(MOST_RESOLVES):
-                if trouble is None or not solution.converged or not sum(c.hold() for c in self.filters):
+                if not self._system_should_know(solution):
                     break
-                # Corrections alone stretched the cloth: the system has to know of them.
                 solution = self.integrator.improve(self.state, self._next, h) or solution
                 trouble = self._trouble(solution) or self._correct(h)
             if trouble is None:
@@ -202,6 +200,12 @@ class Simulation:
             if trouble is not None:
                 return trouble
         return self._too_much_stretch(LARGEST_BY_CORRECTIONS) if self.filters else None
+
+    def _system_should_know(self, solution: Solution) -> bool:
+        """Whether corrections stretched the cloth by so much that they were made part of the linear system."""
+        if not self.filters or not solution.converged or self._stretch_change() <= TOLD_BY_CORRECTIONS:
+            return False
+        return sum(correction.hold() for correction in self.filters) > 0
 
     def _next_event(self, frame_end: float) -> float:
         """The end of the frame, or of a window of time before it: steps cross neither."""
