@@ -339,7 +339,100 @@ def contact() -> dict[str, Any]:
     return found
 
 
-MEASUREMENTS = (scenes, preconditioners, bare_factor, growth, swing, bending, same_bits, cold_start, drape, contact)
+def drape_contact() -> dict[str, Any]:
+    """drape with and without self_contact, frame by frame in turn. Times are without the audit, which only judges."""
+    from toile.scene.load import load
+
+    scenes = {
+        "with": load("drape", overrides=["outputs=[]"]),
+        "without": load("drape", overrides=["outputs=[]", "filters=[]"]),
+    }
+    assert [item.word() for item in scenes["with"].filters] == ["self_contact"]
+    times, simulations = alternate(scenes, scenes["with"].time.frames)
+    found: dict[str, Any] = {}
+    for name, simulation in simulations.items():
+        frames, summary = simulation.report()["frames"][1:], simulation.report()["summary"]
+        ms = {stage: sum(entry["ms"][stage] for entry in frames) for stage in frames[0]["ms"]}
+        computing = np.array(times[name]) - [entry["ms"]["audit"] for entry in frames]
+        found[name] = {
+            "vertices": simulation.model.particle_count,
+            "ms_per_frame": {"median": float(np.median(computing)), "mean": float(computing.mean())},
+            "share": {stage: of / computing.sum() for stage, of in ms.items() if stage != "audit"},
+            "audit_ms_per_frame": ms["audit"] / len(frames),
+            "touches_at_most": max(entry["contacts"]["cloth"] for entry in frames),
+            **{key: summary[key] for key in ("steps", "rejected", "intersections", "max_strain")},
+        }
+    one, other = (found[name]["ms_per_frame"] for name in ("with", "without"))
+    return {**found, "ratio": {key: one[key] / other[key] for key in one}}
+
+
+def contact_growth(resolutions: tuple[int, ...] = (32, 63, 127)) -> dict[str, Any]:
+    """The contact stage of a step and its arrays against the number of vertices: the five sheets of layers.
+
+    They start 4 mm apart and 5 mm above the ball, so that they touch everywhere from the second frame on; that and the
+    next one are measured. Trees of boxes are Warp's own and are not counted; they grow with the number of vertices.
+    """
+    from toile.scene.load import load
+    from toile.simulation import Simulation
+
+    rows = []
+    for n in (16, *resolutions):  # the first only loads kernels
+        sheets = [
+            f"cloth[{i}].{field}"
+            for i in range(5)
+            for field in (f"shape.resolution=[{n},{n}]", f"translation=[0,0,{0.755 + 0.004 * i}]")
+        ]
+        simulation = Simulation(load("layers", overrides=["outputs=[]", *sheets]), audit="none")
+        tries, ms, near = 0, 0.0, []
+        for frame in range(3):
+            simulation.advance_frame()
+            entry = simulation.certificate.frames[-1]
+            if frame:
+                tries += entry["steps"] + entry["rejected"]
+                ms += entry["ms"]["C/C"]
+                near.append(simulation.filters[-1].contacts.encounters.near_count)
+        contacts = simulation.filters[-1]
+        rows.append({
+            "vertices": simulation.model.particle_count,
+            "ms_per_step": ms / tries,
+            "megabytes": array_bytes([contacts.bodies, contacts.contacts, contacts.held_touches]) / 1e6,
+            "near_pairs": max(near),
+            "touches": contacts.contact_count(),
+            "ms_of_last_frame": entry["ms"],
+        })  # fmt: skip
+    rows = rows[1:]
+    found: dict[str, Any] = {"rows": rows, "exponent": {}, "steepest": {}}
+    n = np.log([row["vertices"] for row in rows])
+    for key in ("ms_per_step", "megabytes", "near_pairs", "touches"):
+        value = np.log([row[key] for row in rows])
+        found["exponent"][key] = float(np.polyfit(n, value, 1)[0])
+        found["steepest"][key] = float((np.diff(value) / np.diff(n)).max())  # what a straight line may hide
+    return found
+
+
+def array_bytes(thing: Any, seen: set[int] | None = None) -> int:
+    """Of all Warp arrays that an object of toile.contact holds, itself or through others, each counted once."""
+    import warp as wp
+
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return 0
+    seen.add(id(thing))
+    if isinstance(thing, wp.array):
+        return int(thing.capacity)
+    if hasattr(thing, "_cls"):  # a structure of arrays, of Warp
+        return sum(array_bytes(getattr(thing, name), seen) for name in thing._cls.vars)
+    if isinstance(thing, (list, tuple)):
+        return sum(array_bytes(item, seen) for item in thing)
+    if type(thing).__module__.startswith(("toile.contact.", "toile.linear.")):
+        return sum(array_bytes(value, seen) for value in vars(thing).values())
+    return 0
+
+
+MEASUREMENTS = (
+    scenes, preconditioners, bare_factor, growth, swing, bending, same_bits, cold_start, drape, contact, drape_contact,
+    contact_growth,
+)  # fmt: skip
 
 
 def main() -> None:
