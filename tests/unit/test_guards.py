@@ -49,7 +49,7 @@ def test_a_solve_forgets_the_directions_of_the_one_before(device: str) -> None:
     clean, poisoned = (sheet(device, constraints=HELD, solver={"preconditioner": "block_jacobi"}) for _ in range(2))
     clean.advance_frame()
     poisoned.advance_frame()
-    direction = poisoned.integrator.newton.solver.pcg._iteration[1][1][2]  # type: ignore[attr-defined]
+    direction = poisoned.integrator.newton.solver.pcg.c  # type: ignore[attr-defined]
     direction.fill_(np.nan)
     a, b = clean.advance_frame(), poisoned.advance_frame()
     # To the bit on the CPU; a GPU adds in any order, and a residual of 1e-3 leaves some micrometres.

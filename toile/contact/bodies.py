@@ -59,8 +59,9 @@ class Bodies:
 
         self.thickness = on_device(np.concatenate([thickness, of_solid]), real)
         self.thickest = float(np.max(thickness, initial=0.0))
-        # Friction of solids; that between cloths is one figure for all.
-        self.solid_friction = on_device(np.concatenate([np.zeros(self.moving_count), *frictions]), real)
+        self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
+        # Friction of solids; that between cloths is one figure for all, and -1 stands for it.
+        self.solid_friction = on_device(np.concatenate([np.full(self.moving_count, -1.0), *frictions]), real)
         self.place, self.chart = (on_device(array, kind) for array, kind in _places(model, self.count))
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end, self.moved = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(4))

@@ -82,6 +82,8 @@ class BroadPhase:
             inputs = [self._tree.id, *mesh, *self._boxes, *self._corners, self._counts, *self._pairs]
             self._launch(find_pairs, self._patch_count, inputs)
             counts = [int(count) for count in self._counts.numpy()]
+            if min(counts) < 0:
+                raise OverflowError("more than 2,147,483,647 pairs of elements are near each other: too many to count.")
             short = [k for k in range(2) if counts[k] > len(self._pairs[k])]
             if not short:
                 break
@@ -216,7 +218,7 @@ def add_pair(
 ):  # fmt: skip
     """What finds no room is counted all the same."""
     n = wp.atomic_add(counts, kind, 1)
-    if n < pairs.shape[0]:
+    if n >= 0 and n < pairs.shape[0]:
         pairs[n] = wp.vec2i(one, other)
 
 

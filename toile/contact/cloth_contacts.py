@@ -28,8 +28,11 @@ MOST_ROUNDS = 10
 MOST_ZONE_ROUNDS = 60
 # Sweeps over all touches in a round, and the correction below which they end [thickness].
 MOST_SWEEPS, SETTLED = 20, 1e-3
-# How far ends may move before pairs are searched anew [thickness], and that as a share of the largest motion.
-SLACK, SLACK_OF_MOTION = 1.0, 0.1
+# How far ends may move before pairs are searched anew: of the thickness and the largest motion, but no more than a
+# share of the edges, because neighbours in the mesh would all be near each other.
+SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.5, 0.1, 0.1
+# Of what its vertices wanted to move: how far a zone may carry them.
+FARTHEST = 3.0
 
 
 class ClothContacts:
@@ -88,8 +91,9 @@ class ClothContacts:
         x, x_end = bodies.x.numpy(), bodies.x_end.numpy()
         mean = (x_end - x)[: bodies.moving_count].mean(axis=0)
         most = float(np.sqrt(((x_end - x - mean) ** 2).sum(axis=1).max(initial=0.0)))
+        slack = min(SLACK * bodies.thickest + SLACK_OF_MOTION * most, SLACK_OF_EDGES * bodies.edge_length)
         # A power of two, because launches are remembered by their numbers.
-        self._slack = 2.0 ** np.ceil(np.log2(SLACK * bodies.thickest + SLACK_OF_MOTION * most))
+        self._slack = 2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest)))
         self._mean.assign(mean[None].astype(numpy_real))
         wp.copy(self._searched, bodies.x_end)
         at = [bodies.x_end, self._mean, bodies.thickness, self._slack]
@@ -142,8 +146,9 @@ class ClothContacts:
             x_end = wanted.copy()
             for zone in zones.zones():
                 moved = body_motion(x[zone], wanted[zone] - x[zone], bodies.masses[zone], held[zone])
-                if moved is None:
-                    return "cloth is caught between things that move against each other"
+                wanted_most = np.abs(wanted[zone] - x[zone]).max()
+                if moved is None or np.abs(moved).max() > FARTHEST * wanted_most:
+                    return "cloth is caught between things that move against each other."
                 x_end[zone] = x[zone] + moved
             changed = np.any(x_end != bodies.x_end.numpy(), axis=1)
             met.changed.assign(changed.astype(np.int32))
@@ -155,7 +160,7 @@ class ClothContacts:
                 self.figures["zones"] = len(zones.zones())
                 self.figures["in_zones"] = sum(len(zone) for zone in zones.zones())
                 return None
-        return "contacts between cloths could not be resolved"
+        return "contacts between cloths could not be resolved."
 
     def _stop_zones(self, zones: list[np.ndarray], x: np.ndarray, h: float) -> None:
         v, x_end = self.bodies.v_end.numpy().copy(), self.bodies.x_end.numpy()

@@ -212,8 +212,9 @@ def add_touch(
     touches.normal[n] = normal
     touches.target[n] = target_of(gap, tau)
     touches.thickness[n] = tau
+    # A negative figure stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
-    touches.mu[n] = wp.where(of_solid > real(0.0), of_solid, friction)
+    touches.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
     touches.push[n] = real(0.0)
     touches.rub[n] = vec3()
 
