@@ -1,0 +1,314 @@
+"""Cloth on cloth against laws: momentum, energy, constraints, what is fast or heavy, layers at rest, and the same bits.
+
+After every step of every run here the audit finds no intersection, and ipctk no collision on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic.cloths import (
+    PIN_ALL,
+    THICKNESS,
+    cloths,
+    contact_of,
+    grid,
+    kinetic_energy,
+    mean,
+    part,
+    steps,
+    walk_on,
+)
+from analytic.sheets import G, positions, velocities
+
+from toile.contact.broad_phase import BroadPhase
+from toile.contact.touches import Encounters
+from toile.simulation import Simulation
+
+NO_GRAVITY = (0.0, 0.0, 0.0)
+INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
+MOST_ROUNDS = "toile.contact.cloth_contacts.MOST_ROUNDS"
+
+
+def thrown(
+    device: str, speed: float, ratio: float = 1.0, integrator: str = "implicit_bdf2", tolerance: float = 1e-12
+) -> Simulation:
+    """Two free sheets, one thrown at the other at an angle, 4 cm from it and `ratio` times as heavy."""
+    rotation, velocity = (12.0, 5.0, 17.0), (0.3 * speed, 0.2 * speed, -speed)
+    above = {"translation": (0.01, 0.02, 0.04), "rotation": rotation, "velocity": velocity, "density": 0.2 * ratio}
+    sheets = [{"shape": grid(0.2, 7)}, {"shape": grid(0.2, 7), **above}]
+    return cloths(device, sheets, gravity=NO_GRAVITY, integrator=integrator, tolerance=tolerance)
+
+
+def momentum(simulation: Simulation) -> np.ndarray:
+    return np.asarray(simulation.model.masses @ velocities(simulation))
+
+
+NOT_KEPT = pytest.mark.xfail(strict=True, reason="the past that BDF2 is given after a contact: off by up to 3e-3")
+
+
+@pytest.mark.parametrize("integrator", [pytest.param("implicit_bdf2", marks=NOT_KEPT), "implicit_euler"])
+@pytest.mark.parametrize("ratio", [1.0, 100.0], ids="1:{:g}".format)
+@pytest.mark.parametrize("speed", [0.5, 5.0, 50.0], ids="{:g} m/s".format)
+def test_sheets_thrown_at_each_other_keep_their_momentum(
+    speed: float, ratio: float, integrator: str, device: str
+) -> None:
+    """To 1e-10: what the solver's tolerance leaves. The sheet that was hit goes along."""
+    simulation = thrown(device, speed, ratio, integrator)
+    before = momentum(simulation)
+    for _ in steps(simulation, 0.04 / speed + 0.1):
+        assert np.abs(momentum(simulation) - before).max() < 1e-10 * np.linalg.norm(before)
+    assert mean(simulation, 0, velocities(simulation))[2] < -0.2 * speed
+
+
+GAINED = pytest.mark.xfail(strict=True, reason="kinetic energy grows in a step, by up to 1.1 % of all")
+
+
+@pytest.mark.parametrize("integrator", [pytest.param("implicit_bdf2", marks=GAINED), "implicit_euler"])
+@pytest.mark.parametrize("speed", [0.5, 5.0, 50.0], ids="{:g} m/s".format)
+def test_impacts_do_not_bring_energy(speed: float, integrator: str, device: str) -> None:
+    """They are inelastic: kinetic energy is never more than before the impact, nor does it grow from step to step.
+
+    1e-6 of it may come back from cloth that was stretched: that much was measured with backward Euler.
+    """
+    simulation = thrown(device, speed, 1.0, integrator)
+    energies = [kinetic_energy(simulation)]
+    for _ in steps(simulation, 0.04 / speed + 0.1):
+        energies.append(kinetic_energy(simulation))
+    assert max(np.diff(energies)) < 1e-6 * energies[0]
+    assert energies[-1] < 0.9 * energies[0]
+
+
+LET_GO = pytest.mark.xfail(strict=True, reason="zones move what slides on a slanted plane out of it, by 10 mm")
+
+
+@pytest.mark.parametrize("rounds", [10, pytest.param(0, marks=LET_GO)], ids=["impulses", "zones"])
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_constraints_hold_while_cloth_is_hit(
+    integrator: str, rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pins on keyframes to the last bit, in position and velocity; what slides on a slanted plane stays in it."""
+    monkeypatch.setattr(MOST_ROUNDS, rounds)
+    keys = [
+        {"time": 0.0},
+        {"time": 0.1, "translation": (0.0, 0.0, 0.01)},
+        {"time": 0.3, "translation": (-5e-3, 0.0, 0.02)},
+    ]
+    n, normal = 7, np.array([2.0, -1.0, 2.0]) / 3.0
+    pins, slides = list(range(0, n * n, n)), list(range(n - 1, n * n, n))
+    constraints = [
+        {"type": "pin", "cloth": "0", "where": {"indices": pins}, "motion": {"keyframes": keys}},
+        {"type": "slide_on_plane", "cloth": "0", "where": {"indices": slides}, "normal": (2.0, -1.0, 2.0)},
+    ]
+    above = {"translation": (0.0, 0.02, 0.03), "rotation": (3.0, 2.0, 17.0), "velocity": (0.0, 0.0, -3.0)}
+    sheets = [{"shape": grid(0.2, n)}, {"shape": grid(0.2, n), **above}]
+    simulation = cloths(device, sheets, constraints=constraints, gravity=NO_GRAVITY, integrator=integrator)
+    start, touching = positions(simulation), 0
+    for _ in steps(simulation, 0.2):
+        x, v, held = positions(simulation), velocities(simulation), simulation.held
+        assert np.array_equal(x[pins], held.x_held.numpy()[pins])
+        assert np.array_equal(v[pins], held.v_held.numpy()[pins])
+        assert np.abs((x - start)[slides] @ normal).max() < 1e-15
+        assert np.abs(v[slides] @ normal).max() < 1e-13
+        touching += contact_of(simulation).contact_count()
+    assert touching > 100
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("lower", ["held", "driven", "free"])
+@pytest.mark.parametrize("speed", [10.0, 100.0, 1000.0], ids="{:g} m/s".format)
+def test_what_is_fast_does_not_pass(speed: float, lower: str, integrator: str, device: str) -> None:
+    """As far as 50 m in a step, against a sheet that is held, driven against it, or free and thrown against it."""
+    h = 1.0 / 30.0
+    below: dict[str, Any] = {"shape": grid(0.6, 7)}
+    constraints, drive = [dict(PIN_ALL)], {"translation": (0.0, 0.0, 0.5 * speed)}
+    if lower == "driven":
+        constraints[0]["motion"] = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, **drive}]}
+    if lower == "free":
+        constraints, below["velocity"] = [], (0.0, 0.0, 0.5 * speed)
+    above = {"translation": (0.01, 0.02, 0.12), "rotation": (6.0, 3.0, 17.0), "velocity": (0.0, 0.0, -speed)}
+    simulation = cloths(
+        device, [below, {"shape": grid(0.2, 6), **above}], h=h, gravity=NO_GRAVITY, integrator=integrator,
+        constraints=constraints,
+    )  # fmt: skip
+    for _ in steps(simulation, 6.0 * h if lower != "free" else 2.0 * h):
+        x = positions(simulation)
+        if lower != "free":  # then it stays flat
+            assert part(simulation, 1, x)[:, 2].min() > part(simulation, 0, x)[0, 2]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "strain"),
+    [(1.0, 0.03), (1e2, 0.25), pytest.param(1e4, 1.5, marks=pytest.mark.slow)],
+    ids=["1:1", "1:1e2", "1:1e4"],
+)
+def test_heavy_cloth_on_a_sheet_that_is_held_all_round(ratio: float, strain: float, device: str) -> None:
+    """It falls 5 cm and is caught. Measured largest strain of an edge: 0.02, 0.17 and 1.36.
+
+    20 kg on a square of 40 cm with threads of 5 kN/m: at rest they are stretched by half, and twice that in the fall.
+    """
+    n = 11
+    border = [i for i in range(n * n) if i % n in (0, n - 1) or i // n in (0, n - 1)]
+    above = {"translation": (0.01, 0.02, 0.05), "rotation": (0.0, 0.0, 17.0), "density": 0.2 * ratio}
+    simulation = cloths(
+        device, [{"shape": grid(0.4, n)}, {"shape": grid(0.1, 5), **above}],
+        constraints=[{"type": "pin", "cloth": "0", "where": {"indices": border}}],
+    )  # fmt: skip
+    largest = 0.0
+    for _ in steps(simulation, 0.6):
+        largest = max(largest, simulation.strain.summary(simulation.state.x, simulation.state.t)["edge_max"])
+    assert largest < strain
+    x = positions(simulation)
+    assert mean(simulation, 1, x)[2] > part(simulation, 0, x)[:, 2].min()
+    assert mean(simulation, 1, x)[2] > -0.2
+
+
+def stack(device: str, count: int, integrator: str) -> Simulation:
+    """Sheets on a plane, each a little smaller than the one below."""
+    sheets = [{"shape": grid(0.2 - 0.01 * k, 7), "translation": (0.0, 0.0, 1e-3 + THICKNESS * k)} for k in range(count)]
+    solids, contact = [{"type": "plane", "friction": 0.5}], {"type": "solid_contact", "thickness": 1e-3}
+    return cloths(device, sheets, integrator=integrator, solids=solids, constraints=[contact])
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_layers_at_rest_keep_their_thickness(integrator: str, device: str) -> None:
+    """Five sheets on a plane, after a second: mean distances are the thickness within 10 %, and nothing creeps, but for
+    a hundredth of a millimetre.
+    """
+    simulation = stack(device, 5, integrator)
+    walk_on(simulation, 1.0, on_the_way=False)
+    before = positions(simulation)
+    walk_on(simulation, 0.2, on_the_way=False)
+    x = positions(simulation)
+    heights = [mean(simulation, k, x)[2] for k in range(5)]
+    np.testing.assert_allclose(np.diff(heights), THICKNESS, rtol=0.1)
+    assert np.abs(x - before)[:, :2].max() < 2e-5
+
+
+LIGHT = pytest.mark.xfail(strict=True, reason="it bears 97.2 and 98.7 % of two sheets, 98.6 % of five")
+
+
+@pytest.mark.parametrize(
+    ("count", "integrator"),
+    [
+        pytest.param(2, "implicit_bdf2", marks=LIGHT),
+        pytest.param(2, "implicit_euler", marks=LIGHT),
+        pytest.param(5, "implicit_bdf2", marks=LIGHT),
+        (5, "implicit_euler"),
+    ],
+)
+def test_a_plane_bears_all_of_a_stack(count: int, integrator: str, device: str) -> None:
+    """The certificate's force on it, within 1 % of all weights, a second after the start."""
+    simulation = stack(device, count, integrator)
+    walk_on(simulation, 1.0, on_the_way=False)
+    assert simulation.contacts is not None
+    forces = [-simulation.contacts.forces()[0][2] for _ in steps(simulation, 0.2, on_the_way=False)]
+    assert np.mean(forces) == pytest.approx(G * simulation.model.masses.sum(), rel=0.01)
+
+
+@pytest.mark.xfail(strict=True, reason="single particles are let go and sink to half the thickness, again and again")
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: str) -> None:
+    """Particles of the lowest sheet stay at the thickness of the plane, to a hundredth of it, or above."""
+    simulation = stack(device, 5, integrator)
+    for _ in steps(simulation, 1.5, on_the_way=False):
+        assert part(simulation, 0, positions(simulation))[:, 2].min() > 0.99e-3
+
+
+@pytest.mark.parametrize("thicknesses", [(1e-3, 3e-3), (None, 4e-3)], ids=["both", "one"])
+def test_layers_keep_the_mean_of_their_thicknesses(thicknesses: tuple[float | None, float], device: str) -> None:
+    """On a sheet that is held; the filter's own thickness, 2 mm, is that of a cloth that has none."""
+    above = {"translation": (0.01, 0.02, 3e-3), "rotation": (0.0, 0.0, 17.0), "thickness": thicknesses[1]}
+    simulation = cloths(
+        device, [{"shape": grid(0.3, 8), "thickness": thicknesses[0]}, {"shape": grid(0.15, 6), **above}],
+        contact={"thickness": 2e-3}, constraints=[PIN_ALL],
+    )  # fmt: skip
+    walk_on(simulation, 0.7)
+    expected = 0.5 * ((thicknesses[0] or 2e-3) + thicknesses[1])
+    z = part(simulation, 1, positions(simulation))[:, 2]
+    assert z.min() > 0.95 * expected
+    assert z.mean() == pytest.approx(expected, rel=0.05)
+
+
+def bits(simulation: Simulation, seconds: float = 0.15) -> bytes:
+    walk_on(simulation, seconds)
+    return positions(simulation).tobytes() + velocities(simulation).tobytes()
+
+
+def test_the_same_run_has_the_same_bits(device: str) -> None:
+    first, second = (bits(thrown(device, 4.0, tolerance=1e-4)) for _ in range(2))
+    assert first == second
+
+
+def test_room_does_not_matter(device: str) -> None:
+    """Arrays with room for one pair and one touch grow as they have to: the same bits."""
+    tight = thrown(device, 4.0, tolerance=1e-4)
+    contact = contact_of(tight)
+    bodies, contacts = contact.bodies, contact.contacts
+    pairs = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, tight.device, capacity=1)
+    contacts.broad_phase = pairs
+    contacts.encounters = Encounters(bodies, pairs.edges, pairs.triangles, contacts.encounters.friction, capacity=1)
+    contact.held_touches.encounters = contacts.encounters
+    assert bits(tight) == bits(thrown(device, 4.0, tolerance=1e-4))
+    assert contacts.encounters._touch_capacity > 50
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("speed", [0.5, 5.0])
+def test_the_fail_safe_alone_keeps_thrown_sheets_apart(
+    speed: float, integrator: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No impulses for what runs together: zones have to do it."""
+    monkeypatch.setattr(MOST_ROUNDS, 0)
+    simulation, zones = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
+    for _ in steps(simulation, 0.04 / speed + 0.05):
+        zones += contact_of(simulation).contacts.figures.get("zones", 0)
+    assert zones > 0
+
+
+def test_the_fail_safe_alone_keeps_a_drape_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers fall on a ball and fold."""
+    monkeypatch.setattr(MOST_ROUNDS, 0)
+    sheets = [
+        {"shape": grid(0.4, 11), "translation": (0.003 * k, 0.002, 0.11 + 0.01 * k), "rotation": (0.0, 0.0, 20.0 * k)}
+        for k in range(2)
+    ]
+    ball = {"type": "sphere", "radius": 0.1, "friction": 0.3}
+    simulation, zones = cloths(device, sheets, solids=[ball], tolerance=1e-4), 0
+    for _ in steps(simulation, 0.35):
+        zones += contact_of(simulation).contacts.figures.get("zones", 0)
+    assert zones > 0
+
+
+BLADE = {"type": "box", "size": (0.004, 0.2, 0.1), "translation": (0.0, 0.0, -0.03)}
+CORNER = {"type": "box", "size": (0.05, 0.05, 0.05), "rotation": (45.0, 35.0, 0.0)}
+UPWARDS = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, "translation": (0.0, 0.0, 2.0)}]}
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("speed", [1.0, 20.0], ids="{:g} m/s".format)
+@pytest.mark.parametrize(
+    "solid", [BLADE, CORNER, {**BLADE, "motion": UPWARDS}], ids=["blade", "corner", "rising blade"]
+)
+def test_sharp_solids_do_not_come_through(solid: dict[str, Any], speed: float, integrator: str, device: str) -> None:
+    """Cells of 10 cm fall on them: no vertex has to be near. The certificate counts the solid's triangles too."""
+    sheet = {"shape": grid(0.3, 4), "translation": (0.01, 0.02, 0.1), "rotation": (0.0, 0.0, 20.0)}
+    simulation = cloths(
+        device, [{**sheet, "velocity": (0.0, 0.0, -speed)}], solids=[{**solid, "sharp": True}], integrator=integrator,
+        audit="step",
+    )  # fmt: skip
+    touching = 0
+    for _ in steps(simulation, 0.3):
+        touching += contact_of(simulation).contact_count()
+    assert touching > 0
+    assert simulation.intersections.of_frame(simulation.state.x, simulation.state.t) == 0
+
+
+def test_solids_that_are_not_sharp_do(device: str) -> None:
+    """So the test above has something to show: the same blade comes through, and the certificate does not look."""
+    sheet = {"shape": grid(0.3, 4), "translation": (0.01, 0.02, 0.1), "rotation": (0.0, 0.0, 20.0)}
+    simulation = cloths(device, [sheet], solids=[BLADE])
+    walk_on(simulation, 0.3)
+    assert positions(simulation)[:, 2].max() < BLADE["translation"][2]  # type: ignore[index]

@@ -1,0 +1,113 @@
+"""Random touches between particles, as kernels want them and as dense matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+from scipy.optimize import nnls
+
+from toile.contact.impulses import relax
+from toile.contact.touches import TOUCH_KINDS, Touches
+from toile.math.types import mat33, real, vec3
+
+
+@dataclass
+class Problem:
+    """Touches of four vertices each, with weights that add up to zero."""
+
+    vertices: np.ndarray  # (touches, 4)
+    weights: np.ndarray  # (touches, 4)
+    normals: np.ndarray  # (touches, 3)
+    targets: np.ndarray  # [m]
+    mu: np.ndarray
+    W: np.ndarray  # (n, 3, 3)  answers to impulses [1/kg]
+    d: np.ndarray  # (n, 3)  displacements before [m]
+
+    def relative(self, d: np.ndarray) -> np.ndarray:
+        """Motion of the nearest points against each other, for each touch."""
+        return np.einsum("ta,tai->ti", self.weights, d[self.vertices])
+
+    def along(self, d: np.ndarray) -> np.ndarray:
+        return np.einsum("ti,ti->t", self.normals, self.relative(d))
+
+    def answer(self, impulses: np.ndarray) -> np.ndarray:
+        """Displacements after an impulse on each touch."""
+        d = self.d.copy()
+        for t, vertices in enumerate(self.vertices):
+            for a, i in enumerate(vertices):
+                d[i] += self.weights[t, a] * self.W[i] @ impulses[t]
+        return d
+
+    def best_pushes(self) -> np.ndarray:
+        """Without friction: push >= 0 that minimise p A p / 2 - p b, with A = J W J^T and b = target - J d."""
+        J = np.zeros((len(self.targets), self.d.size))
+        for t, vertices in enumerate(self.vertices):
+            for a, i in enumerate(vertices):
+                J[t, 3 * i : 3 * i + 3] += self.weights[t, a] * self.normals[t]
+        root = np.zeros((self.d.size, self.d.size))
+        for i, W in enumerate(self.W):
+            values, vectors = np.linalg.eigh(W)
+            root[3 * i : 3 * i + 3, 3 * i : 3 * i + 3] = vectors @ np.diag(np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        B = root @ J.T
+        # |B p - c|^2 / 2 is that, but for a constant, if B^T c = b.
+        c = np.linalg.lstsq(B.T, self.targets - J @ self.d.ravel(), rcond=None)[0]
+        return np.asarray(nnls(B, c)[0])
+
+    def touches(self, device: str) -> Touches:
+        touches, count = Touches(), len(self.targets)
+        given = {"vertices": self.vertices, "weights": self.weights, "normal": self.normals, "target": self.targets,
+                 "mu": self.mu}  # fmt: skip
+        for name, kind in TOUCH_KINDS.items():
+            array = wp.zeros(count, dtype=kind, device=device)
+            if name in given:
+                array.assign(given[name])
+            setattr(touches, name, array)
+        return touches
+
+
+def random_problem(seed: int, count: int, particles: int, mu: float = 0.0, held: bool = False) -> Problem:
+    """Vertices on triangles and edges on edges; with `held`, some particles answer in some directions only."""
+    rng = np.random.default_rng(seed)
+    vertices = np.array([rng.choice(particles, 4, replace=False) for _ in range(count)], np.int32)
+    s, t = rng.uniform(0.1, 0.45, (2, count))
+    one = np.ones(count)
+    corners = np.stack([one, s + t - 1.0, -s, -t], axis=1)
+    edges = np.stack([1.0 - s, s, t - 1.0, -t], axis=1)
+    weights = np.where(np.arange(count)[:, None] % 2 == 0, corners, edges)
+    normals = rng.normal(size=(count, 3))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    W = np.eye(3) / rng.uniform(0.5, 5.0, particles)[:, None, None]
+    if held:
+        n = np.array([2.0, -1.0, 2.0]) / 3.0
+        W[::3] = (np.eye(3) - np.outer(n, n)) @ W[::3]
+        W[1::5] = 0.0
+    targets, d = rng.normal(scale=0.3, size=count), rng.normal(scale=0.3, size=(particles, 3))
+    return Problem(vertices, weights, normals, targets, np.full(count, mu), W, d)
+
+
+@dataclass
+class Relaxed:
+    push: np.ndarray
+    rub: np.ndarray
+    d: np.ndarray
+    sweeps: int
+
+
+def relaxed(
+    problem: Problem, device: str, sweeps: int = 20000, tolerance: float = 1e-15, planes: tuple | None = None
+) -> Relaxed:
+    """What the kernel makes of it; planes are (count, normal, room) of the particles."""
+
+    def array(values: np.ndarray, kind: type) -> wp.array:
+        return wp.array(values, dtype=kind, device=device)
+
+    count, normal, room = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
+    touches, d = problem.touches(device), array(problem.d, vec3)
+    taken = wp.zeros(1, dtype=wp.int32, device=device)
+    number = array(np.array([len(problem.targets)], np.int32), wp.int32)
+    solids = [array(count, wp.int32), array(normal, vec3), array(room, real)]
+    inputs = [touches, number, array(problem.W, mat33), False, *solids, tolerance, sweeps]
+    wp.launch(relax, 1, inputs=[*inputs, touches.push, touches.rub, d, taken], device=device)
+    return Relaxed(touches.push.numpy(), touches.rub.numpy(), d.numpy(), int(taken.numpy()[0]))

@@ -1,0 +1,229 @@
+"""Near pairs and touches: which there are, what is asked of them, and that none is lost when arrays are full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic.cloths import THICKNESS, cloths, contact_of, grid
+from analytic.sheets import positions
+
+from toile.contact.audit import Audit
+from toile.contact.broad_phase import BroadPhase
+from toile.contact.cloth_contacts import ClothContacts
+from toile.contact.touches import Encounters
+from toile.simulation import Simulation
+
+H = 1.0 / 60.0
+
+
+def two(device: str, gap: float = 1.0, **more: Any) -> Simulation:
+    """A sheet over another, turned, a gap of so many thicknesses above it."""
+    above = {"translation": (0.01, 0.02, gap * THICKNESS), "rotation": (0.0, 0.0, 17.0)}
+    return cloths(device, [{"shape": grid(0.2, 6)}, {"shape": grid(0.2, 6), **above}], **more)
+
+
+def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray | None = None) -> ClothContacts:
+    """The contacts at the start of a step with these displacements, before anything is corrected."""
+    contact, state = contact_of(simulation), simulation.state
+    if x is not None:
+        state.x.assign(x)
+    end = state.empty_like()
+    d = np.zeros_like(positions(simulation)) + moved
+    end.x.assign(positions(simulation) + d)
+    end.v.assign(d / H)
+    simulation.held.move(0.0, H, state.x)
+    simulation.solids.move(0.0, H)
+    contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
+    contact.bodies.answer(contact.work.masses, simulation.held.S, simulation.held.S_user, contact.work.planes())
+    found: ClothContacts = contact.contacts
+    return found
+
+
+def touches(met: Encounters) -> dict[str, np.ndarray]:
+    names = ("vertices", "kind", "weights", "normal", "target", "mu", "thickness")
+    return {name: getattr(met.touches, name).numpy()[: met.touch_count].copy() for name in names}
+
+
+def random_motion(simulation: Simulation, seed: int, size: float) -> np.ndarray:
+    return np.random.default_rng(seed).normal(scale=size, size=(simulation.model.particle_count, 3))
+
+
+@pytest.mark.parametrize(("gap", "target"), [(1.9, -0.9), (1.0, 0.0), (0.5, 0.05), (0.1, 0.09)])
+def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) -> None:
+    """It may use up the gap down to the thickness, or must regain a tenth of what is missing; normals are across."""
+    contacts = begin(two(device, gap))
+    contacts._search()
+    assert contacts.encounters.begin_touches() > 20
+    found = touches(contacts.encounters)
+    np.testing.assert_allclose(found["target"], target * THICKNESS, atol=1e-15)
+    np.testing.assert_allclose(np.abs(found["normal"]), [(0.0, 0.0, 1.0)] * len(found["normal"]), atol=1e-12)
+    np.testing.assert_allclose(found["weights"].sum(axis=1), 0.0, atol=1e-15)
+    assert set(found["kind"]) == {0, 1}
+
+
+def test_what_is_far_is_none(device: str) -> None:
+    contacts = begin(two(device, 2.1))
+    contacts._search()
+    assert contacts.encounters.begin_touches() == 0
+    assert contacts.encounters.find_impacts(False) == 0
+
+
+def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
+    """1 mm and 3 mm: 2 mm; where a cloth meets itself its own counts."""
+    sheets = [
+        {"shape": grid(0.2, 6), "thickness": 1e-3},
+        {"shape": grid(0.2, 6), "thickness": 3e-3, "translation": (0.01, 0.02, 2.5e-3), "rotation": (0.0, 0.0, 17.0)},
+    ]
+    contacts = begin(cloths(device, sheets))
+    contacts._search()
+    contacts.encounters.begin_touches()
+    found = touches(contacts.encounters)
+    between = (found["vertices"] < 36).any(axis=1) & (found["vertices"] >= 36).any(axis=1)
+    assert between.all() and between.any()
+    np.testing.assert_allclose(found["thickness"], 2e-3)
+
+
+@pytest.mark.parametrize("thickness", [1e-3, 0.05, 0.3])
+def test_a_flat_sheet_does_not_touch_itself(thickness: float, device: str) -> None:
+    """However thick it is against its cells; no more does one that is bent to a half cylinder."""
+    simulation = cloths(device, [{"shape": grid(0.2, 9)}], contact={"thickness": thickness})
+    x = positions(simulation)
+    radius = 0.2 / np.pi
+    bent = np.column_stack([radius * np.sin(x[:, 0] / radius), x[:, 1], radius * np.cos(x[:, 0] / radius)])
+    for shape in (x, bent):
+        contacts = begin(simulation, x=shape)
+        contacts._search()
+        contacts.encounters.begin_touches()
+        assert (touches(contacts.encounters)["target"] <= 0.0).all()  # nothing is pushed apart
+        assert contacts.encounters.find_impacts(False) == 0
+
+
+def test_what_runs_together_is_a_touch(device: str) -> None:
+    """The upper sheet goes 5 cm down, through the lower: its vertices, and edges on edges. Upwards: none."""
+    simulation = two(device, 10.0)
+    down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]
+    contacts = begin(simulation, down)
+    contacts._search()
+    assert contacts.encounters.begin_touches() == 0
+    hits = contacts.encounters.find_impacts(False)
+    found = touches(contacts.encounters)
+    x, d = positions(simulation), down
+    inside = np.abs(x[36:, :2]).max(axis=1) < 0.1 - 1e-9
+    assert set(found["vertices"][found["kind"] == 0, 0]) >= set(36 + np.flatnonzero(inside))
+    np.testing.assert_allclose(found["target"], (1.0 - 10.0) * THICKNESS, rtol=1e-9)
+    assert hits == len(found["kind"])
+    contacts = begin(simulation, -d)
+    contacts._search()
+    assert contacts.encounters.find_impacts(False) == 0
+
+
+@pytest.mark.parametrize("size", [3e-3, 0.03])
+def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
+    """Room for one pair and one touch: the same as with room for all, those found before included."""
+    simulation = two(device, 1.5)
+    contacts = begin(simulation, random_motion(simulation, 5, size))
+    contacts._search()
+    contacts.encounters.begin_touches()
+    contacts.encounters.find_impacts(False)
+    wanted = touches(contacts.encounters)
+    bodies = contacts.bodies
+    tight = ClothContacts(bodies, 0.3)
+    tight.broad_phase = BroadPhase(
+        bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, device, capacity=1
+    )
+    tight.encounters = Encounters(bodies, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
+    tight._search()
+    tight.encounters.begin_touches()
+    tight.encounters.find_impacts(False)
+    found = touches(tight.encounters)
+    assert tight.encounters.near_count == contacts.encounters.near_count > 100
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    assert len(wanted["kind"]) > 50
+
+
+@pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("pins", [0, 4, 36], ids="{} pins".format)
+@pytest.mark.parametrize(
+    ("size", "shrink"), [(0.01, 0.0), (0.05, 0.0), (1.0, 0.0), (0.01, 1.0)], ids=["small", "wild", "huge", "crumpled"]
+)
+def test_in_the_end_nothing_meets(
+    size: float, shrink: float, pins: int, rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random motions of each particle, or all to one point: a new search finds no impact on the way, the audit none at
+    the end. Pins stay; free cloth keeps the momentum of its displacements; the motion has no more energy than before.
+    """
+    monkeypatch.setattr("toile.contact.cloth_contacts.MOST_ROUNDS", rounds)
+    corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
+    held = [{"type": "pin", "cloth": "0", "where": {"indices": corners}}] if corners else []
+    simulation = two(device, 5.0, constraints=held)
+    audit = Audit(simulation.model.triangles, simulation.model.particle_count, device)
+    m = simulation.model.masses
+    for seed in range(3):
+        x = positions(two(device, 5.0)) + random_motion(simulation, 50 + seed, 5e-4)
+        d = random_motion(simulation, seed, size) + shrink * (x.mean(axis=0) - x)
+        d[corners] = 0.0
+        assert audit.count(x) == 0
+        contacts = begin(simulation, d, x)
+        assert contacts.resolve(None, H) is None
+        assert contacts.figures["rounds"] <= rounds
+        end = contacts.bodies.x_end.numpy().copy()
+        contacts._search()
+        assert contacts.encounters.find_impacts(False) == 0
+        assert audit.count(end) == 0
+        assert np.array_equal(end[corners], x[corners])
+        assert np.abs(end - x - d).max() > 0.1 * size
+        if not pins:
+            np.testing.assert_allclose(m @ (end - x), m @ d, rtol=0, atol=1e-13 * float(m @ np.abs(d).sum(axis=1)))
+        v = contacts.bodies.v_end.numpy()
+        assert m @ (v**2).sum(axis=1) <= m @ (d**2).sum(axis=1) / H**2
+
+
+@pytest.mark.xfail(strict=True, reason="velocities of zones are displacements / h: momentum is off by 2e-3 and 1e-5")
+@pytest.mark.parametrize("rounds", [1, 0])
+def test_zones_keep_the_momentum_of_velocities(rounds: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After impulses too, which change velocities by other amounts than displacements: free cloth, to rounding."""
+    monkeypatch.setattr("toile.contact.cloth_contacts.MOST_ROUNDS", rounds)
+    simulation = two(device, 1.2)
+    m = simulation.model.masses
+    d = random_motion(simulation, 1, 0.02)
+    contacts = begin(simulation, d)
+    before = contacts.bodies.v_end.numpy().copy()
+    assert contacts.resolve(None, H) is None
+    assert contacts.figures["zones"] > 0
+    change = m @ (contacts.bodies.v_end.numpy() - before)
+    assert np.abs(change).max() < 1e-13 * float(m @ np.abs(before).sum(axis=1))
+
+
+PASSED = pytest.mark.xfail(strict=True, reason="the step is accepted: what does not move is not looked at again")
+
+
+@pytest.mark.parametrize("rounds", [pytest.param(10, marks=PASSED), 0], ids=["impulses", "zones"])
+def test_what_is_held_on_both_sides_is_not_let_through(
+    rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pins drive a sheet through one that pins hold: nothing can be done, and that is said."""
+    monkeypatch.setattr("toile.contact.cloth_contacts.MOST_ROUNDS", rounds)
+    pins = [{"type": "pin", "cloth": name, "where": {"all": True}} for name in ("0", "1")]
+    simulation = two(device, 10.0, constraints=pins)
+    down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]
+    contacts = begin(simulation, down)
+    assert "cloth is caught between things" in (contacts.resolve(None, H) or "")
+
+
+@pytest.mark.parametrize("friction", [0.0, 0.4])
+def test_friction_on_a_sharp_solid_is_the_solids(friction: float, device: str) -> None:
+    """Not that between cloths, which is 0.3 here."""
+    box = {
+        "type": "box",
+        "size": (0.1, 0.1, 0.1),
+        "translation": (0.0, 0.0, -0.05),
+        "friction": friction,
+        "sharp": True,
+    }
+    sheet = {"shape": grid(0.2, 4), "translation": (0.01, 0.02, 1.5e-3), "rotation": (0.0, 0.0, 17.0)}
+    contacts = begin(cloths(device, [sheet], solids=[box], contact={"friction": 0.3}))
+    contacts._search()
+    assert contacts.encounters.begin_touches() > 0
+    np.testing.assert_array_equal(touches(contacts.encounters)["mu"], friction)
