@@ -156,10 +156,10 @@ def test_the_knot_holds(device: str) -> None:
         simulation = simulate("reef_knot", device, *coarse, f"filters={filters}", "expect={}")
         *_, last = simulation.run()
         left, right = (last.positions[part.particles] for part in simulation.model.parts)
-        apart[filters] = np.linalg.norm(left[:, None] - right, axis=2).min()
+        apart[filters] = right[:, 0].min() - left[:, 0].max()
     through, held = apart.values()
     assert through > 0.1
-    assert held < 0.01
+    assert held < 0.0  # each reaches through the other
 
 
 @pytest.mark.slow
