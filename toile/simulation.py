@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 LARGEST_STRETCH_CHANGE = 0.15
 
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
-# step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots. It
-# is solved again so often; what is then still stretched by more than the second figure is discarded.
+# step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
+# It is solved again so often; what is then still stretched by more than the second figure is discarded.
 TOLD_BY_CORRECTIONS, LARGEST_BY_CORRECTIONS = 0.1, 0.3
 MOST_RESOLVES = 2
 
@@ -162,7 +162,7 @@ class Simulation:
             if self.contacts is not None:
                 with self.timers.stage("C/S"):
                     self.contacts.begin(self.state, h)
-            self.held.jumped.zero_()
+            self.held.forget_jumps()
             solution = self.integrator.step(self.state, self._next, h)
             if solution.converged and self._stretch_change() > LARGEST_STRETCH_CHANGE:
                 # One linearisation was not enough. Another costs less than the two steps of half the size.

@@ -61,7 +61,7 @@ def test_a_stack_stays_on_an_incline(turn: float, integrator: str, device: str) 
     assert np.abs(acceleration).max() < 1e-3 * G
 
 
-@pytest.mark.xfail(strict=True, reason="1.9 m/s^2 with BDF2 and 2.9 m/s^2 with backward Euler")
+@pytest.mark.xfail(strict=True, reason="2.7 to 2.9 m/s^2: what springs of the solve press does not count for friction that slides")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 3])
 def test_it_slides_where_friction_is_too_small(count: int, integrator: str, device: str) -> None:
@@ -70,17 +70,14 @@ def test_it_slides_where_friction_is_too_small(count: int, integrator: str, devi
     np.testing.assert_allclose(acceleration[1:], G * (np.sin(ANGLE) - 0.2 * np.cos(ANGLE)), rtol=0.1)
 
 
-SLOWED = pytest.mark.xfail(strict=True, reason="2.3 m/s^2, two thirds of it: BDF2 forgets what came before a contact")
-
-
-@pytest.mark.parametrize("integrator", [pytest.param("implicit_bdf2", marks=SLOWED), "implicit_euler"])
+@pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_without_friction_it_slides_freely(integrator: str, device: str) -> None:
     """g sin a = 3.36 m/s^2, within 2 %: nothing else holds a sheet back, and nothing is lost in the steps."""
     acceleration, _ = slide(pile(device, 0.0, integrator, 2), 0.3)
     assert acceleration[1] == pytest.approx(G * np.sin(ANGLE), rel=0.02)
 
 
-@pytest.mark.xfail(strict=True, reason="0.33 to 0.35 m instead of 0.17 m, and it has not stopped")
+@pytest.mark.xfail(strict=True, reason="0.32 to 0.34 m instead of 0.17 m, and it has not stopped")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("direction", [(1.0, 0.0), (-0.6, 0.8)], ids=["along x", "aslant"])
 def test_friction_stops_it(direction: tuple[float, float], integrator: str, device: str) -> None:

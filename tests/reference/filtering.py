@@ -32,7 +32,7 @@ class Filtering:
         run.solids.move(time, time + h)
         if run.contacts is not None:  # what solids hold, the filters must respect
             run.contacts.begin(state, h)
-        run.held.jumped.zero_()
+        run.held.forget_jumps()
         for correction in run.filters:
             assert correction.apply(state, state_out, h) is None
         assert np.array_equal(state.x.numpy(), x.astype(state.x.numpy().dtype))

@@ -75,6 +75,7 @@ class ClothContacts:
         hits, rounds = met.find_impacts(False), 0
         while hits and rounds < MOST_ROUNDS:
             self._push_apart(planes)
+            self._look_again_at(hits)
             self._search_again()
             hits = met.find_impacts(True)
             rounds += 1
@@ -117,6 +118,13 @@ class ClothContacts:
         self._launch(relax, 1, [*at, settled, MOST_SWEEPS, *own, self._sweeps])
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, met.changed])
 
+    def _look_again_at(self, hits: int) -> None:
+        """The last hits count as changed, even if nothing could be done about them."""
+        met = self.encounters
+        changed = met.changed.numpy()
+        changed[np.unique(met.vertices_of(met.touch_count - hits))] = 1
+        met.changed.assign(changed)
+
     def _slow_down(self, planes: Planes) -> None:
         """What was pushed apart does not approach at the end of the step."""
         bodies, met = self.bodies, self.encounters
@@ -156,18 +164,22 @@ class ClothContacts:
             self._search_again()
             hits = met.find_impacts(True)
             if not hits:
-                self._stop_zones(zones.zones(), x, h)
+                self._stop_zones(zones.zones(), x, held, h)
                 self.figures["zones"] = len(zones.zones())
                 self.figures["in_zones"] = sum(len(zone) for zone in zones.zones())
                 return None
         return "contacts between cloths could not be resolved."
 
-    def _stop_zones(self, zones: list[np.ndarray], x: np.ndarray, h: float) -> None:
-        v, x_end = self.bodies.v_end.numpy().copy(), self.bodies.x_end.numpy()
+    def _stop_zones(self, zones: list[np.ndarray], x: np.ndarray, held: np.ndarray, h: float) -> None:
+        """Velocities of zones: those of a body too, with the momentum that they have."""
+        v, x_end = self.bodies.v_end.numpy().astype(float).copy(), self.bodies.x_end.numpy()
         for zone in zones:
-            free = zone[zone < self.bodies.moving_count]
-            v[free] = (x_end[free] - x[free]) / h
-        self.bodies.v_end.assign(v)
+            moves = body_motion(x[zone], v[zone], self.bodies.masses[zone], held[zone])
+            if moves is None:  # what holds it has velocities that no body has: only what is free follows the zone
+                free = np.eye(3) - held[zone]
+                moves = v[zone] + np.einsum("nij,nj->ni", free, (x_end[zone] - x[zone]) / h - v[zone])
+            v[zone] = moves
+        self.bodies.v_end.assign(v.astype(numpy_real))
 
 
 @wp.kernel

@@ -19,7 +19,7 @@ import warp as wp
 from toile.contact.bodies import Bodies
 from toile.contact.impulses import answer_along
 from toile.contact.meeting import combine, meet
-from toile.contact.touches import CLOSE, TOUCH_KINDS, Encounters, Touches, target_of
+from toile.contact.touches import CLOSE, TOUCH_KINDS, Encounters, Touches, on_side, target_of
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
@@ -147,9 +147,10 @@ def renew(
     w, tau = found.weights, touches_out.thickness[k]
     touches_out.weights[k] = w
     touches_out.normal[k] = found.normal
-    touches_out.target[k] = target_of(found.distance, tau)
+    # What is too near comes out by impulses, which its inertia does not feel.
+    touches_out.target[k] = wp.min(target_of(found.distance, tau), real(0.0))
     parting = h * wp.dot(found.normal, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
-    if found.distance > CLOSE * tau or parting > PARTS * tau:
+    if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
         touches_out.push[k] = real(0.0)
 
 

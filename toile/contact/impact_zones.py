@@ -54,7 +54,7 @@ def body_motion(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarr
     `held` (n, 3, 3) projects on the directions of each vertex that must keep their displacement; vertices of solids,
     whose mass is 0 here, keep all of it.
     """
-    fixed = np.abs(held).max(axis=(1, 2)) > 0.5
+    fixed = np.einsum("nii->n", held) > 0.5  # a direction or more
     weights = masses if masses.sum() > 0.0 else np.ones(len(x))
     centre = weights @ x / weights.sum()
     r = x - centre

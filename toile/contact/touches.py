@@ -197,6 +197,13 @@ def find_near(
 
 
 @wp.func
+def on_side(w: vec4) -> wp.bool:
+    """Whether the nearest points are where an element ends: its neighbour is as near, and where layers slide over each
+    other the normal would be askew and stop them."""
+    return w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0)
+
+
+@wp.func
 def target_of(gap: real, tau: real) -> real:
     return wp.where(gap > tau, tau - gap, RECOVERY * (tau - gap))
 
@@ -235,8 +242,8 @@ def find_close(
     kind = near.kind[k]
     found = meet(kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]])
     w = found.weights
-    if w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0):
-        return  # on a side: where layers slide over each other its normal would be askew and stop them
+    if on_side(w):
+        return
     n = wp.atomic_add(count_out, 0, 1)
     if n < capacity:
         add_touch(n, kind, at, w, found.normal, found.distance, tau, solid_friction, friction, touches_out)

@@ -28,9 +28,6 @@ from toile.plugins import quantity
 # Of the thickness: how far a step moves what is tangled.
 UNTANGLING = 1.0
 
-# As toile/constraints/held.py has it: its whole motion was changed at once.
-JUMPED = wp.constant(2)
-
 
 class SelfContact(Filter):
     """Contact of cloth with itself and with other cloths; it must be the last filter."""
@@ -78,7 +75,8 @@ class _Working(Correction):
             self._untangle(self.untangling)
         trouble = self.contacts.resolve(planes, h)
         if trouble is None:
-            self._launch(mark, bodies.moving_count, [state_out.x, bodies.x_end, held.jumped])
+            before, after = [state_out.x, state_out.v], [bodies.x_end, bodies.v_end]
+            self._launch(note_changes, bodies.moving_count, [*before, *after, held.moved, held.kicked])
             bodies.finish(state_out.x, state_out.v)
         return trouble
 
@@ -119,8 +117,12 @@ def add_ways(
 
 
 @wp.kernel
-def mark(x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), jumped_out: wp.array(dtype=wp.int32)):
-    """Whose motion changed."""
+def note_changes(
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
+    # out
+    moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
+):
     i = wp.tid()
-    if wp.length_sq(x[i] - x_end[i]) > real(0.0):
-        jumped_out[i] = JUMPED
+    moved_out[i] = x_end[i] - x[i]
+    kicked_out[i] = v_end[i] - v[i]

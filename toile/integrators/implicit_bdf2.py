@@ -61,7 +61,7 @@ class _Stepper(Stepper):
 
     def accept(self, state: State, state_out: State, h: float) -> None:
         states = [state.x, state.v, state_out.x, state_out.v]
-        held = [self.held.S, self.held.S_user, self.held.jumped]
+        held = [self.held.S, self.held.S_user, self.held.jumped, self.held.moved, self.held.kicked]
         self._launch(remember, len(state.x), [*states, *held, h, self.x_before, self.v_before])
         if self.newton.work.system.springs:
             # Position alteration is no motion: what came before is moved along.
@@ -97,7 +97,8 @@ def shift(y: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3)):
 def remember(
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
-    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), jumped: wp.array(dtype=wp.int32), h: real,
+    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), jumped: wp.array(dtype=wp.int32),
+    moved: wp.array(dtype=vec3), kicked: wp.array(dtype=vec3), h: real,
     # out
     x_before_out: wp.array(dtype=vec3), v_before_out: wp.array(dtype=vec3),
 ):
@@ -109,5 +110,7 @@ def remember(
         C = S_user[i] - S[i]
     if jumped[i] == JUMPED:
         C = identity()
-    x_before_out[i] = x[i] + C * (x_end[i] - h * v_end[i] - x[i])
-    v_before_out[i] = v[i] + C * (v_end[i] - v[i])
+    # What cloth did to cloth is taken out of the past, and no more: all of it together then keeps its momentum.
+    x_past, v_past = x[i] + moved[i] - h * kicked[i], v[i] + kicked[i]
+    x_before_out[i] = x_past + C * (x_end[i] - h * v_end[i] - x_past)
+    v_before_out[i] = v_past + C * (v_end[i] - v_past)
