@@ -61,7 +61,7 @@ def test_a_stack_stays_on_an_incline(turn: float, integrator: str, device: str) 
     assert np.abs(acceleration).max() < 1e-3 * G
 
 
-@pytest.mark.xfail(strict=True, reason="2.7 to 2.9 m/s^2: what springs of the solve press does not count for friction that slides")
+@pytest.mark.xfail(strict=True, reason="2.7 to 2.9 m/s^2: the load of springs does not count for friction")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 3])
 def test_it_slides_where_friction_is_too_small(count: int, integrator: str, device: str) -> None:
