@@ -61,7 +61,6 @@ def test_a_stack_stays_on_an_incline(turn: float, integrator: str, device: str) 
     assert np.abs(acceleration).max() < 1e-3 * G
 
 
-@pytest.mark.xfail(strict=True, reason="2.7 to 2.9 m/s^2: the load of springs does not count for friction")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 3])
 def test_it_slides_where_friction_is_too_small(count: int, integrator: str, device: str) -> None:
@@ -77,7 +76,6 @@ def test_without_friction_it_slides_freely(integrator: str, device: str) -> None
     assert acceleration[1] == pytest.approx(G * np.sin(ANGLE), rel=0.02)
 
 
-@pytest.mark.xfail(strict=True, reason="0.32 to 0.34 m instead of 0.17 m, and it has not stopped")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("direction", [(1.0, 0.0), (-0.6, 0.8)], ids=["along x", "aslant"])
 def test_friction_stops_it(direction: tuple[float, float], integrator: str, device: str) -> None:

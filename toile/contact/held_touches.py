@@ -1,19 +1,23 @@
 """Touches inside the linear system of a step: springs that keep apart in the solve what would run together.
 
-    f_a = w_a k (target - n . r) n - w_a k (r - n (n . r))    r = sum of w_a (x_a - x_a(start)),    k = STIFF / (K h^2)
+    f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
+    k = STIFF / (K h^2),    c = mu push / (h^2 slip),    at most k
 
-Impulses alone move the particles that touch and not their neighbours, and in a large step cloth would be stretched
-between them. So when touches have changed much, the step is solved once more with what pushed and stuck as springs,
-stiff against inertia but not against the solver; the impulses after that have little left to do.
+Impulses alone move the particles that touch and not their neighbours: the solve before them lets folds collapse and
+draws cloth in from around, and they would push it out again, step after step. So what touched in the step before is
+part of the system from the start, and what touches anew is, in a second solve, where impulses stretched the cloth much.
+A spring that pulls is taken out, and the step solved again. Friction is Coulomb's for the load that the touch had in
+the step before, at the slip that velocities lead to.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  how far a unit impulse moves the nearest points against each other [1/kg]     h  step [s]
-            w, n, target, push, rub  as in toile/contact/touches.py
-Deviations  Where friction has reached its limit it is the force that the impulses found, and not a spring.
+            w, n, target  as in toile/contact/touches.py     push  load times h^2 [kg m]     slip  across n [m]
+Deviations  none
 """
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from toile.contact.bodies import Bodies
@@ -32,114 +36,114 @@ PARTS = wp.constant(real(0.1))
 # Of the thickness: what is drawn apart by more than this pulls. A solve is repeated when more than that share of all
 # springs did, so often.
 PULLS, PULLING_LEFT, MOST_SOLVES = wp.constant(real(0.02)), 0.02, 3
-# Of the limit of friction: what rubs less than this sticks.
-STICKS = wp.constant(real(0.99))
+# Of the thickness: friction has its limit from this slip in a step on, and is proportional to it below.
+SLIPS = wp.constant(real(0.002))
 
 
 class HeldTouches:
-    """The springs at work (assembly.Meetings): at first those of touches that last, then those that `hold` is told."""
+    """The springs at work (assembly.Meetings): at first those of touches that last, then those that `hold` adds."""
 
     name = "self_contact"
 
     def __init__(self, bodies: Bodies, encounters: Encounters):
         self.bodies, self.encounters = bodies, encounters
         self.couplings = Couplings(bodies.device)
-        self._lasting = Touches()
-        self._lasting_count = wp.zeros(1, dtype=wp.int32, device=bodies.device)
-        self._held, self._room, self._solves = False, 0, 0
-        self._which, self._stiffness = wp.zeros(0, dtype=wp.int32), wp.zeros(0, dtype=real)
+        self._touches, self._count, self._room, self._solves, self._h = Touches(), 0, 0, 0, 0.0
+        self._stiffness, self._drag, self._load, self._slip = self._figures(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
-        self._x = self._start = bodies.x
+        self._start = bodies.x
         self._launch = Launcher(bodies.device)
 
     def hold(self) -> None:
-        """From now on the touches that push are part of the system."""
-        self._held = True
+        """What impulses pushed in this step becomes part of the system, for another solve."""
+        self._gather()
+        self._slip.zero_()  # what has been solved tells it
+        self._start = self.bodies.x
 
     def keep(self) -> None:
-        """A step stands: its touches are what the next one begins with."""
-        met = self.encounters
-        if self._room < met.touch_count:
-            self._make_room(2 * met.touch_count)
-        self._lasting_count.zero_()
-        self._launch(keep_pushing, met.touch_count, [met.touches, met.count, self._lasting, self._lasting_count])
+        """The step stands: what it pushed is what the next one begins with."""
+        self._gather()
 
     def find(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Where touches that pushed in the step before are now; those that separate are let go."""
-        self._held, self._x = False, x
-        self.couplings.count.zero_()
-        count = int(self._lasting_count.numpy()[0])
-        if count:
-            self._launch(renew, count, [x, v, h, self.bodies.moving_count, self._lasting])
+        """Where touches of the step before are now; those that separate are let go."""
+        self._start = x
+        ratio = (h / self._h) ** 2 if self._h else 1.0
+        self._h = h
+        self._launch(renew, self._count, [x, v, h, ratio, self.bodies.moving_count, self._touches, self._slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
-        met, c = self.encounters, self.couplings
-        touches, count = (met.touches, met.count) if self._held else (self._lasting, self._lasting_count)
-        most = int(count.numpy()[0])
-        if c.room < most:
-            c.make_room(2 * most)
-            self._launch = Launcher(self.bodies.device)
-        if len(self._which) < c.room:
-            self._which = wp.zeros(c.room, dtype=wp.int32, device=self.bodies.device)
-            self._stiffness = wp.zeros(c.room, dtype=real, device=self.bodies.device)
+        c, bodies = self.couplings, self.bodies
+        if c.room < self._count:
+            c.make_room(self._room)
+            self._launch = Launcher(bodies.device)
         self._solves = 0
-        c.count.zero_()
-        self._start = self.bodies.x if self._held else self._x
-        inputs = [touches, STIFF, self.bodies.W, self._start, self.bodies.x_end, self.bodies.moving_count]
-        out = [A_out.diagonal, f_out, A_out.values, c.count, c.particles, c.weights, c.blocks, self._which,
-               self._stiffness]  # fmt: skip
-        self._launch(add_springs, most, [*inputs, at.x, at.h, *out])
+        c.count.fill_(self._count)
+        at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
+        inputs = [self._touches, STIFF, bodies.W, self._slip, *at_x]
+        out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
+        self._launch(add_springs, self._count, [*inputs, A_out.diagonal, *out])
 
     def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
         """Takes out what pulled; False if that was so much that the step must be solved again."""
-        c = self.couplings
-        most = int(c.count.numpy()[0])
-        if not most or self._solves >= MOST_SOLVES:
+        if not self._count:
             return True
         self._solves += 1
         self._counts.zero_()
-        touches = self.encounters.touches if self._held else self._lasting
-        inputs = [touches, self._which, self._stiffness, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
-        out = [A_out.diagonal, A_out.values, b_out, c.blocks, self._counts]
-        self._launch(let_go_pulling, most, [*inputs, *out])
+        springs = [self._touches, self._stiffness, self._drag]
+        inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
+        out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
+        self._launch(let_go_pulling, self._count, [*inputs, A_out.diagonal, *out])
         pulled, held = self._counts.numpy()
-        return bool(pulled <= PULLING_LEFT * held)
+        return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
+
+    def _gather(self) -> None:
+        """Springs that bear a load, and touches that impulses pushed, each pair once."""
+        met = self.encounters
+
+        def of(touches: Touches, count: int, push: np.ndarray) -> dict[str, np.ndarray]:
+            chosen = np.flatnonzero(push[:count] > 0.0)
+            found = {name: getattr(touches, name).numpy()[:count][chosen] for name in TOUCH_KINDS}
+            found["push"] = push[:count][chosen]
+            return found
+
+        old = of(self._touches, self._count, self._load.numpy()) if self._count else None
+        new = of(met.touches, met.touch_count, met.touches.push.numpy())
+        if old is not None and len(old["push"]):
+            places = {key: place for place, key in enumerate(map(bytes, old["vertices"]))}
+            found = np.array([places.get(key, -1) for key in map(bytes, new["vertices"])], int)
+            np.add.at(old["push"], found[found >= 0], new["push"][found >= 0])
+            new = {name: np.concatenate([old[name], new[name][found < 0]]) for name in TOUCH_KINDS}
+        self._count = len(new["push"])
+        if self._room < self._count:
+            self._make_room(2 * self._count)
+        for name, values in new.items():
+            if self._count:
+                array = getattr(self._touches, name)
+                wp.copy(array, wp.array(values, dtype=array.dtype, device=array.device), count=self._count)
 
     def _make_room(self, room: int) -> None:
         self._room = room
         for name, kind in TOUCH_KINDS.items():
-            setattr(self._lasting, name, wp.zeros(room, dtype=kind, device=self.bodies.device))
+            setattr(self._touches, name, wp.zeros(room, dtype=kind, device=self.bodies.device))
+        self._stiffness, self._drag, self._load, self._slip = self._figures(room)
         self._launch = Launcher(self.bodies.device)
 
-
-@wp.kernel
-def keep_pushing(
-    # in
-    touches: Touches, count: wp.array(dtype=wp.int32),
-    # out
-    lasting_out: Touches, count_out: wp.array(dtype=wp.int32),
-):
-    k = wp.tid()
-    if touches.push[k] == real(0.0):
-        return
-    n = wp.atomic_add(count_out, 0, 1)
-    lasting_out.vertices[n] = touches.vertices[k]
-    lasting_out.kind[n] = touches.kind[k]
-    lasting_out.mu[n] = touches.mu[k]
-    lasting_out.push[n] = touches.push[k]
-    lasting_out.rub[n] = touches.rub[k]
-    lasting_out.thickness[n] = touches.thickness[k]
+    def _figures(self, room: int) -> list[wp.array]:
+        return [wp.zeros(room, dtype=real, device=self.bodies.device) for _ in range(4)]
 
 
 @wp.kernel
 def renew(
     # in
-    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, moving_count: wp.int32,
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
     # in and out
     touches_out: Touches,
+    # out
+    slip_out: wp.array(dtype=real),
 ):
     k = wp.tid()
     at = touches_out.vertices[k]
+    touches_out.push[k] = ratio * touches_out.push[k]
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
         touches_out.push[k] = real(0.0)
         return
@@ -149,7 +153,9 @@ def renew(
     touches_out.normal[k] = found.normal
     # What is too near comes out by impulses, which its inertia does not feel.
     touches_out.target[k] = wp.min(target_of(found.distance, tau), real(0.0))
-    parting = h * wp.dot(found.normal, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
+    moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    parting = wp.dot(found.normal, moves)
+    slip_out[k] = wp.length(moves - parting * found.normal)
     if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
         touches_out.push[k] = real(0.0)
 
@@ -177,47 +183,47 @@ class Bond:
 
 
 @wp.func
-def bond(touches: Touches, t: wp.int32, k: real, r: vec3, h: real) -> Bond:
+def bond(touches: Touches, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
     """The spring of a touch whose nearest points have moved by r against each other."""
     found = Bond()
-    n, rub = touches.normal[t], touches.rub[t]
-    found.block = k * wp.outer(n, n)
-    found.force = k * (touches.target[t] - wp.dot(n, r)) * n
-    if wp.length(rub) < STICKS * touches.mu[t] * touches.push[t]:
-        across = identity() - wp.outer(n, n)
-        found.block += k * across
-        found.force -= k * (across * r)
-    else:
-        found.force += rub / (h * h)
+    n = touches.normal[t]
+    across = identity() - wp.outer(n, n)
+    found.block = k * wp.outer(n, n) + c * across
+    found.force = k * (touches.target[t] - wp.dot(n, r)) * n - c * (across * r)
     return found
 
 
 @wp.kernel
 def add_springs(
     # in
-    touches: Touches, stiff: real, W: wp.array(dtype=mat33), x_start: wp.array(dtype=vec3),
-    x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
+    touches: Touches, stiff: real, W: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
+    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3),
+    h: real,
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in and out
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     # out
-    coupling_count_out: wp.array(dtype=wp.int32), particles_out: wp.array(dtype=wp.vec4i),
-    weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33), which_out: wp.array(dtype=wp.int32),
-    stiffness_out: wp.array(dtype=real),
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33),
+    stiffness_out: wp.array(dtype=real), drag_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
 ):
     t = wp.tid()
-    if touches.push[t] == real(0.0):
-        return
+    particles_out[t] = wp.vec4i()
+    weights_out[t] = vec4()
+    blocks_out[t] = mat33()
+    load_out[t] = real(0.0)
     at = touches.vertices[t]
     w = touches.weights[t]
     n = touches.normal[t]
     K = answer_along(w, n, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
-    if K < TINY:
+    if touches.push[t] == real(0.0) or K < TINY:
+        touches.push[t] = real(0.0)
         return
     k = stiff / (K * h * h)
-    spring = bond(touches, t, k, relative_motion(at, w, x_start, x_end, moving_count, x), h)
-    c = wp.atomic_add(coupling_count_out, 0, 1)
+    r = relative_motion(at, w, x_start, x_end, moving_count, x)
+    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * touches.thickness[t]))
+    c = wp.min(touches.mu[t] * touches.push[t] / (h * h * slip), k)
+    spring = bond(touches, t, k, c, r)
     particles, weights = wp.vec4i(), vec4()
     for a in range(4):
         i = at[a]
@@ -226,42 +232,43 @@ def add_springs(
             weights[a] = w[a]
             wp.atomic_add(f_out, i, w[a] * spring.force)
             wp.atomic_add(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
-    particles_out[c] = particles
-    weights_out[c] = weights
-    blocks_out[c] = (h * h) * spring.block
-    which_out[c] = t
-    stiffness_out[c] = k
+    particles_out[t] = particles
+    weights_out[t] = weights
+    blocks_out[t] = (h * h) * spring.block
+    stiffness_out[t] = k
+    drag_out[t] = c
 
 
 @wp.kernel
 def let_go_pulling(
     # in
-    touches: Touches, which: wp.array(dtype=wp.int32), stiffness: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
+    touches: Touches, stiffness: wp.array(dtype=real), drag: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in and out
     A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3), blocks_out: wp.array(dtype=mat33),
     # out
-    counts_out: wp.array(dtype=wp.int32),
+    load_out: wp.array(dtype=real), counts_out: wp.array(dtype=wp.int32),
 ):
     """Takes springs that pull out of the system and of its residual b. Counts them, and all."""
-    c = wp.tid()
-    t = which[c]
+    t = wp.tid()
     if touches.push[t] == real(0.0):
         return
     wp.atomic_add(counts_out, 1, 1)
     at = touches.vertices[t]
     w = touches.weights[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    if wp.dot(touches.normal[t], r) - touches.target[t] < PULLS * touches.thickness[t]:
+    apart = wp.dot(touches.normal[t], r) - touches.target[t]
+    load_out[t] = wp.max(-h * h * stiffness[t] * apart, real(0.0))
+    if apart < PULLS * touches.thickness[t]:
         return
     wp.atomic_add(counts_out, 0, 1)
-    spring = bond(touches, t, stiffness[c], r, h)
+    spring = bond(touches, t, stiffness[t], drag[t], r)
     for a in range(4):
         i = at[a]
         if i < moving_count:
             wp.atomic_sub(b_out, i, (h * w[a]) * spring.force)
             wp.atomic_sub(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
-    blocks_out[c] = mat33()
+    blocks_out[t] = mat33()
     touches.push[t] = real(0.0)
