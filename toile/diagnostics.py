@@ -116,7 +116,9 @@ class Intersections:
         found = f"{number} at the start: {'; '.join(self._first(x))}."
         if strict:
             raise InputError(f"{found} Move them apart, or leave out --strict to run nevertheless.")
-        then = "pairs are pulled apart, and no others come to it" if self.untangles else "pairs are left as they are"
+        then = "pairs are left as they are"
+        if self.untangles:
+            then = "pairs are pulled apart, and they and what is next to them may pass through each other until then"
         return [
             f"{found} The run goes on: these {then}; the certificate counts them. They are red in pictures, and "
             "alone in intersections.obj. --strict makes this an error."

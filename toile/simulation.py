@@ -240,7 +240,11 @@ class Simulation:
                 if item.word() in ("solid_contact", "forecast", "fold_projection")
             ]
         forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
-        return [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]
+        told = [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]
+        if not any(item.word() == "self_contact" for item in scene.filters):
+            sharp = [solid.name for solid in self.solids if solid.settings.sharp]
+            told += [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
+        return told
 
     def _solid_contact(self) -> SolidContact | None:
         """How cloth meets solids: as the scene says, or by default, unless a filter does it instead."""

@@ -365,3 +365,15 @@ def test_sharp_solids_count_too(device: str, sharp: bool) -> None:
     frame = next(iter(simulation.run(0)))
     assert frame.intersecting is not None
     assert frame.intersecting.tolist() == sorted(set(pairs[:, 0].tolist()))  # triangles of cloths only
+
+
+@pytest.mark.parametrize("filters", [["self_contact", "forecast"], ["self_contact", "self_contact"]])
+def test_contact_is_the_last_filter(filters: list[str]) -> None:
+    with pytest.raises(ValueError, match="self_contact must be the last filter, and listed once"):
+        Scene(filters=filters)
+
+
+def test_a_sharp_solid_without_contact_is_told(device: str) -> None:
+    simulation = Simulation(Scene(cloth=[{"shape": {"type": "grid"}}], solids=[{"type": "box", "sharp": True,
+                            "translation": [0, 0, -2]}]), device)  # fmt: skip
+    assert simulation.warnings == ['solid "box": sharp does nothing without the filter self_contact.']

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from toile.contact.flat_places import flat_places
 from toile.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.mesh import find_edges
@@ -64,7 +65,7 @@ class Bodies:
         self.solid_friction = on_device(np.concatenate([np.full(self.moving_count, -1.0), *frictions]), real)
         self.place, self.chart = (on_device(array, kind) for array, kind in _places(model, self.count))
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
-        self.x, self.x_end, self.v_end, self.moved = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(4))
+        self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
         self.W = wp.zeros(self.count, dtype=mat33, device=device)
         self._launch = Launcher(device)
 
@@ -94,14 +95,9 @@ class Bodies:
 
 
 def _places(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
-    """Where each particle is in its flat cloth [m], and in which cloth; -1 for what is not cloth."""
+    """Where each particle is in its flat cloth [m], and in which piece of it; -1 for seams and what is not cloth."""
     place, chart = np.zeros((count, 3)), np.full(count, -1)
-    corners = model.triangles.ravel()
-    share = np.maximum(np.bincount(corners, minlength=count), 1)
-    for axis in (0, 1):
-        place[:, axis] = np.bincount(corners, model.uv[:, :, axis].ravel(), count) / share
-    for number, part in enumerate(model.parts):
-        chart[part.particles] = number
+    place[: model.particle_count], chart[: model.particle_count] = flat_places(model)
     return [(place, vec3), (chart, wp.int32)]
 
 

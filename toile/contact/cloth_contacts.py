@@ -81,7 +81,7 @@ class ClothContacts:
             rounds += 1
         self.touch_count = met.touch_count
         if met.touch_count:
-            self._slow_down(planes)
+            self._slow_down(planes, h)
         self.figures = {"near": met.near_count, "touches": met.touch_count, "rounds": rounds, "left": hits,
                         "sweeps": int(self._sweeps.numpy()[0])}  # fmt: skip
         return self._join(hits, h) if hits else None
@@ -125,7 +125,7 @@ class ClothContacts:
         changed[np.unique(met.vertices_of(met.touch_count - hits))] = 1
         met.changed.assign(changed)
 
-    def _slow_down(self, planes: Planes) -> None:
+    def _slow_down(self, planes: Planes, h: float) -> None:
         """What was pushed apart does not approach at the end of the step."""
         bodies, met = self.bodies, self.encounters
         if len(self._push_v) < met.touch_count:
@@ -134,7 +134,7 @@ class ClothContacts:
         self._push_v.zero_()
         self._rub_v.zero_()
         at = [met.touches, met.count, bodies.W, True, planes.count, planes.normal, self._room_v]
-        settled = float(SETTLED * bodies.thickest)
+        settled = float(SETTLED * bodies.thickest / h)
         own = [self._push_v, self._rub_v, bodies.v_end]
         self._launch(relax, 1, [*at, settled, MOST_SWEEPS, *own, self._sweeps])
 

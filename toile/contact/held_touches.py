@@ -49,6 +49,8 @@ class HeldTouches:
         self.bodies, self.encounters = bodies, encounters
         self.couplings = Couplings(bodies.device)
         self._touches, self._count, self._room, self._solves, self._h = Touches(), 0, 0, 0, 0.0
+        self._kept: dict[str, np.ndarray] = {}
+        self._kept_h = 0.0
         self._stiffness, self._drag, self._load, self._slip = self._figures(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
         self._start = bodies.x
@@ -56,19 +58,19 @@ class HeldTouches:
 
     def hold(self) -> None:
         """What impulses pushed in this step becomes part of the system, for another solve."""
-        self._gather()
+        self._take(self._gather())
         self._slip.zero_()  # what has been solved tells it
         self._start = self.bodies.x
 
     def keep(self) -> None:
         """The step stands: what it pushed is what the next one begins with."""
-        self._gather()
+        self._kept, self._kept_h = self._gather(), self._h
 
     def find(self, x: wp.array, v: wp.array, h: float) -> None:
         """Where touches of the step before are now; those that separate are let go."""
-        self._start = x
-        ratio = (h / self._h) ** 2 if self._h else 1.0
-        self._h = h
+        self._start, self._h = x, h
+        self._take(self._kept)
+        ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
         self._launch(renew, self._count, [x, v, h, ratio, self.bodies.moving_count, self._touches, self._slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
@@ -96,8 +98,8 @@ class HeldTouches:
         pulled, held = self._counts.numpy()
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
 
-    def _gather(self) -> None:
-        """Springs that bear a load, and touches that impulses pushed, each pair once."""
+    def _gather(self) -> dict[str, np.ndarray]:
+        """Springs that bear a load, and touches that impulses pushed and that are none of these."""
         met = self.encounters
 
         def of(touches: Touches, count: int, push: np.ndarray) -> dict[str, np.ndarray]:
@@ -113,10 +115,14 @@ class HeldTouches:
             found = np.array([places.get(key, -1) for key in map(bytes, new["vertices"])], int)
             np.add.at(old["push"], found[found >= 0], new["push"][found >= 0])
             new = {name: np.concatenate([old[name], new[name][found < 0]]) for name in TOUCH_KINDS}
-        self._count = len(new["push"])
+        return new
+
+    def _take(self, touches: dict[str, np.ndarray]) -> None:
+        """Makes springs of these."""
+        self._count = len(touches.get("push", ()))
         if self._room < self._count:
             self._make_room(2 * self._count)
-        for name, values in new.items():
+        for name, values in touches.items():
             if self._count:
                 array = getattr(self._touches, name)
                 wp.copy(array, wp.array(values, dtype=array.dtype, device=array.device), count=self._count)

@@ -32,9 +32,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
-from scipy import sparse
 
 from toile.contact.broad_phase import BroadPhase
+from toile.contact.flat_places import flat_places
 from toile.contact.impact_time import NEVER
 from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE, approach, combine, impact, meet
 from toile.launcher import Launcher
@@ -213,26 +213,6 @@ class Springs:
         c = self.couplings
         self._launch(measure, c.room, [c.count, c.particles, c.weights, self.springs, x, self._energies])
         return float(np.sum(self._energies.numpy()[: self.count], dtype=np.float64))
-
-
-def flat_places(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Where each particle is in its flat cloth [m], and in which connected piece of uv; -1 on seams between pieces."""
-    n = model.particle_count
-    particles = model.triangles.ravel()
-    corners = np.column_stack([particles, model.uv.reshape(-1, 2)])
-    points, index = np.unique(corners, axis=0, return_inverse=True)
-    faces = index.reshape(-1, 3)
-    links = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]]])
-    graph = sparse.coo_matrix((np.ones(len(links)), links.T), (len(points), len(points)))
-    piece = sparse.csgraph.connected_components(graph, directed=False)[1]
-    owner = points[:, 0].astype(int)
-    place, chart = np.zeros((n, 3)), np.full(n, -1)
-    places = np.bincount(owner, minlength=n)
-    for axis in (0, 1):
-        place[:, axis] = np.bincount(owner, points[:, 1 + axis], n) / np.maximum(places, 1)
-    chart[owner] = piece
-    chart[places != 1] = -1
-    return place, chart
 
 
 @wp.kernel

@@ -152,10 +152,11 @@ def thickness_of(
     thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), at: wp.vec4i,
     w: vec4, kind: wp.int32,
 ) -> real:
-    """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one cloth."""
+    """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one piece."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     tau = real(0.5) * (thickness[at[0]] + thickness[second])
-    if chart[at[0]] >= 0 and chart[at[0]] == chart[second]:
+    piece = chart[at[0]]
+    if piece >= 0 and chart[at[1]] == piece and chart[at[2]] == piece and chart[at[3]] == piece:
         apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
         tau = wp.min(tau, OF_FLAT * apart)
     return tau

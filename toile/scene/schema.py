@@ -209,3 +209,11 @@ class Scene(SceneModel):
     # Where relative paths start, and whether paths may leave it; set by the loader, not by the scene itself.
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _allow_outside: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="after")
+    def _contact_comes_last(self) -> Scene:
+        """What a filter does after self_contact, nobody guards."""
+        for i, item in enumerate(self.filters[:-1]):
+            if item.word() == "self_contact":
+                raise wrong("self_contact must be the last filter, and listed once. Move it to the end.", "filters", i)
+        return self

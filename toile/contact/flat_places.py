@@ -1,0 +1,29 @@
+"""Where particles are in the flat cloth, and which of them are one piece of it: neighbours are near by being woven.
+
+Panels of one mesh may lie on each other in uv. So pieces are found by what is connected, and not by who owns them.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from toile.model.model import Model
+
+
+def flat_places(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Where each particle is in its flat cloth [m], and in which connected piece of uv; -1 on seams between pieces."""
+    n = model.particle_count
+    particles = model.triangles.ravel()
+    corners = np.column_stack([particles, model.uv.reshape(-1, 2)])
+    points, index = np.unique(corners, axis=0, return_inverse=True)
+    faces = index.reshape(-1, 3)
+    links = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]]])
+    graph = sparse.coo_matrix((np.ones(len(links)), links.T), (len(points), len(points)))
+    piece = sparse.csgraph.connected_components(graph, directed=False)[1]
+    owner = points[:, 0].astype(int)
+    place, chart = np.zeros((n, 3)), np.full(n, -1)
+    places = np.bincount(owner, minlength=n)
+    for axis in (0, 1):
+        place[:, axis] = np.bincount(owner, points[:, 1 + axis], n) / np.maximum(places, 1)
+    chart[owner] = piece
+    chart[places != 1] = -1
+    return place, chart
