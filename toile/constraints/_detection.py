@@ -16,7 +16,7 @@ from typing import Any
 import warp as wp
 
 from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, drop, slot_of
-from toile.math.solid import Closest, Pose, end_frame, end_velocity, end_world, start_frame
+from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
 # A contact that the solve did not know of is corrected within the step when it leaves less than this share of the gap.
@@ -26,9 +26,6 @@ TOO_NEAR = wp.constant(real(0.5))
 TOUCHES = wp.constant(real(1.1))
 # How far beyond what is needed to look for a surface, so that the next steps need not look.
 LOOK_AHEAD = wp.constant(real(2.0))
-
-# Far enough for any surface [m].
-ANYWHERE = wp.constant(real(1.0e6))
 
 
 @wp.struct
@@ -238,4 +235,4 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 def detection_kernels(functions: Any) -> tuple[wp.Kernel, ...]:
     """predict and review for a collider's functions."""
     f = functions
-    return _make(f.shape, f.closest, f.attach, f.material, f.sweep, f.shape.key.replace(".", "_"))
+    return _make(f.shape, f.closest, f.attach, f.material, f.sweep, f.kind)

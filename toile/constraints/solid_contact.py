@@ -154,7 +154,7 @@ class SolidContacts:
 
     def planes(self) -> Planes:
         """What holds particles in the present step."""
-        return Planes(self._now.count, self._now.normal, self._now.plane)
+        return Planes(self._now.count, self._now.normal)
 
     def contact_count(self) -> int:
         """Particles that touch a solid."""

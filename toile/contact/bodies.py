@@ -35,7 +35,6 @@ class Planes:
 
     count: wp.array  # per particle
     normal: wp.array
-    point: wp.array  # [m]  at the end of the step
 
 
 class Bodies:

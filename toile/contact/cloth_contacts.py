@@ -54,12 +54,12 @@ class ClothContacts:
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._push_v, self._rub_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
         self._sweeps = wp.zeros(1, dtype=wp.int32, device=self.device)
-        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, vec3)]
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
         self._room, self._room_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
         self._launch = Launcher(self.device)
         self.touch_count = 0
-        self.figures: dict[str, int] = {}
+        self.zone_count = 0  # of the fail-safe, in the last step
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end of the bodies for a step of h. What prevented it, or None."""
@@ -67,7 +67,6 @@ class ClothContacts:
         planes = planes or self._no_planes
         self._launch(find_room, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
                                                     self._room, self._room_v])  # fmt: skip
-        self._sweeps.zero_()
         self._search()
         if met.begin_touches():
             self._push_apart(planes)
@@ -82,8 +81,7 @@ class ClothContacts:
         self.touch_count = met.touch_count
         if met.touch_count:
             self._slow_down(planes, h)
-        self.figures = {"near": met.near_count, "touches": met.touch_count, "rounds": rounds, "left": hits,
-                        "sweeps": int(self._sweeps.numpy()[0])}  # fmt: skip
+        self.zone_count = 0
         return self._join(hits, h) if hits else None
 
     def _search(self) -> None:
@@ -152,7 +150,8 @@ class ClothContacts:
             zones.join(met.vertices_of(met.touch_count - hits))
             met.touch_count -= hits
             x_end = wanted.copy()
-            for zone in zones.zones():
+            parts = zones.zones()
+            for zone in parts:
                 moved = body_motion(x[zone], wanted[zone] - x[zone], bodies.masses[zone], held[zone])
                 wanted_most = np.abs(wanted[zone] - x[zone]).max()
                 if moved is None or np.abs(moved).max() > FARTHEST * wanted_most:
@@ -164,9 +163,8 @@ class ClothContacts:
             self._search_again()
             hits = met.find_impacts(True)
             if not hits:
-                self._stop_zones(zones.zones(), x, held, h)
-                self.figures["zones"] = len(zones.zones())
-                self.figures["in_zones"] = sum(len(zone) for zone in zones.zones())
+                self._stop_zones(parts, x, held, h)
+                self.zone_count = len(parts)
                 return None
         return "contacts between cloths could not be resolved."
 

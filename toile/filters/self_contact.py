@@ -57,10 +57,10 @@ class _Working(Correction):
         self.contacts = ClothContacts(self.bodies, settings.friction)
         self.held_touches = HeldTouches(self.bodies, self.contacts.encounters)
         self.meetings = (self.held_touches,)
-        masses = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)
+        gives_way = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)  # [1/kg]
         self.untangling: Untangling | None = Untangling(
             self.bodies.edges, self.bodies.triangles, self.bodies.count, self.bodies.moving_count,
-            wp.array(masses.astype(numpy_real), dtype=real, device=device), device,
+            wp.array(gives_way.astype(numpy_real), dtype=real, device=device), device,
         )  # fmt: skip
         self._launch = Launcher(device)
 
