@@ -55,10 +55,15 @@ class Problem:
         c = np.linalg.lstsq(B.T, self.targets - J @ self.d.ravel(), rcond=None)[0]
         return np.asarray(nnls(B, c)[0])
 
+    def answers(self) -> np.ndarray:
+        """Along the normals, to unit impulses there."""
+        of_each = np.einsum("ti,taij,tj->ta", self.normals, self.W[self.vertices], self.normals)
+        return np.asarray((self.weights**2 * of_each).sum(axis=1))
+
     def touches(self, device: str) -> Touches:
         touches, count = Touches(), len(self.targets)
         given = {"vertices": self.vertices, "weights": self.weights, "normal": self.normals, "target": self.targets,
-                 "mu": self.mu}  # fmt: skip
+                 "mu": self.mu, "answer": self.answers()}  # fmt: skip
         for name, kind in TOUCH_KINDS.items():
             array = wp.zeros(count, dtype=kind, device=device)
             if name in given:

@@ -11,7 +11,7 @@ from reference.pairs import pairs_by_hand
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from toile.contact.broad_phase import BroadPhase, Pairs, _sort
+from toile.contact.broad_phase import BroadPhase, Pairs
 from toile.contact.patches import divide
 from toile.math.types import numpy_real, real, vec3
 
@@ -167,15 +167,30 @@ def test_sheet_with_shuffled_numbers(device: str) -> None:
     assert min(check(phase, x, x + random.normal(0.0, 1e-3, x.shape), np.full(144, 1e-3))) > 100
 
 
-def test_sorting_of_pairs() -> None:
-    """What makes the order on a GPU its own: by the second of a pair, then by the first; beyond the count untouched."""
-    pairs = np.random.default_rng(6).integers(0, 50, (1000, 2)).astype(np.int32)
-    sorted_pairs = wp.array(pairs, dtype=wp.vec2i, device="cpu")
-    _sort(sorted_pairs, 900)
-    expected = pairs[:900][np.lexsort((pairs[:900, 0], pairs[:900, 1]))]
-    np.testing.assert_array_equal(sorted_pairs.numpy(), np.concatenate([expected, pairs[900:]]))
-    _sort(sorted_pairs, 0)
-    np.testing.assert_array_equal(sorted_pairs.numpy()[:900], expected)
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    share=st.sampled_from([0.0, 0.02, 0.3, 1.0]),
+    moving_count=st.sampled_from([90, 144]),
+)
+def test_vertices_gone_astray(seed: int, share: float, moving_count: int, device: str) -> None:
+    """When a few have moved on, all pairs with one of them are found, and no others."""
+    edges, triangles, uv = grid(12)
+    random = np.random.default_rng(seed)
+    phase = BroadPhase(edges, triangles, 144, moving_count, device)
+    x, reach = pleated(uv), np.full(144, 1e-3)
+    x_end = x + random.normal(0.0, 1e-3, x.shape)
+    find(phase, x, x_end, reach)
+    astray = random.uniform(size=144) < share
+    x_end[astray] += random.normal(0.0, 0.05, (astray.sum(), 3))
+    arrays = [array(x, device), array(x_end, device), array(reach, device, real)]
+    found = as_arrays(phase.find(*arrays, array(astray.astype(np.int32), device, wp.int32)))
+    of_edges, of_triangles = (phase.edges.numpy().reshape(-1, 2), phase.triangles.numpy().reshape(-1, 3))
+    vertices, sides = pairs_by_hand(of_edges, of_triangles, moving_count, x, x_end, reach)
+    vertices = vertices[astray[vertices[:, 0]] | astray[of_triangles[vertices[:, 1]]].any(axis=1)]
+    sides = sides[astray[of_edges[sides]].any(axis=(1, 2))]
+    np.testing.assert_array_equal(ordered(found[0]), vertices)
+    np.testing.assert_array_equal(ordered(found[1]), sides)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

@@ -12,9 +12,9 @@ Symbols     x, x_end  positions at the start and end of a step [m]     reach  of
 Deviations  none
 
 The tree holds single precision: boxes of patches are rounded outwards, those of their elements are compared exactly.
-It is built anew each time, in a third of the time that the boxes take. Refitted instead, it would take up to a sixth
-longer to search once cloth has folded, and the order of the pairs would depend on the past: a resumed run would not
-repeat the bits.
+It is built anew for every step, in a third of the time that the boxes take; refitted instead, it would take up to a
+sixth longer to search once cloth has folded. When a few vertices have gone astray within a step, it is refitted and
+only they are searched again.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ ROOM = 16
 
 @dataclass
 class Pairs:
-    """What may meet, each pair once, in order. The arrays may be longer than the counts; the next search fills them."""
+    """What may meet, each pair once. The arrays may be longer than the counts; the next search fills them."""
 
     vertex_triangle: wp.array  # vec2i: vertex, triangle
     edge_edge: wp.array  # vec2i: edge, edge; the first is the smaller
@@ -63,24 +63,33 @@ class BroadPhase:
             wp.empty(count, dtype=Box, device=device) for count in (vertex_count, len(edges), len(triangles))
         ]
         self._corners = [wp.zeros(self._patch_count, dtype=wp.vec3f, device=device) for _ in range(2)]
+        self._again = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
+        self._everything = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
         moving = int(of_vertex[:moving_count].max(initial=-1)) + 1
+        self._moving_patches = moving
         self._tree = wp.Bvh(*(corner[:moving] for corner in self._corners), leaf_size=LEAF) if moving else None
         capacity = ROOM * vertex_count if capacity is None else capacity
         self._counts = wp.zeros(2, dtype=wp.int32, device=device)
         self._pairs = [wp.empty(capacity, dtype=wp.vec2i, device=device) for _ in range(2)]
         self._launch = Launcher(device)
 
-    def find(self, x: wp.array, x_end: wp.array, reach: wp.array) -> Pairs:
-        """All pairs without a common vertex whose boxes overlap."""
+    def find(self, x: wp.array, x_end: wp.array, reach: wp.array, only: wp.array | None = None) -> Pairs:
+        """All pairs without a common vertex whose boxes overlap; or only those with one of the vertices where `only` is
+        not 0, which alone have other boxes than in the search before."""
         if self._tree is None:
             return Pairs(self._pairs[0], self._pairs[1], 0, 0)
         mesh = [self._patches, self.edges, self.triangles]
-        self._launch(make_boxes, self._patch_count, [*mesh, x, x_end, reach, *self._boxes, *self._corners])
-        self._tree.rebuild()
+        chosen = self._everything if only is None else only
+        at = [chosen, x, x_end, reach]
+        self._launch(make_boxes, self._patch_count, [*mesh, *at, self._again, *self._boxes, *self._corners])
+        if only is None:
+            self._tree.rebuild()
+        else:
+            self._tree.refit()
         while True:
             self._counts.zero_()
-            inputs = [self._tree.id, *mesh, *self._boxes, *self._corners, self._counts, *self._pairs]
-            self._launch(find_pairs, self._patch_count, inputs)
+            inputs = [self._tree.id, *mesh, chosen, self._again, self._moving_patches, *self._boxes, *self._corners]
+            self._launch(find_pairs, self._patch_count, [*inputs, self._counts, *self._pairs])
             counts = [int(count) for count in self._counts.numpy()]
             if min(counts) < 0:
                 raise OverflowError("more than 2,147,483,647 pairs of elements are near each other: too many to count.")
@@ -90,20 +99,7 @@ class BroadPhase:
             for k in short:  # by half at least, so that growing ends soon
                 room = max(counts[k], len(self._pairs[k]) * 3 // 2)
                 self._pairs[k] = wp.empty(room, dtype=wp.vec2i, device=self.device)
-        if not self._counts.device.is_cpu:
-            for pairs, count in zip(self._pairs, counts, strict=True):
-                _sort(pairs, count)
         return Pairs(self._pairs[0], self._pairs[1], counts[0], counts[1])
-
-
-def _sort(pairs: wp.array, count: int) -> None:
-    """Into an order that does not depend on which thread came first."""
-    if count == 0:
-        return
-    keys = wp.empty(2 * count, dtype=wp.int64, device=pairs.device)
-    wp.copy(keys, pairs.view(wp.int64), count=count)
-    wp.utils.radix_sort_pairs(keys, wp.empty(2 * count, dtype=wp.int32, device=pairs.device), count)
-    wp.copy(pairs.view(wp.int64), keys, count=count)
 
 
 @wp.struct
@@ -172,12 +168,26 @@ def make_boxes(
     # model
     patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), reach: wp.array(dtype=real),
+    chosen: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), reach: wp.array(dtype=real),
     # out
+    again_out: wp.array(dtype=wp.int32),
     vertex_out: wp.array(dtype=Box), edge_out: wp.array(dtype=Box), triangle_out: wp.array(dtype=Box),
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
 ):  # fmt: skip
+    """Of the patches that have to do with the chosen vertices."""
     p = wp.tid()
+    again = int(0)
+    for place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+        again += chosen[patches.vertex[place]]
+    for place in range(patches.edge_start[p], patches.edge_start[p + 1]):
+        e = edges[patches.edge[place]]
+        again += chosen[e[0]] + chosen[e[1]]
+    for place in range(patches.triangle_start[p], patches.triangle_start[p + 1]):
+        t = triangles[patches.triangle[place]]
+        again += chosen[t[0]] + chosen[t[1]] + chosen[t[2]]
+    again_out[p] = again
+    if again == 0:
+        return
     inside = x[patches.vertex[patches.vertex_start[p]]]
     patch = box_around(inside, inside, real(0.0))
     for place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
@@ -225,7 +235,7 @@ def add_pair(
 @wp.func
 def add_vertex_triangle(
     p: wp.int32, q: wp.int32, q_box: Box,
-    patches: Patches, triangles: wp.array(dtype=wp.vec3i),
+    patches: Patches, triangles: wp.array(dtype=wp.vec3i), chosen: wp.array(dtype=wp.int32),
     vertex_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
     counts: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
@@ -238,14 +248,16 @@ def add_vertex_triangle(
                 if overlap(box, triangle_boxes[q_place]):
                     t = patches.triangle[q_place]
                     c = triangles[t]
-                    if c[0] != v and c[1] != v and c[2] != v:
+                    wanted = chosen[v] + chosen[c[0]] + chosen[c[1]] + chosen[c[2]] > 0
+                    if wanted and c[0] != v and c[1] != v and c[2] != v:
                         add_pair(v, t, 0, counts, pairs)
 
 
 @wp.func
 def add_edge_edge(
     p: wp.int32, q: wp.int32, q_box: Box,
-    patches: Patches, edges: wp.array(dtype=wp.vec2i), edge_boxes: wp.array(dtype=Box),
+    patches: Patches, edges: wp.array(dtype=wp.vec2i), chosen: wp.array(dtype=wp.int32),
+    edge_boxes: wp.array(dtype=Box),
     counts: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """The edges of one patch and those of another before it, or of itself."""
@@ -259,7 +271,8 @@ def add_edge_edge(
                 if overlap(box, edge_boxes[q_place]):
                     e = patches.edge[q_place]
                     b = edges[e]
-                    if a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
+                    wanted = chosen[a[0]] + chosen[a[1]] + chosen[b[0]] + chosen[b[1]] > 0
+                    if wanted and a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
                         add_pair(wp.min(d, e), wp.max(d, e), 1, counts, pairs)
 
 
@@ -268,21 +281,30 @@ def find_pairs(
     # model
     tree: wp.uint64, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
+    chosen: wp.array(dtype=wp.int32), again: wp.array(dtype=wp.int32), moving_patches: wp.int32,
     vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
     lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
     counts_out: wp.array(dtype=wp.int32), vertices_out: wp.array(dtype=wp.vec2i), edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     p = wp.tid()
+    if again[p] == 0 and p < moving_patches:
+        return  # whatever is searched again asks for itself; but nobody can ask for solids
     p_box = box_around(vec3(lower[p]), vec3(upper[p]), real(0.0))
     near = wp.bvh_query_aabb(tree, lower[p], upper[p])
     q = int(0)
     while wp.bvh_query_next(near, q):
-        if q <= p:
+        if q <= p or again[q] == 0:
             q_box = box_around(vec3(lower[q]), vec3(upper[q]), real(0.0))
-            add_vertex_triangle(p, q, q_box, patches, triangles, vertex_boxes, triangle_boxes, counts_out, vertices_out)
-            if q < p:
+            add_vertex_triangle(
+                p, q, q_box, patches, triangles, chosen, vertex_boxes, triangle_boxes, counts_out, vertices_out
+            )
+            if q != p:
                 add_vertex_triangle(
-                    q, p, p_box, patches, triangles, vertex_boxes, triangle_boxes, counts_out, vertices_out
+                    q, p, p_box, patches, triangles, chosen, vertex_boxes, triangle_boxes, counts_out, vertices_out
                 )
-            add_edge_edge(p, q, q_box, patches, edges, edge_boxes, counts_out, edges_out)
+            # Each pair once: the places of the later patch come after those of the other.
+            if q <= p:
+                add_edge_edge(p, q, q_box, patches, edges, chosen, edge_boxes, counts_out, edges_out)
+            else:
+                add_edge_edge(q, p, p_box, patches, edges, chosen, edge_boxes, counts_out, edges_out)

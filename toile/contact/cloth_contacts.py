@@ -31,6 +31,8 @@ MOST_SWEEPS, SETTLED = 20, 1e-3
 # How far ends may move before pairs are searched anew: of the thickness and the largest motion, but no more than a
 # share of the edges, because neighbours in the mesh would all be near each other.
 SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.5, 0.1, 0.1
+# Of all vertices: if more than these are to be searched again, all are.
+SOME = 0.25
 # Of what its vertices wanted to move: how far a zone may carry them.
 FARTHEST = 3.0
 
@@ -51,6 +53,7 @@ class ClothContacts:
         self._x_seen, self._searched, self._d = vectors(), vectors(), vectors()
         self._mean = wp.zeros(1, dtype=vec3, device=self.device)
         self._slack = 0.0
+        self._astray, self._astray_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._push_v, self._rub_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
         self._sweeps = wp.zeros(1, dtype=wp.int32, device=self.device)
@@ -95,16 +98,26 @@ class ClothContacts:
         self._slack = 2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest)))
         self._mean.assign(mean[None].astype(numpy_real))
         wp.copy(self._searched, bodies.x_end)
-        at = [bodies.x_end, self._mean, bodies.thickness, self._slack]
-        self._launch(seen, bodies.count, [*at, self._x_seen, self._reach])
-        pairs = self.broad_phase.find(bodies.x, self._x_seen, self._reach)
-        self.encounters.find_near(pairs, self._slack)
+        self._find_near(None)
 
     def _search_again(self) -> None:
-        """If ends have moved farther than the last search foresaw."""
-        moved = self.bodies.x_end.numpy() - self._searched.numpy()
-        if (moved**2).sum(axis=1).max() > self._slack**2:
+        """For ends that have moved farther than the last search foresaw."""
+        bodies = self.bodies
+        at = [bodies.x_end, self._slack, self._searched, self._astray, self._astray_count]
+        self._astray_count.zero_()
+        self._launch(find_astray, bodies.count, at)
+        count = int(self._astray_count.numpy()[0])
+        if count > SOME * bodies.count:
             self._search()
+        elif count:
+            self._find_near(self._astray)
+
+    def _find_near(self, only: wp.array | None) -> None:
+        bodies = self.bodies
+        at = [self._searched, self._mean, bodies.thickness, self._slack]
+        self._launch(seen, bodies.count, [*at, self._x_seen, self._reach])
+        pairs = self.broad_phase.find(bodies.x, self._x_seen, self._reach, only)
+        self.encounters.find_near(pairs, self._x_seen, self._slack, only)
 
     def _push_apart(self, planes: Planes) -> None:
         bodies, met = self.bodies, self.encounters
@@ -183,13 +196,31 @@ class ClothContacts:
 @wp.kernel
 def seen(
     # in
-    x_end: wp.array(dtype=vec3), mean: wp.array(dtype=vec3), thickness: wp.array(dtype=real), slack: real,
+    searched: wp.array(dtype=vec3), mean: wp.array(dtype=vec3), thickness: wp.array(dtype=real), slack: real,
     # out
     x_seen_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
 ):
     i = wp.tid()
-    x_seen_out[i] = x_end[i] - mean[0]
+    x_seen_out[i] = searched[i] - mean[0]
     reach_out[i] = thickness[i] + slack
+
+
+@wp.kernel
+def find_astray(
+    # in
+    x_end: wp.array(dtype=vec3), slack: real,
+    # in and out
+    searched_out: wp.array(dtype=vec3),
+    # out
+    astray_out: wp.array(dtype=wp.int32), count_out: wp.array(dtype=wp.int32),
+):
+    """What is farther than `slack` from where it was searched will be searched where it is now."""
+    i = wp.tid()
+    astray_out[i] = 0
+    if wp.length(x_end[i] - searched_out[i]) > slack:
+        searched_out[i] = x_end[i]
+        astray_out[i] = 1
+        wp.atomic_add(count_out, 0, 1)
 
 
 @wp.kernel

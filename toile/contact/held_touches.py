@@ -21,12 +21,11 @@ import numpy as np
 import warp as wp
 
 from toile.contact.bodies import Bodies
-from toile.contact.impulses import answer_along
-from toile.contact.meeting import combine, meet
+from toile.contact.meeting import answer_along, combine, meet
 from toile.contact.touches import CLOSE, TOUCH_KINDS, Encounters, Touches, on_side, target_of
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
-from toile.math.types import TINY, identity, mat33, real, vec3, vec4
+from toile.math.types import TINY, identity, mat33, numpy_real, real, vec3, vec4
 
 # Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
 # iterations grow with its root, because its factor does not know which particles are coupled.
@@ -99,23 +98,27 @@ class HeldTouches:
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
 
     def _gather(self) -> dict[str, np.ndarray]:
-        """Springs that bear a load, and touches that impulses pushed and that are none of these."""
+        """Springs that bear a load, and touches that impulses pushed. A pair that was found more than once is one."""
         met = self.encounters
-
-        def of(touches: Touches, count: int, push: np.ndarray) -> dict[str, np.ndarray]:
-            chosen = np.flatnonzero(push[:count] > 0.0)
-            found = {name: getattr(touches, name).numpy()[:count][chosen] for name in TOUCH_KINDS}
-            found["push"] = push[:count][chosen]
-            return found
-
-        old = of(self._touches, self._count, self._load.numpy()) if self._count else None
-        new = of(met.touches, met.touch_count, met.touches.push.numpy())
-        if old is not None and len(old["push"]):
-            places = {key: place for place, key in enumerate(map(bytes, old["vertices"]))}
-            found = np.array([places.get(key, -1) for key in map(bytes, new["vertices"])], int)
-            np.add.at(old["push"], found[found >= 0], new["push"][found >= 0])
-            new = {name: np.concatenate([old[name], new[name][found < 0]]) for name in TOUCH_KINDS}
-        return new
+        lists = (
+            (self._touches, self._count, self._load.numpy()),
+            (met.touches, met.touch_count, met.touches.push.numpy()),
+        )
+        found: dict[str, list[np.ndarray]] = {name: [] for name in TOUCH_KINDS}
+        for touches, count, push in lists:
+            if count:
+                chosen = np.flatnonzero(push[:count] > 0.0)
+                for name in TOUCH_KINDS:
+                    values = push if name == "push" else getattr(touches, name).numpy()
+                    found[name].append(values[:count][chosen])
+        if not found["push"]:
+            return {}
+        touching = {name: np.concatenate(values) for name, values in found.items()}
+        pairs = np.column_stack([touching["vertices"], touching["kind"]])
+        _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        touching["push"] = np.bincount(which.ravel(), touching["push"])[which.ravel()].astype(numpy_real)
+        chosen = np.sort(first)  # in the order in which they were found, which sweeps depend on
+        return {name: values[chosen] for name, values in touching.items()}
 
     def _take(self, touches: dict[str, np.ndarray]) -> None:
         """Makes springs of these."""

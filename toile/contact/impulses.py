@@ -16,20 +16,9 @@ Deviations  The paper applies each impulse once and lets the next steps do the r
 import warp as wp
 
 from toile.contact.bodies import MOST_PLANES
-from toile.contact.meeting import combine
+from toile.contact.meeting import answer_along, combine
 from toile.contact.touches import Touches
-from toile.math.types import TINY, mat33, real, vec3, vec4
-
-
-@wp.func
-def answer_along(w: vec4, n: vec3, A: mat33, B: mat33, C: mat33, D: mat33) -> real:
-    """How far a unit impulse along n moves the nearest points against each other."""
-    return (
-        w[0] * w[0] * wp.dot(n, A * n)
-        + w[1] * w[1] * wp.dot(n, B * n)
-        + w[2] * w[2] * wp.dot(n, C * n)
-        + w[3] * w[3] * wp.dot(n, D * n)
-    )
+from toile.math.types import TINY, mat33, real, vec3
 
 
 @wp.kernel
@@ -52,13 +41,12 @@ def relax(
         for k in range(count[0]):
             if of_velocities and touches.push[k] == real(0.0):
                 continue
+            K = touches.answer[k]
+            if K < TINY:
+                continue  # nothing here can move
             at = touches.vertices[k]
             w = touches.weights[k]
             n = touches.normal[k]
-            A, B, C, D = W[at[0]], W[at[1]], W[at[2]], W[at[3]]
-            K = answer_along(w, n, A, B, C, D)
-            if K < TINY:
-                continue  # nothing here can move
             r = combine(w, d_out[at[0]], d_out[at[1]], d_out[at[2]], d_out[at[3]])
             target = wp.where(of_velocities, real(0.0), touches.target[k])
             old = push_out[k]
@@ -74,7 +62,7 @@ def relax(
             change = vec3()
             limit = touches.mu[k] * push
             if speed > TINY:
-                K_across = wp.max(answer_along(w, slip / speed, A, B, C, D), TINY)
+                K_across = wp.max(answer_along(w, slip / speed, W[at[0]], W[at[1]], W[at[2]], W[at[3]]), TINY)
                 wanted = rub - slip / K_across
                 size = wp.length(wanted)
                 if size > limit:

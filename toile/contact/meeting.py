@@ -16,7 +16,7 @@ import warp as wp
 from toile.contact.impact_time import edge_edge_impact, vertex_triangle_impact
 from toile.math.edges import nearest_of_edges
 from toile.math.triangle import nearest_on_triangle
-from toile.math.types import TINY, real, vec3, vec4
+from toile.math.types import TINY, mat33, real, vec3, vec4
 
 VERTEX_TRIANGLE, EDGE_EDGE = wp.constant(0), wp.constant(1)
 
@@ -68,6 +68,17 @@ def approach(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> real:
     if kind == VERTEX_TRIANGLE:
         return la + wp.max(lb, wp.max(lc, ld))
     return wp.max(la, lb) + wp.max(lc, ld)
+
+
+@wp.func
+def answer_along(w: vec4, n: vec3, A: mat33, B: mat33, C: mat33, D: mat33) -> real:
+    """How far a unit impulse along n moves the nearest points against each other."""
+    return (
+        w[0] * w[0] * wp.dot(n, A * n)
+        + w[1] * w[1] * wp.dot(n, B * n)
+        + w[2] * w[2] * wp.dot(n, C * n)
+        + w[3] * w[3] * wp.dot(n, D * n)
+    )
 
 
 @wp.func

@@ -21,9 +21,9 @@ import warp as wp
 from toile.contact.bodies import Bodies
 from toile.contact.broad_phase import Pairs
 from toile.contact.impact_time import NEVER
-from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE, approach, combine, impact, meet
+from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE, answer_along, approach, combine, impact, meet
 from toile.launcher import Launcher
-from toile.math.types import real, vec3, vec4
+from toile.math.types import mat33, real, vec3, vec4
 
 # Of the thickness: what the continuous test leaves between elements that meet.
 MARGIN = wp.constant(real(0.1))
@@ -31,6 +31,7 @@ MARGIN = wp.constant(real(0.1))
 RECOVERY = wp.constant(real(0.1))
 # Of the thickness: pairs that begin nearer than this are kept apart without asking whether they will meet.
 CLOSE = wp.constant(real(2.0))
+INFINITE = wp.constant(real(1e30))  # [m]
 # Of the distance in the flat cloth: neighbours in it are not thicker than they are apart.
 OF_FLAT = wp.constant(real(0.5))
 
@@ -55,6 +56,7 @@ class Touches:
     normal: wp.array(dtype=vec3)
     target: wp.array(dtype=real)  # [m]
     mu: wp.array(dtype=real)
+    answer: wp.array(dtype=real)  # [1/kg]  of the nearest points against each other, to a unit impulse along the normal
     push: wp.array(dtype=real)  # [kg m]  along the normal, so far
     rub: wp.array(dtype=vec3)  # [kg m]  across it
     thickness: wp.array(dtype=real)  # [m]
@@ -62,8 +64,8 @@ class Touches:
 
 NEAR_KINDS = {"vertices": wp.vec4i, "kind": wp.int32, "distance": real, "thickness": real}
 TOUCH_KINDS = {
-    "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real, "push": real,
-    "rub": vec3, "thickness": real,
+    "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
+    "answer": real, "push": real, "rub": vec3, "thickness": real,
 }  # fmt: skip
 
 
@@ -84,21 +86,25 @@ class Encounters:
         self._grow_touches(capacity)
         self._launch = Launcher(self.device)
 
-    def find_near(self, pairs: Pairs, slack: float) -> None:
-        """Of the pairs of the broad phase those that may touch while no end moves farther than `slack`."""
+    def find_near(self, pairs: Pairs, x_seen: wp.array, slack: float, only: wp.array | None = None) -> None:
+        """Of the pairs of the broad phase those that may touch while no end goes farther than `slack` from x_seen: all,
+        or those of some vertices, which replace what there was of these."""
+        before = 0 if only is None else self.near_count
+        if only is not None:
+            self._launch(forget, before, [only, self.near])
         while True:
-            self._count.zero_()
+            self._count.fill_(before)
             lists = (
                 (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
                 (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
             )
             for kind, array, count in lists:
-                inputs = [int(kind), array, self.edges, self.triangles, *self._of_bodies(), self.exempt, slack]
+                inputs = [int(kind), array, self.edges, self.triangles, *self._of_bodies(x_seen), self.exempt, slack]
                 self._launch(find_near, count, [*inputs, self._near_capacity, self.near, self._count])
             self.near_count = int(self._count.numpy()[0])
             if self.near_count <= self._near_capacity:
                 return
-            self._grow_near(self.near_count + self.near_count // 2)
+            self._grow_near(self.near_count + self.near_count // 2, before)
 
     def begin_touches(self) -> int:
         """Touches of what begins close to each other."""
@@ -114,7 +120,7 @@ class Encounters:
         while True:
             self.count.fill_(before)
             bodies = self.bodies
-            inputs = [self.near, bodies.x, bodies.x_end, bodies.solid_friction, float(self.friction), *also]
+            inputs = [self.near, bodies.x, bodies.x_end, bodies.W, bodies.solid_friction, float(self.friction), *also]
             self._launch(kernel, self.near_count, [*inputs, self._touch_capacity, self.touches, self.count])
             count = int(self.count.numpy()[0])
             if count <= self._touch_capacity:
@@ -122,25 +128,26 @@ class Encounters:
                 return count - before
             self._grow_touches(count + count // 2)
 
-    def _of_bodies(self) -> list[wp.array]:
+    def _of_bodies(self, x_seen: wp.array) -> list[wp.array]:
         bodies = self.bodies
-        return [bodies.x, bodies.x_end, bodies.thickness, bodies.place, bodies.chart]
+        return [bodies.x, x_seen, bodies.thickness, bodies.place, bodies.chart]
 
-    def _grow_near(self, capacity: int) -> None:
+    def _grow_near(self, capacity: int, kept: int = 0) -> None:
         self._near_capacity = capacity
-        for name, kind in NEAR_KINDS.items():
-            setattr(self.near, name, wp.zeros(capacity, dtype=kind, device=self.device))
-        self._launch = Launcher(self.device)  # it remembers the arrays of before
+        self._grow(self.near, NEAR_KINDS, capacity, kept)
 
     def _grow_touches(self, capacity: int) -> None:
-        """Keeps what there is."""
         self._touch_capacity = capacity
-        for name, kind in TOUCH_KINDS.items():
+        self._grow(self.touches, TOUCH_KINDS, capacity, self.touch_count)
+
+    def _grow(self, lists: Any, kinds: dict[str, Any], capacity: int, kept: int) -> None:
+        """Keeps what there is."""
+        for name, kind in kinds.items():
             grown = wp.zeros(capacity, dtype=kind, device=self.device)
-            if self.touch_count:
-                wp.copy(grown, getattr(self.touches, name), count=self.touch_count)
-            setattr(self.touches, name, grown)
-        self._launch = Launcher(self.device)
+            if kept:
+                wp.copy(grown, getattr(lists, name), count=kept)
+            setattr(lists, name, grown)
+        self._launch = Launcher(self.device)  # it remembers the arrays of before
 
     def vertices_of(self, begin: int) -> np.ndarray:
         """The vertices of the touches from `begin` on, four each."""
@@ -166,7 +173,7 @@ def thickness_of(
 def find_near(
     # in
     kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
-    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_seen: wp.array(dtype=vec3),
     thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
     exempt: wp.array(dtype=wp.int32), slack: real, capacity: wp.int32,
     # out
@@ -186,7 +193,7 @@ def find_near(
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     found = meet(kind, a, b, c, d)
     tau = thickness_of(thickness, place, chart, at, found.weights, kind)
-    nearer = approach(kind, x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d)
+    nearer = approach(kind, x_seen[at[0]] - a, x_seen[at[1]] - b, x_seen[at[2]] - c, x_seen[at[3]] - d)
     if found.distance > CLOSE * tau and found.distance - nearer - real(2.0) * slack > MARGIN * tau:
         return
     n = wp.atomic_add(count_out, 0, 1)
@@ -195,6 +202,20 @@ def find_near(
         near_out.kind[n] = kind
         near_out.distance[n] = found.distance
         near_out.thickness[n] = tau
+
+
+@wp.kernel
+def forget(
+    # in
+    chosen: wp.array(dtype=wp.int32),
+    # in and out
+    near_out: Near,
+):
+    """Pairs with one of these vertices."""
+    k = wp.tid()
+    at = near_out.vertices[k]
+    if chosen[at[0]] + chosen[at[1]] + chosen[at[2]] + chosen[at[3]] > 0:
+        near_out.distance[k] = INFINITE
 
 
 @wp.func
@@ -212,7 +233,7 @@ def target_of(gap: real, tau: real) -> real:
 @wp.func
 def add_touch(
     n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real,
-    solid_friction: wp.array(dtype=real), friction: real, touches: Touches,
+    W: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, touches: Touches,
 ):
     touches.vertices[n] = at
     touches.kind[n] = kind
@@ -223,6 +244,7 @@ def add_touch(
     # A negative figure stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     touches.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
+    touches.answer[n] = answer_along(w, normal, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
     touches.push[n] = real(0.0)
     touches.rub[n] = vec3()
 
@@ -230,8 +252,8 @@ def add_touch(
 @wp.kernel
 def find_close(
     # in
-    near: Near, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), solid_friction: wp.array(dtype=real),
-    friction: real, capacity: wp.int32,
+    near: Near, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), W: wp.array(dtype=mat33),
+    solid_friction: wp.array(dtype=real), friction: real, capacity: wp.int32,
     # out
     touches_out: Touches, count_out: wp.array(dtype=wp.int32),
 ):
@@ -247,14 +269,15 @@ def find_close(
         return
     n = wp.atomic_add(count_out, 0, 1)
     if n < capacity:
-        add_touch(n, kind, at, w, found.normal, found.distance, tau, solid_friction, friction, touches_out)
+        add_touch(n, kind, at, w, found.normal, found.distance, tau, W, solid_friction, friction, touches_out)
 
 
 @wp.kernel
 def find_impacts(
     # in
-    near: Near, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), solid_friction: wp.array(dtype=real),
-    friction: real, changed: wp.array(dtype=wp.int32), only_changed: wp.bool, capacity: wp.int32,
+    near: Near, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), W: wp.array(dtype=mat33),
+    solid_friction: wp.array(dtype=real), friction: real, changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
+    capacity: wp.int32,
     # out
     touches_out: Touches, count_out: wp.array(dtype=wp.int32),
 ):
@@ -276,4 +299,4 @@ def find_impacts(
     if n < capacity:
         found = meet(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
-        add_touch(n, kind, at, found.weights, found.normal, gap, tau, solid_friction, friction, touches_out)
+        add_touch(n, kind, at, found.weights, found.normal, gap, tau, W, solid_friction, friction, touches_out)
