@@ -107,6 +107,7 @@ class Simulation:
             lambda: None if contacts is None else contacts.planes(),
         )
         self.filters = [settings.start(correcting) for settings in scene.filters]
+        work.limits = [correction for correction in self.filters if correction.limits_velocity]
         self.system.join([meetings for correction in self.filters for meetings in correction.meetings])
         self.warnings += [*self._inside_at_start(), *self._advice()]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
@@ -195,6 +196,8 @@ class Simulation:
     def _correct(self, h: float) -> str | None:
         """Filters, in the order of the scene. Why the candidate must be discarded, or None."""
         for correction in self.filters:
+            if correction.limits_velocity and self.integrator.limits:
+                continue  # the integrator has done it
             with self.timers.stage(correction.stage):
                 trouble = correction.apply(self.state, self._next, h)
             if trouble is not None:

@@ -7,6 +7,8 @@ from typing import Any
 import warp as wp
 
 from toile.contact.bodies import Planes
+from toile.launcher import Launcher
+from toile.math.types import real, vec3
 from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import Plugin
@@ -34,6 +36,7 @@ class Correction:
     """A filter at work. It may change `state_out`, never `state`: a rejected step leaves no trace."""
 
     stage = "filters"  # whose time it is in the certificate
+    limits_velocity = False  # whether it is a VelocityLimit
     meetings: tuple = ()  # assembly.Meetings: what it adds to the linear system
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
@@ -50,3 +53,57 @@ class Correction:
     def contact_count(self) -> int:
         """Contacts between cloths in the last step."""
         return 0
+
+
+class VelocityLimit(Correction):
+    """A filter that changes velocities, so that positions go where they may ([BMF03] sec. 3).
+
+    Integrators that move positions by a velocity of their own call `limit` themselves. After all others it acts on the
+    mean velocity of the step, and the velocity at its end takes the same change.
+    """
+
+    limits_velocity = True
+
+    def __init__(self, work: FilterWork):
+        self.work = work
+        n, device = len(work.masses), work.masses.device
+        self._wanted, self._limited = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
+        self._launch = Launcher(str(device))
+
+    def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        """Changes v in place so that x + h v is where it may be. What constraints hold stays as it is."""
+        raise NotImplementedError
+
+    def apply(self, state: State, state_out: State, h: float) -> str | None:
+        n = len(state.x)
+        self._launch(mean_velocity, n, [state.x, state_out.x, h, self._wanted, self._limited])
+        self.limit(state.x, self._limited, h)
+        self._launch(follow, n, [self._wanted, self._limited, h, state_out.x, state_out.v])
+        return None
+
+
+@wp.kernel
+def mean_velocity(
+    # in
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), h: real,
+    # out
+    wanted_out: wp.array(dtype=vec3), limited_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    v = (x_end[i] - x[i]) / h
+    wanted_out[i] = v
+    limited_out[i] = v
+
+
+@wp.kernel
+def follow(
+    # in
+    wanted: wp.array(dtype=vec3), limited: wp.array(dtype=vec3), h: real,
+    # in and out
+    x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
+):
+    """What was not limited keeps its bits."""
+    i = wp.tid()
+    change = limited[i] - wanted[i]
+    x_out[i] = x_out[i] + h * change
+    v_out[i] = v_out[i] + change

@@ -1,6 +1,6 @@
 """What every integrator does: from the state at t to a candidate at t + h."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import warp as wp
@@ -22,6 +22,13 @@ class Workplace:
     contacts: Any  # constraints.solid_contact.SolidContacts, or None
     make_solver: Any  # (b, dv) -> linear.solver.Solver
     timers: Timers
+    limits: list = field(default_factory=list)  # of filters.base.VelocityLimit
+
+    def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        """Changes v in place so that x + h v is where the scene's filters allow it to be."""
+        with self.timers.stage("filters"):
+            for limit in self.limits:
+                limit.limit(x, v, h)
 
 
 class Integrator(Plugin):
@@ -34,6 +41,7 @@ class Integrator(Plugin):
 class Stepper:
     """An integrator at work. `step` reads `state` and writes `state_out`, so a rejected step costs nothing."""
 
+    limits = False  # whether it calls Workplace.limit itself
     constraint_forces: wp.array  # [N]  of the last step; zero in free directions
 
     def step(self, state: State, state_out: State, h: float) -> Solution:

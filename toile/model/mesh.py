@@ -23,6 +23,8 @@ class Mesh:
     numbering: np.ndarray | None = None
     # [m]  (vertices, 2): plane coordinates by which corners and sides are found, where uv had to be changed
     plane: np.ndarray | None = None
+    # (cells, 4) int32: corners around each cell, where threads run along rows and columns; None on other meshes
+    quads: np.ndarray | None = None
 
     @property
     def vertex_count(self) -> int:

@@ -30,4 +30,5 @@ def flat_sheet(size: tuple[float, float], resolution: tuple[int, int], diagonals
     cells = np.where(falls[:, None], falling, rising)
     triangles = cells.reshape(-1, 3).astype(np.int32)
     positions = np.column_stack([uv, np.zeros(len(uv))])
-    return Mesh(positions, triangles, uv[triangles])
+    quads = np.stack([a, b, c, d], axis=1).astype(np.int32)
+    return Mesh(positions, triangles, uv[triangles], quads=quads)
