@@ -16,7 +16,8 @@ from analytic.solids import CLOTH
 from reference.sheets import Bench, meeting, small_model
 
 from toile.contact.audit import Audit
-from toile.contact.springs import Springs, flat_places
+from toile.contact.flat_places import flat_places
+from toile.contact.springs import Springs
 from toile.diagnostics import FrameTally
 from toile.energies.penalty import Penalty
 from toile.math.types import vec3

@@ -1,7 +1,7 @@
 """The springs between cloths that are near each other: every vertex with every triangle, every edge with every edge.
 
 The nearest points are found among all candidates: the foot of the perpendicular where it lies within both elements, and
-the points nearest to each end or side. What a spring is comes from toile/contact/springs.py's docstring.
+the points nearest to each end or side. What a spring is comes from the docstrings of toile/contact/spring_*.py.
 """
 
 from __future__ import annotations

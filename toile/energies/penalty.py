@@ -2,14 +2,15 @@
 
     pressure = stiffness * (thickness - distance), damped while they approach; sliding is resisted
 
-Source      [BW98] secs. 2.4, 6; the formulas are in toile/contact/springs.py
+Source      [BW98] secs. 2.4, 6; the formulas are in toile/contact/spring_*.py
 Symbols     stiffness  [N/m^3]: pressure per overlap, so that it means the same on every mesh
-Deviations  those of toile/contact/springs.py. Nothing is guaranteed: what is pressed or thrown hard enough passes.
+Deviations  those of toile/contact/spring*.py. Nothing is guaranteed: what is pressed or thrown hard enough passes.
 """
 
 from typing import Any, ClassVar
 
-from toile.contact.springs import Law, Springs
+from toile.contact.spring_strength import Law
+from toile.contact.springs import Springs
 from toile.energies.base import Energy
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -32,6 +33,6 @@ class Penalty(Energy):
 
     def springs(self, model: Model, device: str) -> Any:
         law = Law()
-        for name in ("thickness", "stiffness", "damping", "friction", "slip_speed"):
+        for name in ("stiffness", "damping", "friction", "slip_speed"):
             setattr(law, name, getattr(self, name))
         return Springs(model, law, self.thickness, device)
