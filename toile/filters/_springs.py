@@ -4,7 +4,7 @@ Springs of one colour share no particle. One colour after the other, whatever a 
 spring comes out the same however many run at once: it is the result of taking them one by one in the order they have
 here. Structural springs come first, then shear, then flexion, so that this is also an order a paper could mean.
 
-Source      [Pro95] sec. 5 takes springs in the order of its data structure; colours are the usual way to do so in parallel
+Source      [Pro95] sec. 5, which takes springs in the order of its data structure
 Deviations  none
 """
 
