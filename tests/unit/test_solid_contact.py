@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toile.constraints.solid_contact import PER_PARTICLE, PER_SLOT
+from toile.constraints._contacts import PER_PARTICLE, PER_SLOT
 from toile.diagnostics import FrameTally
 from toile.scene.schema import Scene
 from toile.simulation import Simulation

@@ -19,27 +19,14 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.constraints._contacts import (
-    COUNTS,
-    GROSS,
-    MOST,
-    RUBBING,
-    TOUCHING,
-    WRONG,
-    Contacts,
-    begin_step,
-    choose_modes,
-    drag_velocity,
-    end_step,
-    hold_contacts,
-    judge_forces,
-    push_out,
-)
+from toile.constraints._contacts import COUNTS, GROSS, MOST, RUBBING, TOUCHING, WRONG, make_contacts
 from toile.constraints._detection import detection_kernels
+from toile.constraints._holding import drag_velocity, hold_contacts, push_out
+from toile.constraints._modes import begin_step, choose_modes, end_step, judge_forces
 from toile.constraints.held import Held
 from toile.contact.bodies import Planes
 from toile.launcher import Launcher
-from toile.math.types import real, vec3
+from toile.math.types import vec3
 from toile.model.motion import Vector
 from toile.model.state import State
 from toile.plugins import Plugin, quantity
@@ -50,15 +37,6 @@ MOST_SOLVES = 4
 # far from Coulomb's; and once when friction is not close to it at more than the last share. Of what is left, that which
 # is inside a solid is put on its surface, and other states come a step late, as all do in the paper.
 WRONG_LEFT, GROSS_LEFT, RUBBING_LEFT = 0.02, 0.05, 0.1
-
-PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
-    "push": vec3,
-}  # fmt: skip
-PER_SLOT = {
-    "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
-    "stick": vec3, "velocity": vec3, "lasting": wp.int32, "target": real, "mu": real, "load": real,
-}  # fmt: skip
 
 
 class SolidContact(Plugin):
@@ -89,7 +67,7 @@ class SolidContacts:
         self._gravity = vec3(*gravity)
         self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
         self.device, n = held.device, len(masses)
-        self._now, self._before = (_make_contacts(n, len(solids), self.device) for _ in range(2))
+        self._now, self._before = (make_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = wp.zeros(int(COUNTS), dtype=wp.int32, device=self.device)
         self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
@@ -180,14 +158,3 @@ class SolidContacts:
         solid, settings = self.solids.solids[s], self.settings
         friction = float(solid.settings.friction)
         return [solid.shape, self.solids.poses, s, friction, settings.thickness, h * self._recovery]
-
-
-def _make_contacts(particles: int, solids: int, device: str) -> Contacts:
-    contacts = Contacts()
-    for name, kind in PER_PARTICLE.items():
-        setattr(contacts, name, wp.zeros(particles, dtype=kind, device=device))
-    for name, kind in PER_SLOT.items():
-        setattr(contacts, name, wp.zeros(3 * particles, dtype=kind, device=device))
-    contacts.clearance = wp.zeros(solids * particles, dtype=real, device=device)
-    contacts.exerted = wp.zeros(solids * particles, dtype=vec3, device=device)
-    return contacts
