@@ -63,6 +63,7 @@ class Kind(StrEnum):
     outputs = "outputs"
     scenes = "scenes"
     fabrics = "fabrics"
+    presets = "presets"
 
 
 SceneArgument = Annotated[str, typer.Argument(metavar="SCENE", help="a shipped scene by name, or a scene file")]
@@ -142,7 +143,7 @@ def list_kinds(
 @app.command()
 def explain(
     scene: Annotated[
-        str, typer.Argument(metavar="SCENE|WORD", help="a scene, or a word that scenes use, such as grid or pull")
+        str, typer.Argument(metavar="SCENE|WORD", help="a scene, or a word that scenes use, such as grid, pull or bw98")
     ],
     changes: SetOption = None,
     allow_outside: OutsideOption = False,
@@ -151,12 +152,14 @@ def explain(
     """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
     with _told(debug):
         from toile.scene.explain import explain as explained
-        from toile.scene.explain import explain_plugin
+        from toile.scene.explain import explain_plugin, explain_preset
 
-        families = _families(scene)
+        families, presets = _families(scene), _presets(scene)
         for family in families:
             console.print(explain_plugin(family, scene))
-        if not families:
+        for preset in presets:
+            console.print(explain_preset(preset))
+        if not families and not presets:
             console.print(explained(_load(scene, changes, allow_outside)))
 
 
@@ -412,6 +415,10 @@ def _entries(kind: Kind) -> list[tuple[str, str]]:
         from toile.scene.schema import Fabric, fabric_names, read_fabric
 
         return [(name, Fabric.model_validate(read_fabric(name)).source) for name in fabric_names()]
+    if kind is Kind.presets:
+        from toile.scene.presets import PRESETS
+
+        return [(path.stem, _first_line(path)) for path in sorted(PRESETS.glob("*.yaml"))]
     return [(name, find(kind.value, name).summary()) for name in names(kind.value)]
 
 
@@ -423,6 +430,16 @@ def _families(word: str) -> list[str]:
     if word in scene_names() or Path(word).exists():
         return []
     return [family for family in FAMILIES if word in names(family)]
+
+
+def _presets(word: str) -> list[str]:
+    """The preset of this name; all of them for the word itself. None when it is a scene's."""
+    from toile.scene.load import scene_names
+    from toile.scene.presets import preset_names
+
+    if word in scene_names() or Path(word).exists():
+        return []
+    return [name for name in preset_names() if word in (name, "preset")]
 
 
 def _first_line(path: Path) -> str:

@@ -356,6 +356,7 @@ def test_list_without_a_kind_shows_all_kinds() -> None:
         "outputs",
         "scenes",
         "fabrics",
+        "presets",
     ]
 
 

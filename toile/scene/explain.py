@@ -17,8 +17,10 @@ from pydantic.fields import FieldInfo
 
 from toile.plugins import FAMILIES, Plugin, find
 from toile.scene.fields import literals_of, models_in, notes_inside, unit_of
+from toile.scene.presets import DEFAULT, preset_text
 from toile.scene.problems import value_text
 from toile.scene.schema import Scene
+from toile.scene.tree import Path as KeyPath
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,6 +41,7 @@ class Row:
     unit: str = ""
     limits: str = ""
     doc: str = ""
+    of_preset: bool = False
 
 
 def explain(scene: Scene) -> RenderableType:
@@ -52,11 +55,15 @@ def explain(scene: Scene) -> RenderableType:
     ]
     return Group(
         Text.assemble((scene.name, "bold"), "  ", scene.about),
-        Text("Bold: set by the scene. Plain: the default.\n"),
+        Text.assemble("Bold: set by the scene. ", *_presets_mark(scene), "Plain: the default.\n"),
         _table(list(rows(scene))),
         Text.assemble("\n", ("Judgement constants", "bold"), "  neither physics nor the scene's, but the code's\n"),
         _table(constants),
     )
+
+
+def _presets_mark(scene: Scene) -> list[str | tuple[str, str]]:
+    return [] if scene.preset == DEFAULT else [("Italic", "italic"), f": of the preset {scene.preset}. "]
 
 
 def explain_plugin(family: str, name: str) -> RenderableType:
@@ -69,6 +76,14 @@ def explain_plugin(family: str, name: str) -> RenderableType:
     return Group(title, _table(list(field_rows(plugin))))
 
 
+def explain_preset(name: str) -> RenderableType:
+    """A preset as its file has it: every value with where it comes from."""
+    from rich.text import Text
+
+    title, _, text = preset_text(name).partition("\n")
+    return Text.assemble((name, "bold"), f" (preset)  {title.lstrip('# ')}\n\n", text.strip())
+
+
 def field_rows(model: type[BaseModel], depth: int = 0) -> Iterator[Row]:
     """The fields of a model that nobody has made yet, each followed by those of what goes into it."""
     for key, info in model.model_fields.items():
@@ -77,22 +92,28 @@ def field_rows(model: type[BaseModel], depth: int = 0) -> Iterator[Row]:
             yield from field_rows(inner, depth + 1)
 
 
-def rows(model: BaseModel, depth: int = 0) -> Iterator[Row]:
-    """The fields of a model in their order, each followed by what lies inside it."""
+def rows(scene: Scene) -> Iterator[Row]:
+    """The fields of a scene in their order, each followed by what lies inside it."""
+    return _rows(scene, 0, (), scene._of_preset)
+
+
+def _rows(model: BaseModel, depth: int, path: KeyPath, of_preset: frozenset[KeyPath]) -> Iterator[Row]:
     for key, info in type(model).model_fields.items():
-        value = getattr(model, key)
+        value, here = getattr(model, key), (*path, key)
         is_default = key not in model.model_fields_set
+        by = any(here[:n] in of_preset for n in range(1, len(here) + 1))
         entries = _entries(value)
         if entries is None:
-            yield _row(depth, key, info, value, is_default)
+            yield _row(depth, key, info, value, is_default, by)
             continue
-        yield _row(depth, key, info, None if entries else value, is_default)
+        yield _row(depth, key, info, None if entries else value, is_default, by)
         for name, entry in entries:
             if name:
-                yield Row(depth + 1, name, _word(entry), is_default, doc=_about(entry))
+                yield Row(depth + 1, name, _word(entry), is_default, doc=_about(entry), of_preset=by)
             elif isinstance(entry, Plugin):
-                yield Row(depth + 1, "type", _word(entry), is_default, doc=_about(entry))
-            yield from rows(entry, depth + (2 if name else 1))
+                yield Row(depth + 1, "type", _word(entry), is_default, doc=_about(entry), of_preset=by)
+            inside = (*here, int(name.strip("[]"))) if name.startswith("[") else (*here, *([name] if name else []))
+            yield from _rows(entry, depth + (2 if name else 1), inside, of_preset)
 
 
 def judgement_constants() -> list[tuple[str, str, str, str]]:
@@ -126,9 +147,9 @@ def _entries(value: Any) -> list[tuple[str, BaseModel]] | None:
     return None
 
 
-def _row(depth: int, key: str, info: FieldInfo, value: Any, is_default: bool) -> Row:
+def _row(depth: int, key: str, info: FieldInfo, value: Any, is_default: bool, of_preset: bool = False) -> Row:
     shown = "" if value is None and info.default is not None else _shown(value)
-    return Row(depth, key, shown, is_default, unit_of(info), _limits(info), info.description or "")
+    return Row(depth, key, shown, is_default, unit_of(info), _limits(info), info.description or "", of_preset)
 
 
 def _shown(value: Any) -> str:
@@ -187,7 +208,7 @@ def _table(entries: list[Row]) -> RenderableType:
     for column in ("key", "value", "unit", "limits", "doc"):
         table.add_column(column, overflow="fold", no_wrap=column in ("key", "unit"))
     for row in entries:
-        style = "" if row.is_default else "bold"
+        style = "" if row.is_default else "italic" if row.of_preset else "bold"
         cells = ("  " * row.depth + row.key, row.value, row.unit, row.limits, row.doc)
         table.add_row(*(Text(cell, style=style if i < 2 else "dim") for i, cell in enumerate(cells)))
     return table

@@ -19,6 +19,7 @@ from toile.scene import overrides as override_keys
 from toile.scene import tree
 from toile.scene.crosscheck import Parts, survey
 from toile.scene.fields import field_at, kinds_of
+from toile.scene.presets import fill
 from toile.scene.problems import Problem, key_text, problems_of
 from toile.scene.schema import Cloth, Scene
 
@@ -109,15 +110,16 @@ class _Reader:
         self.shown, self.document = shown, document
         self.raw: dict[str, Any] = document.values
         self.folder, self.allow_outside = folder, allow_outside
-        self.origins: dict[tree.Path, str] = {}  # what an override has set, and which one it was
+        self.origins: dict[tree.Path, str] = {}  # what an override or a preset has set, and which one it was
+        self.of_preset: frozenset[tree.Path] = frozenset()
 
     def scene(self, overrides: Sequence[str]) -> Scene:
         lines = [Problem(path, text).line(f"{self.shown}:{line}") for path, line, text in self.document.faults]
-        for override in overrides:
-            try:
-                self._set_by(override_keys.apply(override, Scene, self.raw), override)
-            except override_keys.OverrideError as error:
-                lines.append(f"--set {override}  {error}")
+        # The preset first: overrides may lead into what it sets.
+        naming = [override for override in overrides if override.partition("=")[0].strip() == "preset"]
+        lines += self._apply(naming)
+        self._fill()
+        lines += self._apply([override for override in overrides if override not in naming])
         scene, problems = self._validate()
         parts = self._valid_parts() if scene is None else Parts.of(scene)
         problems += survey(parts).problems
@@ -128,11 +130,27 @@ class _Reader:
             raise SceneError(list(dict.fromkeys(lines)))
         return scene
 
+    def _apply(self, overrides: Sequence[str]) -> list[str]:
+        """Lines about those that cannot be applied."""
+        lines = []
+        for override in overrides:
+            try:
+                self._set_by(override_keys.apply(override, Scene, self.raw), override)
+            except override_keys.OverrideError as error:
+                lines.append(f"--set {override}  {error}")
+        return lines
+
+    def _fill(self) -> None:
+        """Put what the preset says beneath the scene."""
+        self.raw, self.of_preset = fill(self.raw)
+        self.origins.update((path, f"preset {self.raw['preset']}") for path in self.of_preset)
+
     def _set_by(self, path: tree.Path, override: str) -> None:
         """What the file said at a path and below is no longer the reason for what is there."""
         lines = self.document.lines
         self.document.lines = {other: line for other, line in lines.items() if other[: len(path)] != path}
         self.origins[path] = f"--set {override}"
+        self.of_preset = frozenset(other for other in self.of_preset if path[: len(other)] != other)
 
     def _validate(self) -> tuple[Scene | None, list[Problem]]:
         problems = self._booleans_for_numbers(self.raw, ())
@@ -141,7 +159,7 @@ class _Reader:
         except ValidationError as error:
             known = {problem.path for problem in problems}
             return None, problems + [p for p in problems_of(error, Scene, self.raw) if p.path not in known]
-        scene._folder, scene._allow_outside = self.folder, self.allow_outside
+        scene._folder, scene._allow_outside, scene._of_preset = self.folder, self.allow_outside, self.of_preset
         return scene, problems
 
     def _booleans_for_numbers(self, value: Any, path: tree.Path) -> list[Problem]:

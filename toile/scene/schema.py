@@ -12,13 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from toile.model.motion import Vector
 from toile.model.selection import Selection
 from toile.plugins import choice, nearest, quantity
+from toile.scene.presets import DEFAULT, fill, preset_names, read_preset
+from toile.scene.tree import Path as KeyPath
 
+DEFAULTS = read_preset(DEFAULT)
 FABRICS = Path(__file__).parent / "fabrics"
 
 # What a scene chooses by `type`. The name of the family stays beside the type, for messages and `toile explain`.
@@ -141,7 +153,7 @@ class Cloth(SceneModel):
     regions: dict[str, Selection] = Field(default_factory=dict, description="named sets of particles")
     rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions that seek another length")
     energies: tuple[ClothEnergy, ...] = quantity(
-        ("stretch", "shear", "bend_angle"),
+        DEFAULTS["cloth"]["energies"],
         doc="internal forces; figures not given come from the fabric",
         validate_default=True,
     )
@@ -184,20 +196,31 @@ def solid_names(solids: Iterable[Collider]) -> list[str]:
     return found
 
 
+def known_preset(name: str) -> str:
+    if name not in preset_names():
+        raise PydanticCustomError("preset", "no such preset.{hint}", {"hint": nearest(name, preset_names())})
+    return name
+
+
 class Scene(SceneModel):
     """Everything a run needs."""
 
     version: int = quantity(1, doc="format of the scene", ge=1, le=1)
     name: str = quantity("scene", doc="name of the scene", min_length=1, max_length=100)
     about: str = quantity("", doc="what the scene shows")
+    preset: Annotated[str, AfterValidator(known_preset)] = quantity(
+        DEFAULT, doc="what a paper used, for all that the scene does not say itself"
+    )
     time: Time = Field(default_factory=Time, description="frames and steps")
     gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
     cloth: tuple[Cloth, ...] = quantity((), doc="the pieces of cloth; a scene without any is valid and does nothing")
     solids: tuple[Collider, ...] = quantity((), doc="what cloth falls on, slides over and is carried by")
     constraints: tuple[Constraint, ...] = quantity((), doc="what particles may not do")
     forces: tuple[SceneForce, ...] = quantity((), doc="outside forces: drag, wind, pull")
-    integrator: Integrator = quantity("implicit_bdf2", doc="how time advances", validate_default=True)
-    filters: tuple[Filter, ...] = quantity((), doc="corrections after each step, in this order")
+    integrator: Integrator = quantity(DEFAULTS["integrator"], doc="how time advances", validate_default=True)
+    filters: tuple[Filter, ...] = quantity(
+        DEFAULTS["filters"], doc="corrections after each step, in this order", validate_default=True
+    )
     solver: Solver = Field(default_factory=Solver, description="linear solver")
     post: tuple[PostProcess, ...] = quantity((), doc="what is done to frames before they are written, in this order")
     outputs: tuple[Output, ...] = quantity((), doc="what to write besides the cache and the certificate")
@@ -209,6 +232,18 @@ class Scene(SceneModel):
     # Where relative paths start, and whether paths may leave it; set by the loader, not by the scene itself.
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _allow_outside: bool = PrivateAttr(default=False)
+    # What the preset has set.
+    _of_preset: frozenset[KeyPath] = PrivateAttr(default=frozenset())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _above_its_preset(cls, given: Any, make: ModelWrapValidatorHandler[Scene]) -> Scene:
+        if not isinstance(given, dict):
+            return make(given)
+        filled, paths = fill(given)
+        scene = make(filled)
+        scene._of_preset = paths
+        return scene
 
     @model_validator(mode="after")
     def _contact_comes_last(self) -> Scene:

@@ -1,0 +1,160 @@
+"""Presets: what a paper used lies beneath what a scene says itself, however the scene is given."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+from typer.testing import CliRunner
+
+from toile.cli import app
+from toile.errors import SceneError
+from toile.scene.explain import explain, explain_preset, rows
+from toile.scene.load import load
+from toile.scene.presets import fill, preset_names, preset_text, read_preset
+from toile.scene.schema import Cloth, Scene, Time
+from toile.simulation import Simulation
+
+NAMES = preset_names()
+GRID = {"type": "grid", "resolution": (3, 3)}
+
+
+def words(items: tuple) -> list[str]:
+    return [item.word() for item in items]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_is_a_valid_scene_that_says_all_it_needs(name: str) -> None:
+    """What a preset leaves out would be the default's, which is no paper's."""
+    assert {"integrator", "filters", "cloth"} <= set(read_preset(name))
+    assert "energies" in read_preset(name)["cloth"]
+    scene = Scene(preset=name, cloth=[{"shape": GRID}])
+    for key in read_preset(name):
+        assert key in scene.model_fields_set or name == "default"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_line_of_a_preset_says_where_it_comes_from(name: str) -> None:
+    for line in preset_text(name).splitlines():
+        assert "#" in line or line.endswith(":"), line  # what a key opens is in the lines below it
+
+
+def test_scene_values_win_and_lists_are_replaced() -> None:
+    scene = Scene(preset="bw98", integrator="implicit_bdf2", forces=["drag"], cloth=[{"shape": GRID}])
+    assert scene.integrator.word() == "implicit_bdf2"
+    assert words(scene.forces) == ["drag"]
+    assert words(scene.cloth[0].energies) == ["stretch", "shear", "bend_angle"]
+
+
+def test_what_is_chosen_by_type_is_replaced_as_a_whole() -> None:
+    given, _ = fill({"preset": "bw98", "integrator": {"type": "implicit_euler"}})
+    assert given["integrator"] == {"type": "implicit_euler"}
+
+
+def test_mappings_are_filled_key_by_key() -> None:
+    scene = Scene(preset="bw98", solver={"tolerance": 1e-6})
+    assert scene.solver.tolerance == 1e-6
+    assert scene.solver.preconditioner.word() == "diagonal"
+
+
+def test_each_cloth_is_filled_by_itself() -> None:
+    cloths = [{"name": "one", "shape": GRID, "energies": ["stretch"]}, {"name": "two", "shape": GRID}]
+    scene = Scene(preset="bw98", cloth=cloths)
+    assert [words(cloth.energies) for cloth in scene.cloth] == [["stretch"], ["stretch", "shear", "bend_angle"]]
+    assert "energies" not in cloths[1]  # what was given is left alone
+
+
+def test_models_made_in_python_keep_what_they_were_given() -> None:
+    mine = Cloth(shape=GRID, energies=["stretch"], velocity=(1, 2, 3))
+    scene = Scene(preset="bw98", cloth=(mine, Cloth(name="other", shape=GRID, spin=(0, 0, 1))), time=Time(frames=3))
+    assert scene.cloth[0] == mine
+    assert scene.cloth[1].spin == (0, 0, 1)
+    assert "energies" in scene.cloth[1].model_fields_set
+    assert scene.time.frames == 3
+
+
+def test_a_file_a_script_and_the_command_line_mean_the_same(tmp_path: Path) -> None:
+    text = "cloth: [{shape: {type: grid, resolution: [3, 3]}}]\n"
+    (tmp_path / "with.yaml").write_text("preset: bw98\n" + text)
+    (tmp_path / "without.yaml").write_text(text)
+    scenes = [
+        load(tmp_path / "with.yaml"),
+        load(tmp_path / "without.yaml", overrides=["preset=bw98"]),
+        Scene(preset="bw98", cloth=[{"shape": GRID}]),
+    ]
+    assert len({scene.model_dump_json() for scene in scenes}) == 1
+    assert len({scene._of_preset for scene in scenes}) == 1
+
+
+def test_overrides_lead_into_what_the_preset_sets_in_any_order() -> None:
+    one, other = (
+        load("hang", overrides=overrides)
+        for overrides in (
+            ["preset=bw98", "integrator.newton_iterations=2"],
+            ["integrator.newton_iterations=2", "preset=bw98"],
+        )
+    )
+    assert one == other
+    assert (one.integrator.word(), one.integrator.newton_iterations) == ("implicit_euler", 2)
+
+
+def test_a_dumped_scene_is_the_same_scene_again() -> None:
+    scene = Scene(preset="bw98", cloth=[{"shape": GRID}], forces=[])
+    again = Scene.model_validate_json(scene.model_dump_json())
+    assert again.model_dump_json() == scene.model_dump_json()
+
+
+def test_unknown_presets_are_told_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "scene.yaml").write_text("name: sheet\npreset: bw89\n")
+    with pytest.raises(SceneError) as caught:
+        load(tmp_path / "scene.yaml")
+    assert str(caught.value) == f'{tmp_path}/scene.yaml:2  preset = "bw89": no such preset. Did you mean "bw98"?'
+    with pytest.raises(SceneError) as caught:
+        load("hang", overrides=["preset=bw89"])
+    assert str(caught.value) == '--set preset=bw89  preset = "bw89": no such preset. Did you mean "bw98"?'
+    with pytest.raises(ValidationError, match=f"Choose from: {', '.join(NAMES)}"):
+        Scene(preset="velvet")
+
+
+@pytest.mark.parametrize("value", ["[1]", "{a: 1}", "5", "null"])
+def test_what_is_no_name_is_told(tmp_path: Path, value: str) -> None:
+    (tmp_path / "scene.yaml").write_text(f"preset: {value}\n")
+    with pytest.raises(SceneError, match=r"scene.yaml:1  preset = .*: must be text"):
+        load(tmp_path / "scene.yaml")
+
+
+def test_the_certificate_hash_covers_what_the_preset_set(device: str) -> None:
+    """The same words over another preset, or over none, are another input."""
+
+    def digest(**fields: object) -> str:
+        return Simulation(Scene(cloth=[{"shape": GRID}], time={"frames": 0}, **fields), device).certificate.hash
+
+    assert digest(preset="bw98") == digest(preset="bw98")
+    assert digest(preset="bw98") != digest()
+    assert digest(preset="bw98") != digest(preset="bw98", integrator={"type": "implicit_euler", "newton_iterations": 2})
+
+
+def test_explain_tells_the_preset_s_values_from_the_scene_s() -> None:
+    found = {row.key: row for row in rows(load("hang", overrides=["preset=bw98"]))}
+    assert found["newton_iterations"].of_preset
+    assert found["energies"].of_preset
+    assert not found["frames"].of_preset
+    changed = {row.key: row for row in rows(load("hang", overrides=["preset=bw98", "integrator.newton_iterations=2"]))}
+    assert not changed["newton_iterations"].of_preset
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(explain(load("hang", overrides=["preset=bw98"])))
+    assert "Italic: of the preset bw98." in console.export_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_presets_are_listed_and_explained(name: str) -> None:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(explain_preset(name))
+    assert console.export_text().startswith(f"{name} (preset)  ")
+    runner = CliRunner()
+    assert re.search(rf"^{name} +\S", runner.invoke(app, ["list", "presets"]).stdout, re.M)
+    assert f"{name} (preset)" in runner.invoke(app, ["explain", name]).stdout
+    assert f"{name} (preset)" in runner.invoke(app, ["explain", "preset"]).stdout

@@ -1,0 +1,81 @@
+"""What each paper used, as values beneath those that a scene gives itself.
+
+    preset: pro95                                    in a scene
+    toile run hang --set preset=pro95                on the command line
+    toile.Scene(preset="pro95", cloth=[...])         in Python
+
+A preset is a file of scene keys, presets/NAME.yaml. A key that the scene has is the scene's: lists and what is chosen
+by `type` are replaced, not mixed, and only mappings such as `time` are filled key by key. `cloth` is one mapping here,
+and fills every cloth of the scene. `default.yaml` holds the defaults of the scene's own fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from toile.scene.tree import Path
+
+PRESETS = FilePath(__file__).parent / "presets"
+DEFAULT = "default"
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """The shipped presets."""
+    return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
+
+
+def preset_text(name: str) -> str:
+    """The file of a preset: its first line says what it is, and a comment at each key where that comes from."""
+    return (PRESETS / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """The values of a preset."""
+    return deepcopy(_values(name))
+
+
+def fill(given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[Path]]:
+    """The values of a scene with those of its preset beneath them, and where those of the preset are.
+
+    `given` is left as it is. What is not a preset's name is left to the checks of the scene.
+    """
+    name = given.get("preset", DEFAULT)
+    if name == DEFAULT or name not in preset_names():
+        return dict(given), frozenset()
+    preset = read_preset(name)
+    of_cloths = preset.pop("cloth", {})
+    filled, paths = _beneath(given, preset, ())
+    if isinstance(cloths := given.get("cloth"), list | tuple):
+        filled["cloth"] = list(cloths)
+        for i, cloth in enumerate(cloths):
+            if isinstance(cloth, Mapping | BaseModel):
+                filled["cloth"][i], more = _beneath(cloth, of_cloths, ("cloth", i))
+                paths += more
+    return filled, frozenset(paths)
+
+
+def _beneath(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path: Path) -> tuple[dict, list[Path]]:
+    # A model that was made in Python knows which of its fields were given.
+    filled = {key: getattr(given, key) for key in given.model_fields_set} if isinstance(given, BaseModel) else {**given}
+    paths: list[Path] = []
+    for key, value in preset.items():
+        if key not in filled:
+            filled[key] = deepcopy(value)
+            paths.append((*path, key))
+        elif isinstance(value, dict) and "type" not in value and isinstance(filled[key], Mapping | BaseModel):
+            filled[key], more = _beneath(filled[key], value, (*path, key))
+            paths += more
+    return filled, paths
+
+
+@cache
+def _values(name: str) -> dict[str, Any]:
+    return yaml.safe_load(preset_text(name))
