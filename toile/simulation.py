@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from toile.colliders.base import Solid
     from toile.energies.base import Energy
+    from toile.model.mesh import Mesh
     from toile.model.model import Model
     from toile.plugins import Plugin
     from toile.scene.schema import Scene
@@ -88,7 +89,8 @@ class Simulation:
             scene.time.fps,
             tuple(SolidSurface(s.name, s.triangles, s.vertices(0.0), s.moves) for s in self.solids),
         )
-        self.system = System(self.model, build_terms(scene, self.model, self.device), self.device)
+        energies = build_energies(scene, meshes)
+        self.system = System(self.model, build_terms(scene, energies, self.model, self.device), self.device)
         self.timers = Timers(self.device)
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         with_contacts = self._solid_contact() is not None
@@ -114,7 +116,8 @@ class Simulation:
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
         self.frame = 0
-        self.certificate = Certificate(scene.name, _hash(scene, self.surface, self.solids), self.device, scene.seed)
+        content = _hash(scene, self.surface, self.solids, energies)
+        self.certificate = Certificate(scene.name, content, self.device, scene.seed)
         self.intersections = Intersections(scene, self.model, self.solids, audit, self.device)
         self.warnings += self.intersections.begin(self.state.x, strict)
         self.certificate.intersections_start = self.intersections.start
@@ -376,13 +379,20 @@ class Simulation:
         return Frame(self.frame, self.state.t, x, v, entry, solids, counted)
 
 
-def build_terms(scene: Scene, model: Model, device: str) -> list[Term | Springs]:
+def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]:
+    """Each cloth's own energies, with what is in their files, and the number of the cloth."""
+    return [
+        (energy.read(mesh, scene._folder, scene._allow_outside), number)
+        for number, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True))
+        for energy in cloth.energies
+    ]
+
+
+def build_terms(scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str) -> list[Term | Springs]:
     """Everything that acts on the cloth: each cloth's own energies, gravity, and the scene's forces."""
     if not scene.cloth:
         return []
-    acting: list[tuple[Energy, int | None]] = [
-        (energy, number) for number, cloth in enumerate(scene.cloth) for energy in cloth.energies
-    ]
+    acting: list[tuple[Energy, int | None]] = list(energies)
     acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
     return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
 
@@ -402,11 +412,12 @@ def _window(item: Plugin) -> list[float]:
     return [time for name in ("start", "end") if (time := getattr(item, name, None)) is not None]
 
 
-def _hash(scene: Scene, surface: Surface, solids: Solids) -> str:
+def _hash(scene: Scene, surface: Surface, solids: Solids, energies: list[tuple[Energy, int]]) -> str:
     """Of the scene and of the files it reads: two runs with the same hash had the same input."""
     digest = hashlib.sha256(scene.model_dump_json().encode())
     of_solids = [array for solid in solids for array in solid.content()]
-    for array in (surface.rest, surface.triangles, surface.uv, *of_solids):
+    of_energies = [array for energy, _ in energies for array in energy.content()]
+    for array in (surface.rest, surface.triangles, surface.uv, *of_solids, *of_energies):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

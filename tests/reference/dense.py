@@ -4,7 +4,7 @@
     A(h)     M - h df/dv - h^2 df/dx, made positive definite         [kg]
 
 Internal forces follow from their conditions ([BW98] eqs. (7), (11)); the matrix holds k dC dC^T + sigma d2C with its
-negative eigenvalues clamped over F, and k dC dC^T alone for bending. Air and pull are [BW98] sec. 4.4.
+negative eigenvalues clamped over F, and the product of gradients alone for bending. Air and pull: [BW98] sec. 4.4.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reference.conditions import Condition, bend, deformation, gradient, shear, stretch, uv_area
+from reference.conditions import Condition, angle, bend, deformation, gradient, shear, stretch, uv_area
 from reference.hessians import at_corners, clamped, shear_hessian, stretch_hessian
 from reference.springs import Spring
 
@@ -93,6 +93,23 @@ class Dense:
             self._add_condition(C, points, D, damping * D)
             slope = gradient(C, self.x[points]).ravel()
             self._add_block(self.K, points, D * np.outer(slope, slope))
+
+    def add_bend_mode(
+        self, sheet: Sheet, D_warp: float, D_weft: float, damping: float, theta0: float = 0.0
+    ) -> None:
+        """[BMF03] sec. 4 as printed, with k_e = 4 D and |N| twice the rest area; damping as strong when flat."""
+        for points, edge, area in sheet.hinges():
+            share_u = edge[0] ** 2 / (edge @ edge)
+            c = 4.0 * (D_weft * share_u + D_warp * (1.0 - share_u)) * float(edge @ edge) / (2.0 * area)
+            theta, slope = float(angle(self.x[points]).real), gradient(angle, self.x[points])
+            rate = float(np.sum(slope * self.v[points]))
+            self.f[points] -= (c * (np.sin(theta / 2) - np.sin(theta0 / 2)) + 0.5 * damping * c * rate) * slope
+            at_rest = -2.0 * np.cos(theta0 / 2) - theta0 * np.sin(theta0 / 2)
+            self.energy += c * (-2.0 * np.cos(theta / 2) - theta * np.sin(theta0 / 2) - at_rest)
+            self.dissipated += 0.5 * damping * c * rate**2
+            squared = np.outer(slope.ravel(), slope.ravel())
+            self._add_block(self.K, points, 0.5 * c * np.cos(theta / 2) * squared)
+            self._add_block(self.D, points, 0.5 * damping * c * squared)
 
     def add_gravity(self, g: np.ndarray) -> None:
         m = self.M[::3, None]

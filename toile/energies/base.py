@@ -7,12 +7,14 @@ give only a condition, its gradient and its Hessian through `conditions`; outsid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
 
 from toile.math.types import mat33, real, vec3
+from toile.model.mesh import Mesh
 from toile.model.model import Model
 from toile.plugins import Plugin
 
@@ -62,6 +64,18 @@ class Energy(Plugin):
     scope: ClassVar[str] = "cloth"
     changes_in_time: ClassVar[bool] = False  # whether `uniform_at` does
     formulas: ClassVar[Formulas]
+    names_file: ClassVar[str | None] = None  # the field that may name a file
+
+    def read(self, mesh: Mesh, folder: Path, allow_outside: bool) -> "Energy":
+        """Itself, or a copy that holds what its file says about this cloth; InputError if that cannot be used.
+
+        Relative paths start at `folder`, and may leave it only if `allow_outside`.
+        """
+        return self
+
+    def content(self) -> tuple[np.ndarray, ...]:
+        """What `read` has found: two runs had the same input if that was the same."""
+        return ()
 
     def elements(self, model: Model, part: int | None) -> Elements:
         """Elements on one cloth (its number), or on the whole model for a force of scope "scene"."""

@@ -1,5 +1,9 @@
 r"""The angle of a hinge and its gradient.
 
+theta turns the normal of the triangle of x0 into that of x1: it is positive where the cloth is convex on its front, the
+side from which triangles run counter-clockwise, and lies between -180 and 180 degrees. A hinge folded all the way is
+either: what lies beyond is cloth that has passed through itself, and is measured as folded to the other side.
+
     #        x3
     #      / | \
     #    x0  |  x1        hinge: flaps x0, x1; shared edge x2-x3   ([BMF03] fig. 1, counted from 0)
@@ -11,6 +15,7 @@ Symbols     N0, N1  area-weighted normals [m^2]     E  shared edge [m]     theta
 Deviations  [BMF03]'s u is -d theta/dx with its own sign of theta; the gradient here is the true one.
 """
 
+import numpy as np
 import warp as wp
 
 from toile.math.types import TINY, mat43, real
@@ -45,3 +50,16 @@ def dihedral(x: mat43) -> Hinge:
         g0[0], g0[1], g0[2], g1[0], g1[1], g1[2], g2[0], g2[1], g2[2], g3[0], g3[1], g3[2]
     )
     return hinge
+
+
+@wp.kernel
+def measure_angles(x: wp.array(dtype=mat43), theta_out: wp.array(dtype=real)):
+    h = wp.tid()
+    theta_out[h] = dihedral(x[h]).theta
+
+
+def angles(corners: np.ndarray) -> np.ndarray:
+    """theta of hinges (hinges, 4, 3) on the host [rad]: what kernels would find, to the last digit."""
+    theta = wp.zeros(len(corners), dtype=real, device="cpu")
+    wp.launch(measure_angles, len(corners), [wp.array(corners, dtype=mat43, device="cpu"), theta], device="cpu")
+    return theta.numpy().astype(float)

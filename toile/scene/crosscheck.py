@@ -87,7 +87,7 @@ def survey(parts: Parts) -> Survey:
             continue
         mesh = replace(mesh, warnings=(*mesh.warnings, *_unusual_figures(cloth)))
         found.meshes[i], problems = _with_regions(mesh, cloth, ("cloth", i))
-        found.problems += [*problems, *_references(found.meshes[i], cloth, ("cloth", i))]
+        found.problems += [*problems, *_references(found.meshes[i], cloth, ("cloth", i), parts)]
     held: dict[int, list[_Pin]] = {}
     for name, plugins in (("constraints", parts.constraints), ("forces", parts.forces)):
         for i, plugin in plugins.items():
@@ -184,14 +184,21 @@ def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Prob
     return mesh, problems
 
 
-def _references(mesh: Mesh, cloth: Cloth, path: Path) -> Iterator[Problem]:
-    """Regions and selections that a cloth's own parts name."""
+def _references(mesh: Mesh, cloth: Cloth, path: Path, parts: Parts) -> Iterator[Problem]:
+    """Regions, selections and files that a cloth's own parts name."""
     for i, stretch in enumerate(cloth.rest_stretch):
         if stretch.region is not None and stretch.region not in mesh.regions:
             hint = nearest(stretch.region, mesh.regions) if mesh.regions else " The cloth has no regions."
             yield Problem((*path, "rest_stretch", i, "region"), f"no such region.{hint}", stretch.region)
     for i, energy in enumerate(cloth.energies):
-        yield from _selected(energy, mesh, (*path, "energies", i))[1]
+        here = (*path, "energies", i)
+        yield from _selected(energy, mesh, here)[1]
+        try:
+            energy.read(mesh, parts.folder, parts.allow_outside)
+        except InputError as error:
+            key = energy.names_file or ""
+            value = getattr(energy, key, NOTHING)
+            yield from (Problem((*here, key), line, value) for line in str(error).splitlines())
 
 
 @dataclass(frozen=True)

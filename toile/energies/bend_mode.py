@@ -1,0 +1,147 @@
+"""Bending at a hinge along its own mode of motion, towards any rest angle.
+
+    W(theta) = 2 k [-2 cos(theta/2) - theta sin(theta0/2)] + constant,    k = D |e|^2 / (A0 + A1)
+    f = -(W' + k_d dtheta/dt) dtheta/dx,    W' = 2 k (sin(theta/2) - sin(theta0/2)),    W'' = k cos(theta/2)
+
+The mode is the only one of a hinge's twelve that neither moves it as a whole nor deforms its triangles.
+
+Source      [BMF03] sec. 4, with k_e = 4 D; its |N1| + |N2| is 2 (A0 + A1)
+Symbols     theta  angle, 0 when flat, positive where the front is convex [rad]     theta0  at rest [rad]
+            e  shared edge at rest [m]     A0, A1  rest areas [m^2]     D  bending rigidity of this edge [N m]
+            k_d  damping, k times the damping time [N m s]
+Deviations  The factor of the mesh is that of the rest shape: with the present one the force has no energy. The paper's
+            u is -dtheta/dx and its dtheta/dt has the wrong sign; the damping here dissipates. Damping has the factor of
+            the elastic force in place of |E|, with which it would fade as the mesh is refined. The second derivative of
+            theta is left out of the matrix, which is then positive definite; the force is exact.
+
+W' grows from one full fold at -180 degrees to the other at 180, so that a hinge seeks theta0 from wherever cloth can
+get it. It grows like the sine of half the angle: k is the stiffness when flat, and cos(theta/2) of it is left at theta,
+9 % at 170 degrees. Beyond a full fold, where only cloth gets that has passed through itself, a hinge counts as folded
+to the other side, and is drawn on towards theta0 from there.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+from pydantic import PrivateAttr, field_validator
+
+from toile.energies._hinges import HingeEnergy
+from toile.energies.base import Elements, Formulas, Nothing
+from toile.math.dihedral import angles, dihedral
+from toile.math.types import mat33, mat43, real, vec3
+from toile.model.mesh import Mesh
+from toile.model.mesh_files.inside import resolve_inside
+from toile.model.model import Model
+from toile.model.sculpted import read_sculpted
+from toile.plugins import quantity
+
+
+@wp.struct
+class Rest:
+    theta0: real
+    k: real  # [N m]  W'' when flat
+    k_d: real
+
+
+@wp.struct
+class Local:
+    energy: real
+    stiffness: real  # W''
+    k_d: real
+    pull: real  # W' + k_d dtheta/dt at the velocity asked for: the size of the force
+    gradient: mat43
+
+
+@wp.func
+def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, v_at: mat43) -> Local:
+    hinge = dihedral(x)
+    theta, theta0 = hinge.theta, rest.theta0
+    two, four = real(2.0), real(4.0)
+    theta_dot = real(0.0)
+    for a in range(4):
+        theta_dot += wp.dot(hinge.gradient[a], v_at[a])
+    local = Local()
+    # W and W' as products: near rest, differences of cosines and sines are mostly rounding.
+    half = (theta - theta0) / two
+    away = wp.sin(half / two)
+    local.energy = four * rest.k * (
+        two * wp.cos(theta0 / two) * away * away + wp.sin(theta0 / two) * (wp.sin(half) - half)
+    )
+    slope = four * rest.k * wp.cos((theta + theta0) / four) * away
+    local.stiffness = rest.k * wp.max(wp.cos(theta / two), real(0.0))
+    local.k_d = rest.k_d
+    local.pull = slope + rest.k_d * theta_dot
+    local.gradient = hinge.gradient
+    return local
+
+
+@wp.func
+def energy(local: Local) -> real:
+    return local.energy
+
+
+@wp.func
+def force(local: Local, a: int) -> vec3:
+    return -local.pull * local.gradient[a]
+
+
+@wp.func
+def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
+    return (alpha_x * local.stiffness + alpha_v * local.k_d) * wp.outer(local.gradient[a], local.gradient[b])
+
+
+class BendMode(HingeEnergy):
+    """Resistance to bending, with rest angles."""
+
+    formulas: ClassVar[Formulas] = Formulas(4, Rest, Nothing, Local, prepare, energy, force, block)
+    names_file: ClassVar[str | None] = "rest_angle"
+
+    rest_angle: float | str = quantity(
+        "flat",
+        unit="deg",
+        doc='of every hinge, > 0 where the front is convex: "flat", "shape" as it is made, a number, or a mesh file',
+    )
+
+    _sculpted: np.ndarray | None = PrivateAttr(None)  # (vertices, 3), from the file
+
+    @field_validator("rest_angle", mode="before")
+    @classmethod
+    def _usable(cls, value: Any) -> float | str:
+        try:
+            degrees = float(value)  # also 3e1, which is text to YAML
+        except (TypeError, ValueError):
+            if isinstance(value, str) and (value in ("flat", "shape") or Path(value).suffix):
+                return value
+            raise ValueError('must be "flat", "shape", a number of degrees, or the path of a mesh file.') from None
+        if not -180.0 < degrees < 180.0:
+            raise ValueError(f"{degrees:g} must lie between -180 and 180 [deg].")
+        return degrees
+
+    def read(self, mesh: Mesh, folder: Path, allow_outside: bool) -> "BendMode":
+        if not isinstance(self.rest_angle, str) or self.rest_angle in ("flat", "shape"):
+            return self
+        found = self.model_copy()
+        found._sculpted = read_sculpted(resolve_inside(folder, self.rest_angle, allow_outside), mesh)
+        return found
+
+    def content(self) -> tuple[np.ndarray, ...]:
+        return () if self._sculpted is None else (self._sculpted,)
+
+    def elements(self, model: Model, part: int | None) -> Elements:
+        hinges = self.hinges(model, part)
+        rest = np.zeros(len(hinges.particles), Rest.numpy_dtype())
+        rest["theta0"] = self._rest_angles(model, part)
+        rest["k"] = hinges.weight * hinges.rigidity
+        rest["k_d"] = rest["k"] * hinges.damping
+        return Elements(hinges.particles, rest)
+
+    def _rest_angles(self, model: Model, part: int | None) -> float | np.ndarray:
+        cloth = model.parts[part]
+        if self.rest_angle == "flat":
+            return 0.0
+        if isinstance(self.rest_angle, float):
+            return float(np.radians(self.rest_angle))
+        positions = cloth.mesh.positions if self._sculpted is None else self._sculpted
+        return angles(positions[model.hinges[cloth.hinges] - cloth.particles.start])

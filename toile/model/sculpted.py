@@ -1,0 +1,67 @@
+"""Another shape of a cloth, from a file: the same vertices and triangles in other places, as from a sculpting tool.
+
+A face of the file may have more corners than three: how it was cut is the cloth's own affair.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from toile.errors import InputError
+from toile.model.mesh import Mesh
+from toile.model.mesh_files import PolygonMesh, read
+from toile.model.mesh_repair import DEGENERATE, heights
+
+REMEDY = "Sculpt a mesh exported from this cloth, such as rest.obj of a run, and keep its vertices and faces."
+# Corners of a face: all its triangles are looked up, which are as many as the third power of this.
+MOST_CORNERS = 16
+
+
+def read_sculpted(path: Path, mesh: Mesh) -> np.ndarray:
+    """Where the vertices of a cloth are in the file (vertices, 3), in the unit of the file."""
+    polygons = read(path)
+    source = np.arange(mesh.vertex_count) if mesh.numbering is None else mesh.numbering
+    if len(polygons.positions) != len(source):
+        raise InputError(f"has {len(polygons.positions)} vertices and the cloth has {len(source)}. {REMEDY}")
+    positions = np.zeros((mesh.vertex_count, 3))
+    positions[source[source >= 0]] = polygons.positions[source >= 0]
+    if not np.isfinite(positions).all():
+        vertex = int(np.argmin(np.isfinite(positions).all(axis=1)))
+        raise InputError(f"vertex {vertex} has a position that is not finite.")
+    _require_triangles(polygons, source, mesh)
+    flat = heights(positions[mesh.triangles]) <= DEGENERATE
+    if flat.any():
+        t = int(np.argmax(flat))
+        raise InputError(f"{_triangle(mesh, t)} has no area there, so that its angles are not defined. Give it some.")
+    return positions
+
+
+def _require_triangles(polygons: PolygonMesh, source: np.ndarray, mesh: Mesh) -> None:
+    """Every triangle of the cloth is a face of the file, or part of one."""
+    if polygons.sizes.max() > MOST_CORNERS:
+        face = int(np.argmax(polygons.sizes))
+        raise InputError(f"face {face} has {polygons.sizes[face]} corners; cut it into triangles first.")
+    start = np.cumsum(polygons.sizes) - polygons.sizes
+    corners = source[polygons.corners]
+    found = [np.zeros((0, 3), np.int64)]
+    for size in np.unique(polygons.sizes):
+        faces = corners[start[polygons.sizes == size][:, None] + np.arange(size)]
+        found += [faces[:, list(three)] for three in combinations(range(size), 3)]
+    known = np.isin(_keys(mesh.triangles, mesh.vertex_count), _keys(np.concatenate(found), mesh.vertex_count))
+    if not known.all():
+        t = int(np.argmin(known))
+        count = np.count_nonzero(~known)
+        raise InputError(f"{_triangle(mesh, t)} of the cloth is not in the file ({count} such). {REMEDY}")
+
+
+def _keys(triangles: np.ndarray, count: int) -> np.ndarray:
+    """One number for each set of three vertices; those that hold a vertex that was removed get -1."""
+    a, b, c = np.sort(triangles, axis=1).astype(np.int64).T
+    return np.where(a < 0, -1, (a * count + b) * count + c)
+
+
+def _triangle(mesh: Mesh, t: int) -> str:
+    return f"triangle {t} (vertices {', '.join(map(str, mesh.triangles[t]))})"
