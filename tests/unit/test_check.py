@@ -94,7 +94,7 @@ def test_the_names_that_a_scene_may_use_are_those_of_the_certificate() -> None:
     scene = Scene(cloth=(cloth,), solids=solids, forces=("drag",), time={"frames": 1})
     certificate = run(scene).report
     frame = {f"frames.{path}" for path in paths(certificate["frames"][0])}
-    energies = ["stretch", "shear", "bend_angle", "gravity", "drag"]
+    energies = ["stretch", "shear", "bend_mode", "gravity", "drag"]
     assert figure_names(energies, ["floor", "sphere", "sphere_2"]) == frame | paths(certificate["summary"])
 
 

@@ -1,6 +1,7 @@
 """A rectangular sheet of right triangles, with alternating or single diagonals.
 
-Alternating diagonals bend the same in every direction with `bend_angle`; single ones do not.
+Bent along its diagonals, a grid whose diagonals alternate is up to 1.5 times as stiff as bent along its threads; one
+with single diagonals 3 times.
 """
 
 from __future__ import annotations
