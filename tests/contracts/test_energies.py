@@ -32,6 +32,7 @@ from toile import plugins
 from toile.energies.base import Energy
 from toile.energies.wind import Wind
 from toile.model.model import Model
+from toile.model.springs import springs_of
 
 MODEL = small_model()
 
@@ -41,9 +42,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shear": {},
     "bend_angle": {},
     "bend_mode": {},
+    "spring": {"structural": 800.0, "shear": 300.0, "flexion": 50.0, "damping": 0.015},
+    "viscous": {"rate": 1.7},
     "gravity": {"acceleration": (1.0, -2.0, -9.81)},
     "drag": {"linear": 0.7, "quadratic": 1.3},
     "wind": {"velocity": (2.0, -1.0, 3.0), "linear": 0.4, "quadratic": 0.6},
+    "wind_particle": {"velocity": (2.0, -1.0, 3.0), "linear": 0.4},
     "pull": {"cloth": "disc", "triangle": 5, "weights": (0.5, 0.3, 0.2), "target": (0.1, 0.2, 0.5)},
     "push": {"acceleration": (-3.0, 1.0, 19.62)},
     "penalty": {"thickness": 0.04, "stiffness": 2e4, "damping": 0.01, "friction": 0.4, "slip_speed": 0.5},
@@ -51,7 +55,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 FOUND = plugins.names("energies")
 KNOWN = [word for word in FOUND if word in SETTINGS]
 INTERNAL = [word for word in KNOWN if plugins.find("energies", word).scope == "cloth"]  # type: ignore[attr-defined]
-WITHOUT_POTENTIAL = ("drag", "wind")
+OF_AIR = ("drag", "wind")
+WITHOUT_POTENTIAL = (*OF_AIR, "viscous", "wind_particle")
 OF_MASS = ("gravity", "push")  # the same force wherever a particle is, and however fast
 STORED = [word for word in KNOWN if word not in WITHOUT_POTENTIAL]
 
@@ -84,9 +89,17 @@ def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
             dense.add_bend(sheet(model, part), fabric.bend_warp, fabric.bend_weft, fabric.damping)
         elif word == "bend_mode":
             dense.add_bend_mode(sheet(model, part), fabric.bend_warp, fabric.bend_weft, fabric.damping)
+        elif word == "spring":
+            of_kind = np.array([settings[kind] for kind in ("structural", "shear", "flexion")])
+            pairs = springs_of(model.parts[part])
+            dense.add_lines(pairs.particles, pairs.lengths, of_kind[pairs.kind], settings["damping"])
     if word in OF_MASS:
         dense.add_gravity(np.array(settings["acceleration"]))
-    elif word in WITHOUT_POTENTIAL:
+    elif word == "viscous":
+        dense.add_viscous(settings["rate"])
+    elif word == "wind_particle":
+        dense.add_air_at_particles(model.triangles, model.areas, np.array(settings["velocity"]), settings["linear"])
+    elif word in OF_AIR:
         u = np.array(settings.get("velocity", (0.0, 0.0, 0.0)))
         dense.add_air(model.triangles, u, settings["linear"], settings["quadratic"])
     elif word == "penalty":
@@ -292,9 +305,9 @@ def test_damping_lets_rigid_motion_be(word: str, device: str) -> None:
 
 # Velocities of a flat sheet at (X, Y) that change one condition alone, and the energies that may damp them.
 MODES: dict[str, tuple[tuple[str, ...], Callable[[np.ndarray, np.ndarray], tuple[Any, Any, Any]]]] = {
-    "along the warp": (("stretch",), lambda X, Y: (X, 0 * X, 0 * X)),
-    "along the weft": (("stretch",), lambda X, Y: (0 * X, Y, 0 * X)),
-    "shearing": (("shear",), lambda X, Y: (Y, X, 0 * X)),
+    "along the warp": (("stretch", "spring"), lambda X, Y: (X, 0 * X, 0 * X)),
+    "along the weft": (("stretch", "spring"), lambda X, Y: (0 * X, Y, 0 * X)),
+    "shearing": (("shear", "spring"), lambda X, Y: (Y, X, 0 * X)),
     "bending": (("bend_angle", "bend_mode"), lambda X, Y: (0 * X, 0 * X, X * X - 2.0 * X * Y)),
 }
 

@@ -139,6 +139,36 @@ class Dense:
         self._add_block(self.K, corners, k * both)
         self._add_block(self.D, corners, d * both)
 
+    def add_lines(self, pairs: np.ndarray, lengths: np.ndarray, k: np.ndarray, damping: float) -> None:
+        """Springs between two particles each; the Hessian over their difference is clamped."""
+        for ends, l0, stiffness in zip(pairs, lengths, k, strict=True):
+
+            def C(x: np.ndarray, l0: float = float(l0)) -> np.ndarray:
+                return np.sqrt(np.sum((x[1] - x[0]) ** 2)) - l0  # complex steps: no norm
+
+            sigma = self._add_condition(C, ends, float(stiffness), damping * float(stiffness))
+            d = self.x[ends[1]] - self.x[ends[0]]
+            n = d / np.linalg.norm(d)
+            H = stiffness * np.outer(n, n) + sigma / np.linalg.norm(d) * (np.eye(3) - np.outer(n, n))
+            values, vectors = np.linalg.eigh(H)
+            core = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
+            self._add_block(self.K, ends, np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), core))
+
+    def add_viscous(self, rate: float) -> None:
+        self.f -= rate * self.M[::3, None] * self.v
+        self.D += rate * np.diag(self.M)
+
+    def add_air_at_particles(self, triangles: np.ndarray, areas: np.ndarray, u: np.ndarray, linear: float) -> None:
+        """Pressure c s along the normal at each particle, s the normal speed of the air past it."""
+        for i in range(len(self.x)):
+            own = np.flatnonzero((triangles == i).any(axis=1))
+            a, b, c = (self.x[triangles[own, k]] for k in range(3))
+            n = np.cross(b - a, c - a).sum(axis=0)
+            n /= np.linalg.norm(n)
+            C = linear * areas[own].sum() / 3.0
+            self.f[i] += C * (n @ (u - self.v[i])) * n
+            self._add_block(self.D, [i], C * np.outer(n, n))
+
     def add_springs(self, springs: Sequence[Spring]) -> None:
         """Spring k, damper d along n and damper c across it, between the weighted means of four particles."""
         for s in springs:

@@ -1,0 +1,132 @@
+"""Moving air that pushes each particle along the normal of the cloth there.
+
+    F = C_vi (n . (u - v)) n,    C_vi = c A
+
+Source      [Pro95] sec. 2.2
+Symbols     n  unit normal at the particle: that of the sum of its triangles, each by its area [-]
+            u  velocity of the air [m/s]     v  velocity of the particle [m/s]
+            c  coefficient [N s/m^3]     A  area at rest that belongs to the particle [m^2]
+Deviations  The paper gives C_vi [N s/m] itself, the same for all particles of a grid; times an area it does not change
+            with the mesh. `wind` has the same law per triangle, whose area is that of the moment, and a quadratic one.
+            The matrix holds df/dv; df/dx, which is not symmetric, is left out.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from toile.energies.base import Energy
+from toile.launcher import Launcher
+from toile.linear.block_matrix import BlockMatrix, Couplings
+from toile.math.types import TINY, mat33, numpy_real, real, vec3
+from toile.model.model import Model
+from toile.model.motion import Vector
+from toile.plugins import quantity
+
+
+class WindParticle(Energy):
+    """A steady wind, by the velocity and the normal of each particle."""
+
+    scope: ClassVar[str] = "scene"
+
+    velocity: Vector = quantity(unit="m/s", doc="velocity of the air")
+    linear: float = quantity(unit="N s/m^3", doc="pressure per normal speed ([Pro95] C_vi per area)", ge=0)
+
+    def springs(self, model: Model, device: str) -> Any:
+        return _Working(self, model, device)
+
+
+class _Working:
+    """The wind at work (assembly.Springs): a normal takes as many particles as meet there, and no element does."""
+
+    name: ClassVar[str] = "wind_particle"
+
+    def __init__(self, settings: WindParticle, model: Model, device: str):
+        n = model.particle_count
+        areas = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
+        self.u = vec3(*settings.velocity)
+        self.couplings = Couplings(device)
+        self._C = wp.array((settings.linear * areas).astype(numpy_real), dtype=real, device=device)
+        self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
+        self._normals = wp.zeros(n, dtype=vec3, device=device)
+        self._launch = Launcher(device)
+
+    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+        self._find_normals(at.x)
+        inputs = [self._C, self._normals, self.u, at.v_at, at.h, A_out.diagonal, f_out, A_out.values]
+        self._launch(blow_and_resist, len(at.x), inputs)
+
+    def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
+        self._find_normals(x)
+        self._launch(blow, len(x), [self._C, self._normals, self.u, v, f_out])
+
+    def _find_normals(self, x: wp.array) -> None:
+        self._normals.zero_()
+        self._launch(add_normals, len(self._triangles), [self._triangles, x, self._normals])
+
+    def measure(self, x: wp.array, v: wp.array) -> float:
+        """It stores no energy."""
+        return 0.0
+
+    def move(self, time: float) -> None:
+        """It is steady."""
+
+    def find(self, x: wp.array, v: wp.array, h: float) -> None:
+        """Nothing meets."""
+
+    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+        return True
+
+    def alter(self, masses: wp.array, y_out: wp.array) -> None:
+        """It moves nothing at once."""
+
+
+@wp.kernel
+def add_normals(
+    # model
+    triangles: wp.array(dtype=wp.vec3i),
+    # in
+    x: wp.array(dtype=vec3),
+    # out
+    normals_out: wp.array(dtype=vec3),
+):
+    corners = triangles[wp.tid()]
+    x0 = x[corners[0]]
+    normal = wp.cross(x[corners[1]] - x0, x[corners[2]] - x0)
+    for a in range(3):
+        wp.atomic_add(normals_out, corners[a], normal)
+
+
+@wp.func
+def unit(normal: vec3) -> vec3:
+    return normal / wp.max(wp.length(normal), TINY)
+
+
+@wp.kernel
+def blow(
+    # model
+    C: wp.array(dtype=real),
+    # in
+    normals: wp.array(dtype=vec3), u: vec3, v: wp.array(dtype=vec3),
+    # in and out
+    f_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    n = unit(normals[i])
+    f_out[i] = f_out[i] + C[i] * wp.dot(n, u - v[i]) * n
+
+
+@wp.kernel
+def blow_and_resist(
+    # model
+    C: wp.array(dtype=real),
+    # in
+    normals: wp.array(dtype=vec3), u: vec3, v: wp.array(dtype=vec3), h: real, diagonal: wp.array(dtype=wp.int32),
+    # in and out
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+):
+    i = wp.tid()
+    n = unit(normals[i])
+    f_out[i] = f_out[i] + C[i] * wp.dot(n, u - v[i]) * n
+    A_out[diagonal[i]] = A_out[diagonal[i]] + h * C[i] * wp.outer(n, n)
