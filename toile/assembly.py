@@ -1,7 +1,8 @@
 """Gathers elements, scatters their forces and matrix blocks: written once, for every energy.
 
-An energy gives formulas for one element (toile/energies/base.py). Here they become three kernels: total force, force
-with matrix, and energy. Each energy is a module of its own, compiled once and cached.
+An energy gives formulas for one element (toile/energies/base.py). Here they become kernels: total force, force with
+matrix, energy, and the product of its damping matrix with a vector. Each energy is a module of its own, compiled once
+and cached; so is its damping, which only some integrators need.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class Kernels:
     linearize: wp.Kernel
     add_forces: wp.Kernel
     measure: wp.Kernel
+    add_damping: wp.Kernel
 
 
 @cache
@@ -34,9 +36,9 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
     stencil = wp.types.matrix(shape=(formulas.points, 3), dtype=real)
     Rest, Uniform = formulas.Rest, formulas.Uniform
     prepare, energy, force, block = formulas.prepare, formulas.energy, formulas.force, formulas.block
-    module = wp.get_module(f"toile.energy.{name}")
 
-    def kernel(function: Any) -> wp.Kernel:
+    def kernel(function: Any, part: str = "energy") -> wp.Kernel:
+        module = wp.get_module(f"toile.{part}.{name}")
         return wp.Kernel(function, key=f"{name}_{function.__name__}", module=module)
 
     @wp.func
@@ -96,7 +98,27 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         x_e = gather(particles, e, x)
         E_out[e] = energy(prepare(rest[e], uniform, x_e, x_e, v_e, v_e))
 
-    return Kernels(kernel(linearize), kernel(add_forces), kernel(measure))
+    def add_damping(
+        # model
+        particles: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
+        # in
+        uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
+        # out
+        y_out: wp.array(dtype=vec3),
+    ):
+        e = wp.tid()
+        x_e, v_e, u_e = gather(particles, e, x), gather(particles, e, v), gather(particles, e, u)
+        local = prepare(rest[e], uniform, x_e, x_e, v_e, v_e)
+        for a in range(points):
+            y = block(local, real(0.0), real(1.0), a, a) * u_e[a]
+            for b in range(points):
+                if b > a:
+                    y += block(local, real(0.0), real(1.0), a, b) * u_e[b]
+                if b < a:
+                    y += wp.transpose(block(local, real(0.0), real(1.0), b, a)) * u_e[b]
+            wp.atomic_add(y_out, particles[e, a], y)
+
+    return Kernels(kernel(linearize), kernel(add_forces), kernel(measure), kernel(add_damping, "damping"))
 
 
 @dataclass(frozen=True)
@@ -198,7 +220,7 @@ class Batch:
             pair = formulas.Uniform()
             pair.first, pair.second = uniform, term.uniform
             rest, uniform = joined, pair
-        self.kernel = make_kernels("_".join(term.name for term in terms), formulas).linearize
+        self.kernels = make_kernels("_".join(term.name for term in terms), formulas)
         particles = terms[0].elements.particles
         self._count, points = particles.shape
         rows, columns = np.repeat(particles, points, axis=1), np.tile(particles, (1, points))
@@ -209,11 +231,19 @@ class Batch:
         self._uniform = uniform
         self._launch = Launcher(self.device)
 
+    @property
+    def uniform(self) -> Any:
+        return self.terms[0].uniform if len(self.terms) == 1 else self._uniform
+
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
-        uniform = self.terms[0].uniform if len(self.terms) == 1 else self._uniform
         model = [self._particles, self._slots, self._rest]
-        inputs = [*model, uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
-        self._launch(self.kernel, self._count, inputs)
+        inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
+        self._launch(self.kernels.linearize, self._count, inputs)
+
+    def add_damping(self, x: wp.array, v: wp.array, u: wp.array, y_out: wp.array) -> None:
+        """y += -df/dv u, at x and v."""
+        inputs = [self._particles, self._rest, self.uniform, x, v, u, y_out]
+        self._launch(self.kernels.add_damping, self._count, inputs)
 
 
 def batches(terms: list[Term], A: BlockMatrix) -> list[Batch]:

@@ -75,6 +75,12 @@ class System:
             term.add_forces(x, v, self.f)
         return self.f
 
+    def damping(self, x: wp.array, v: wp.array, u: wp.array, y_out: wp.array) -> None:
+        """y = D u with D = -df/dv at (x, v): no matrix is made."""
+        y_out.zero_()
+        for batch in self._batches:
+            batch.add_damping(x, v, u, y_out)
+
     def energies(self, x: wp.array, v: wp.array) -> dict[str, float]:
         """Energy by name [J]; energies of the same kind are added up."""
         found: dict[str, float] = {}

@@ -200,7 +200,9 @@ def conditions(
 
     @wp.func
     def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
-        damping = local.k_d * wp.outer(local.c.gradient[a], local.c.gradient[b])
-        return alpha_x * hessian_block(local.H, a, b) + alpha_v * damping
+        damping = alpha_v * (local.k_d * wp.outer(local.c.gradient[a], local.c.gradient[b]))
+        if alpha_x == real(0.0):  # damping alone: the compiler then leaves out the Hessian
+            return damping
+        return alpha_x * hessian_block(local.H, a, b) + damping
 
     return Formulas(points, Rest, Nothing, Local, prepare, energy, force, block)
