@@ -198,6 +198,7 @@ class Simulation:
 
     def _correct(self, h: float) -> str | None:
         """Filters, in the order of the scene. Why the candidate must be discarded, or None."""
+        self.held.forget_changes()
         for correction in self.filters:
             if correction.limits_velocity and self.integrator.limits:
                 continue  # the integrator has done it

@@ -15,8 +15,9 @@ class Filtering:
     """Particles, solids and filters; `correct` is one step of them."""
 
     def __init__(self, device: str, filters: list[Any], solids: list[dict[str, Any]], count: int, **more: Any):
-        """`count` particles, an even number of them; what they are connected by does not matter."""
-        shape = {"type": "grid", "resolution": (2, count // 2)}
+        """`count` particles, an even number of them, in two columns: 20 cm across, 25 cm along each other at rest."""
+        rows = count // 2
+        shape = {"type": "grid", "size": (0.2, 0.25 * max(rows - 1, 1)), "resolution": (2, rows)}
         far = (0.0, 0.0, 1e3)  # where the scene starts; each step says where the particles are
         scene = Scene(cloth=[{"shape": shape, "translation": far}], solids=solids, filters=filters, **more)
         self.simulation = Simulation(scene, device)

@@ -46,7 +46,7 @@ class Held:
         self.touched = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
         # Whether something changed a particle's motion at once: 0, JUMPED_WHERE_HELD or JUMPED
         self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)
-        # What contacts between cloths added to a particle's position [m] and velocity [m/s] at the end of the step
+        # What filters that keep momentum added to a particle's position [m] and velocity [m/s] at the end of the step
         self.moved, self.kicked = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         self.particles = np.zeros(0, np.int32)  # held in any direction
         self._anchors: dict[int, np.ndarray] = {}
@@ -70,8 +70,13 @@ class Held:
 
     def forget_jumps(self) -> None:
         """A step is tried: nothing has changed at once yet."""
-        for array in (self.jumped, self.moved, self.kicked):
-            array.zero_()
+        self.jumped.zero_()
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        """Its end is corrected, maybe again."""
+        self.moved.zero_()
+        self.kicked.zero_()
 
     def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
         user = [self.S_user, self.x_user, self.v_user]

@@ -1,0 +1,110 @@
+"""No spring longer than it may be: after each step those that are have their ends brought closer.
+
+    if |x_j - x_i| > (1 + tau_c) l0:    both ends along the spring, until its length is (1 + tau_c) l0
+
+One spring after the other, structural ones first, and all of them again in every pass. An end that is held stays where
+it is and the other takes the whole way; one that may only slide goes as far as its free directions allow.
+
+Source      [Pro95] sec. 5
+Symbols     l0  length at rest [m]     tau_c  critical deformation rate, (length - l0)/l0 at most [-]
+Deviations  The paper says nothing of velocities; here they take the change of position over h, so that a sheet keeps
+            its momentum. `velocities: kept` leaves them as they are. Ends are brought to their centre of mass, which is
+            the paper's middle where masses are alike: momentum again. Springs are taken in the order of their colours,
+            so that the result is the same on every device.
+"""
+
+from typing import Literal
+
+import warp as wp
+
+from toile.filters._springs import SpringLists
+from toile.filters.base import Correction, Filter, FilterWork
+from toile.launcher import Launcher
+from toile.math.types import mat33, real, vec3
+from toile.model.springs import FLEXION, SHEAR, STRUCTURAL
+from toile.model.state import State
+from toile.plugins import quantity
+
+
+class StrainDeformationRate(Filter):
+    """Limits how long springs get, by moving particles."""
+
+    structural: float | None = quantity(
+        0.1, doc="tau_c of springs along the threads; none when null, as for the others", ge=0
+    )
+    shear: float | None = quantity(0.1, doc="tau_c of springs across the cells", ge=0)
+    flexion: float | None = quantity(None, doc="tau_c of springs past one particle, which folds leave slack", ge=0)
+    passes: int = quantity(1, doc="how often all springs are gone through in a step", ge=1, le=1000)
+    velocities: Literal["consistent", "kept"] = quantity(
+        "consistent", doc="whether velocities take the change of position over the step, or are kept"
+    )
+
+    def start(self, work: FilterWork) -> Correction:
+        return _Working(self, work)
+
+
+class _Working(Correction):
+    def __init__(self, settings: StrainDeformationRate, work: FilterWork):
+        self.settings, self.work = settings, work
+        limits = {STRUCTURAL: settings.structural, SHEAR: settings.shear, FLEXION: settings.flexion}
+        device = str(work.masses.device)
+        self.springs = SpringLists(work.model, [kind for kind, tau in limits.items() if tau is not None], device)
+        self.tau_c = vec3(*(tau or 0.0 for tau in limits.values()))
+        self._x = wp.zeros(len(work.masses), dtype=vec3, device=device)
+        self._launch = Launcher(device)
+
+    def apply(self, state: State, state_out: State, h: float) -> str | None:
+        held, x = self.work.held, state_out.x
+        wp.copy(self._x, x)
+        for _ in range(self.settings.passes):
+            for springs in self.springs.colours:
+                of_springs = [springs.particles, springs.lengths, springs.kind, self.work.masses, self.tau_c]
+                self._launch(shorten, len(springs), [*of_springs, held.S, x])
+        share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
+        self._launch(follow, len(x), [self._x, x, share, state_out.v, held.moved, held.kicked])
+        return None
+
+
+@wp.kernel
+def shorten(
+    # model
+    particles: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real), kind: wp.array(dtype=wp.int32),
+    masses: wp.array(dtype=real), tau_c: vec3,
+    # in
+    S: wp.array(dtype=mat33),
+    # in and out
+    x_out: wp.array(dtype=vec3),
+):
+    s = wp.tid()
+    i, j = particles[s][0], particles[s][1]
+    L = (real(1.0) + tau_c[kind[s]]) * lengths[s]
+    d = x_out[j] - x_out[i]
+    excess = wp.dot(d, d) - L * L
+    if excess <= real(0.0):
+        return
+    # The ends move by way q_i and -way q_j. With both loose, q_i + q_j is along d; with neither there is no way.
+    q_i, q_j = (S[i] * d) / masses[i], (S[j] * d) / masses[j]
+    q = q_i + q_j
+    dq, qq = wp.dot(d, q), wp.dot(q, q)
+    if dq <= real(0.0):
+        return
+    # |d - way q| = L; where free directions do not lead there, as near as they do: the root is then zero.
+    root = wp.sqrt(wp.max(dq * dq - qq * excess, real(0.0)))
+    way = wp.min(excess / (dq + root), dq / qq)
+    x_out[i] = x_out[i] + way * q_i
+    x_out[j] = x_out[j] - way * q_j
+
+
+@wp.kernel
+def follow(
+    # in
+    x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3), share: real,
+    # in and out
+    v_out: wp.array(dtype=vec3), moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
+):
+    """Velocities go along, and integrators that remember are told."""
+    i = wp.tid()
+    change = x[i] - x_before[i]
+    v_out[i] = v_out[i] + share * change
+    moved_out[i] = moved_out[i] + change
+    kicked_out[i] = kicked_out[i] + share * change
