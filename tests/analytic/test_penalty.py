@@ -6,6 +6,7 @@ hangs over. A pressure p presses the springs together by p / stiffness, however 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import warp as wp
 from analytic.sheets import DENSITY, G, positions, put, velocities, walk
 from analytic.solids import CLOTH
 from reference.sheets import Bench, meeting, small_model
+from reference.springs import springs as all_springs
 
 from toile.contact.audit import Audit
 from toile.contact.flat_places import flat_places
@@ -99,6 +101,31 @@ def test_a_sheet_on_a_sheet_rests_where_pressure_and_springs_agree(integrator: s
     overlap = THICKNESS - upper(simulation, positions(simulation))[:, 2]
     np.testing.assert_allclose(overlap, DENSITY * G / STIFFNESS, rtol=1e-3)
     assert np.abs(velocities(simulation)).max() < 1e-5
+
+
+@pytest.mark.parametrize("own", [5e-4, 6e-3])
+def test_cloths_keep_the_mean_of_their_thicknesses(own: float, device: str) -> None:
+    """gap = (own + thickness) / 2 - density g / stiffness, as above."""
+    mean = 0.5 * (own + THICKNESS)
+    simulation = two_sheets(device, gap=mean, upper={"thickness": own})
+    walk(simulation, [1.0 / 120.0] * 60)
+    overlap = mean - upper(simulation, positions(simulation))[:, 2]
+    np.testing.assert_allclose(overlap, DENSITY * G / STIFFNESS, rtol=1e-3)
+
+
+def test_springs_of_thick_and_thin_cloth_are_those_of_an_oracle(device: str) -> None:
+    """Forces of two crumpled cloths on each other, 60 and 20 mm thick: springs of 40 mm. Rounding only."""
+    model = small_model()
+    parts = tuple(replace(part, thickness=own) for part, own in zip(model.parts, (0.06, 0.02), strict=True))
+    model = replace(model, parts=parts)
+    x, v = meeting(model)
+    expected = np.zeros_like(x)
+    found = all_springs(model, x, v, thickness=1e-6, stiffness=2e4, damping=0.0, friction=0.0, slip_speed=1.0)
+    for spring in found:
+        np.add.at(expected, spring.particles, spring.k * spring.depth * np.outer(spring.w, spring.n))
+    force = Bench.of(model, [Penalty(thickness=1e-6, stiffness=2e4)], device).force(x)
+    np.testing.assert_allclose(force, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+    assert np.allclose([spring.length for spring in found], 0.04) and found
 
 
 @pytest.mark.parametrize(("resolution", "turn"), [(9, 0.0), (14, 0.0), (9, 17.0), (5, 45.0)])
@@ -272,9 +299,11 @@ def test_neighbours_in_a_flat_cloth_are_no_contact(device: str) -> None:
     np.testing.assert_allclose(f, weight, atol=1e-9)
 
 
-def test_layers_of_one_folded_cloth_push_each_other(device: str) -> None:
-    """The upper sheet's right half laid over its left half, 1 mm above: each half gets the pressure of 1 mm."""
-    simulation = two_sheets(device, gap=1.0, resolutions=(9, 9), gravity=(0.0, 0.0, 0.0))
+@pytest.mark.parametrize("thickness", [None, 3e-3])
+def test_layers_of_one_folded_cloth_push_each_other(thickness: float | None, device: str) -> None:
+    """The upper sheet's right half laid over its left half, 1 mm above: each half gets the pressure of what is missing,
+    1 mm of the force's thickness or 2 mm of its own."""
+    simulation = two_sheets(device, gap=1.0, gravity=(0.0, 0.0, 0.0), upper={"thickness": thickness})
     x = positions(simulation)
     own = simulation.model.parts[1].particles
     sheet = x[own]
@@ -292,7 +321,7 @@ def test_layers_of_one_folded_cloth_push_each_other(device: str) -> None:
     inner = over & (sheet[:, 0] < -0.06)
     area = np.bincount(simulation.model.triangles.ravel(), np.repeat(simulation.model.areas / 3.0, 3))[own]
     pressure = force[inner, 2].sum() / area[inner].sum()
-    assert pressure == pytest.approx(STIFFNESS * 1e-3, rel=0.05)
+    assert pressure == pytest.approx(STIFFNESS * ((thickness or THICKNESS) - 1e-3), rel=0.05)
 
 
 def test_particles_on_seams_belong_to_no_piece() -> None:

@@ -83,11 +83,12 @@ def springs(
     model: Model, x: np.ndarray, v: np.ndarray, thickness: float, stiffness: float, damping: float, friction: float,
     slip_speed: float,
 ) -> list[Spring]:  # fmt: skip
-    """Those of a state, on a model whose cloths have no seams."""
+    """Those of a state, on a model whose cloths have no seams. A cloth may have a thickness of its own."""
     n = model.particle_count
     part, uv, area, normal = np.zeros(n, int), np.zeros((n, 2)), np.zeros(n), np.zeros((n, 3))
     for number, cloth in enumerate(model.parts):
         part[cloth.particles] = number
+    own = [thickness if cloth.thickness is None else cloth.thickness for cloth in model.parts]
     for corners, flat, size in zip(model.triangles, model.uv, model.areas, strict=True):
         uv[corners] = flat
         area[corners] += size / 3.0
@@ -96,8 +97,9 @@ def springs(
     for at, is_vertex in pairs(model):
         w = vertex_triangle(x[at]) if is_vertex else edge_edge(x[at])
         r = w @ x[at]
-        same = len(set(part[at])) == 1
-        length = min(thickness, float(np.linalg.norm(w @ uv[at]))) if same else thickness
+        length = 0.5 * (own[part[at[0]]] + own[part[at[3]]])  # of the first element and of the second
+        if len(set(part[at])) == 1:
+            length = min(length, float(np.linalg.norm(w @ uv[at])))
         gap = float(np.linalg.norm(r))
         if gap < length and is_nearest(model, x, at, w, r / gap, is_vertex):
             found.append(Spring(at, w, r / gap, length, length - gap))

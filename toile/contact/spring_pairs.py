@@ -145,20 +145,23 @@ def is_nearest(
 
 @wp.func
 def rest_length(
-    thickness: real, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), at: wp.vec4i, w: vec4
+    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), kind: wp.int32,
+    at: wp.vec4i, w: vec4,
 ) -> real:
-    """The thickness; less for neighbours in one piece of cloth, which are as near as they are by being woven so."""
+    """The mean thickness of both; less for neighbours in one piece of cloth, which are near by being woven so."""
+    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
+    mean = real(0.5) * (thickness[at[0]] + thickness[second])
     piece = chart[at[0]]
     if piece < 0 or chart[at[1]] != piece or chart[at[2]] != piece or chart[at[3]] != piece:
-        return thickness
+        return mean
     apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
-    return wp.min(thickness, apart)
+    return wp.min(mean, apart)
 
 
 @wp.kernel
 def put_springs(
     # model
-    surface: Surface, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), thickness: real,
+    surface: Surface, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), thickness: wp.array(dtype=real),
     # in
     kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
     # out
@@ -176,7 +179,7 @@ def put_springs(
     x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
     met = meet(kind, x0, x1, x2, x3)
-    length = rest_length(thickness, place, chart, at, met.weights)
+    length = rest_length(thickness, place, chart, kind, at, met.weights)
     t = real(0.0)
     if met.distance >= length + slack:
         # Not near yet: where it would run together, if it does.
@@ -186,7 +189,7 @@ def put_springs(
         if t >= NEVER:
             return
         met = meet(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
-        length = rest_length(thickness, place, chart, at, met.weights)
+        length = rest_length(thickness, place, chart, kind, at, met.weights)
     gap = wp.dot(met.normal, combine(met.weights, x0, x1, x2, x3))
     gap_end = wp.dot(met.normal, combine(met.weights, e0, e1, e2, e3))
     if wp.min(gap, gap_end) >= length + slack:

@@ -40,13 +40,16 @@ class Springs:
     name: ClassVar[str] = "penalty"
 
     def __init__(self, model: Model, law: Law, thickness: float, device: str):
+        """`thickness` [m] is that of cloths that have none of their own."""
         self.device, self.law, n = device, law, model.particle_count
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
         self.springs, self._energies = self._make_room(0)
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
-        self.thickness = thickness
+        thicknesses = model.thicknesses(thickness)
+        self._thickness = wp.array(thicknesses.astype(numpy_real), dtype=real, device=device)
+        self._thinnest = float(np.min(thicknesses, initial=np.inf))
         self._reach = wp.zeros(n, dtype=real, device=device)
         place, chart = flat_places(model)
         self._place = wp.array(place.astype(numpy_real), dtype=vec3, device=device)
@@ -76,12 +79,10 @@ class Springs:
         """The springs of a step of h that begins with x and v."""
         broad, n = self.broad_phase, len(x)
         # What is not looked at may fall to half its thickness in this step, and is found in the next.
-        slack = max(FALL * h * h - 0.5 * self.thickness, 0.0)
-        # Boxes of both elements are grown: together they reach as far as the thickness.
-        self._reach.fill_(0.5 * (self.thickness + slack))
-        self._launch(go_on, n, [x, v, h, self._x_end])
+        slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
+        self._launch(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
-        elements = [self._surface, self._place, self._chart, self.thickness]
+        elements = [self._surface, self._place, self._chart, self._thickness]
         while True:
             c = self.couplings
             c.count.zero_()
@@ -146,6 +147,15 @@ class Springs:
 
 
 @wp.kernel
-def go_on(x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, x_end_out: wp.array(dtype=vec3)):
+def go_on(
+    # model
+    thickness: wp.array(dtype=real),
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, slack: real,
+    # out
+    x_end_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
+):
     i = wp.tid()
     x_end_out[i] = x[i] + h * v[i]
+    # Boxes of both elements are grown: together they reach as far as the mean of their thicknesses, and the slack.
+    reach_out[i] = real(0.5) * (thickness[i] + slack)

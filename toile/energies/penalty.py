@@ -21,7 +21,9 @@ class Penalty(Energy):
 
     scope: ClassVar[str] = "scene"
 
-    thickness: float = quantity(2e-3, unit="m", doc="distance below which cloth repels cloth", gt=0)
+    thickness: float = quantity(
+        2e-3, unit="m", doc="distance below which cloth repels cloth; a cloth may have its own", gt=0
+    )
     stiffness: float = quantity(5e5, unit="N/m^3", doc="pressure per overlap", gt=0)
     damping: float = quantity(
         2e-3, unit="s", doc="damping time while parts approach: damping coefficient / stiffness", ge=0

@@ -47,10 +47,7 @@ class _Working(Correction):
     def __init__(self, settings: SelfContact, work: FilterWork):
         self.settings, self.work = settings, work
         model = work.model
-        thickness = np.full(model.particle_count, settings.thickness)
-        for part in model.parts:
-            if part.thickness is not None:
-                thickness[part.particles] = part.thickness
+        thickness = model.thicknesses(settings.thickness)
         sharp = [solid for solid in work.solids if solid.settings.sharp]
         device = work.held.device
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)

@@ -60,6 +60,14 @@ class Model:
             return self.parts[0]
         return next(part for part in self.parts if part.name == name)
 
+    def thicknesses(self, default: float) -> np.ndarray:
+        """Thickness of the cloth at each particle [m]: its own, or the default."""
+        found = np.full(self.particle_count, default)
+        for part in self.parts:
+            if part.thickness is not None:
+                found[part.particles] = part.thickness
+        return found
+
     def rest_stretch_moves(self, part: int | None) -> bool:
         """Whether b_u or b_v of a cloth change in time."""
         return any(not isinstance(keys, float) for r in self.parts[part or 0].rest_stretch for keys in (r.warp, r.weft))

@@ -92,6 +92,8 @@ class Fabric(SceneModel):
     density: float = quantity(0.2, unit="kg/m^2", doc="mass per area", gt=0)
     stretch_warp: float = quantity(5e3, unit="N/m", doc="stretch stiffness along u", ge=0)
     stretch_weft: float = quantity(5e3, unit="N/m", doc="stretch stiffness along v", ge=0)
+    extension_warp: float | None = quantity(None, doc="largest strain along u; none when not given", gt=0)
+    extension_weft: float | None = quantity(None, doc="largest strain along v; none when not given", gt=0)
     shear: float = quantity(100.0, unit="N/m", doc="shear stiffness", ge=0)
     bend_warp: float = quantity(1.2e-5, unit="N m", doc="bending rigidity when u curves", ge=0)
     bend_weft: float = quantity(1.2e-5, unit="N m", doc="bending rigidity when v curves", ge=0)
@@ -148,7 +150,7 @@ class Cloth(SceneModel):
         "cotton", doc="a fabric by name, or its fields", validate_default=True
     )
     thickness: float | None = quantity(
-        None, unit="m", doc="distance that it keeps from other cloth; that of self_contact when not given", gt=0
+        None, unit="m", doc="distance it keeps from other cloth; that of self_contact or penalty when not given", gt=0
     )
     regions: dict[str, Selection] = Field(default_factory=dict, description="named sets of particles")
     rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions that seek another length")
