@@ -24,6 +24,7 @@ from toile.energies.gravity import Gravity
 from toile.errors import SMALLER_STEP, InputError, StepFailed
 from toile.filters.base import FilterWork
 from toile.filters.forecast import Forecast
+from toile.filters.self_contact import SelfContact
 from toile.integrators.base import Workplace
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
@@ -236,18 +237,19 @@ class Simulation:
         return found
 
     def _advice(self) -> list[str]:
-        """What filters have to say about the scene's steps, and what has nothing to do."""
+        """What filters have to say about the scene's steps and meshes, and what has nothing to do."""
         scene = self.scene
+        told = [advice for item in scene.filters if isinstance(item, SelfContact) for advice in item.advice(self.model)]
         if not self.solids:
             listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
-            return [
+            return told + [
                 f"{key}: {item.word()} has nothing to do, because the scene has no solids."
                 for key, items in listed.items()
                 for item in items
                 if item.word() in ("solid_contact", "forecast", "fold_projection")
             ]
         forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
-        told = [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]
+        told += [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]
         if not any(item.word() == "self_contact" for item in scene.filters):
             sharp = [solid.name for solid in self.solids if solid.settings.sharp]
             told += [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]

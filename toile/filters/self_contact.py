@@ -22,11 +22,14 @@ from toile.contact.untangle import Untangling
 from toile.filters.base import Correction, Filter, FilterWork
 from toile.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
+from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import quantity
 
 # Of the thickness: how far a step moves what is tangled.
 UNTANGLING = 1.0
+# Of the shortest edge: cloth that is thicker is warned of. What is one piece keeps half of its distance when flat.
+THICK = 0.5
 
 
 class SelfContact(Filter):
@@ -36,6 +39,21 @@ class SelfContact(Filter):
         1e-3, unit="m", doc="distance that layers of cloth keep; a cloth may have its own", gt=0
     )
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloths", ge=0)
+
+    def advice(self, model: Model) -> list[str]:
+        """Warnings about cloths that are too thick for their meshes."""
+        told, lengths, thickness = [], model.edge_lengths(0.0), model.thicknesses(self.thickness)
+        for part in model.parts:
+            first, own = part.particles.start, model.edges[:, 0]
+            shortest = float(lengths[(own >= first) & (own < part.particles.stop)].min())
+            if thickness[first] > THICK * shortest:
+                whose = "the thickness of self_contact" if part.thickness is None else "its thickness"
+                told.append(
+                    f'cloth "{part.name}": {whose}, {thickness[first]:.3g} m, is more than half its shortest edge, '
+                    f"{shortest:.3g} m. Its folds cannot close, and contact is slow: choose at most "
+                    f"{THICK * shortest:.3g} m, or a coarser mesh."
+                )
+        return told
 
     def start(self, work: FilterWork) -> Correction:
         return _Working(self, work)
