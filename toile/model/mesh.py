@@ -21,7 +21,8 @@ class Mesh:
     warnings: tuple[str, ...] = ()  # what was found and how it was treated; shown before the run
     # (source vertices,) -> vertex here, -1 when it was removed; None when the numbering is that of the source
     numbering: np.ndarray | None = None
-    # [m]  (vertices, 2): plane coordinates by which corners and sides are found, where uv had to be changed
+    # [m]  (vertices, 2): plane coordinates by which corners and sides are found, where those are not in uv; u is NaN if
+    # the cloth goes round along u
     plane: np.ndarray | None = None
     # (cells, 4) int32: corners around each cell, where threads run along rows and columns; None on other meshes
     quads: np.ndarray | None = None

@@ -77,6 +77,11 @@ class Selection(BaseModel):
         uv = mesh.vertex_uv()
         low, high = uv.min(axis=0), uv.max(axis=0)
         size = np.maximum(high - low, np.finfo(float).tiny)
+        if np.isnan(size[0]) and (self.corners or {"left", "right"} & set(self.edges)):
+            raise ValueError(
+                "the cloth goes round along u: it has no corners, and neither a left nor a right side. Give edges "
+                "lower or upper, a region, a box or indices."
+            )
         for corner in self.corners:
             target = np.array([low[0] if "left" in corner else high[0], low[1] if "lower" in corner else high[1]])
             yield np.array([np.argmin(np.sum(((uv - target) / size) ** 2, axis=1))])
