@@ -99,7 +99,7 @@ class Simulation:
         self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
         self._next = self.state.empty_like()
         self.contacts = self._solid_contacts()
-        work = Workplace(self.system, self.held, self.contacts, self._make_solver, self.timers)
+        work = Workplace(self.system, self.held, self.contacts, self._make_solver, scene.solver, self.timers)
         self.integrator = scene.integrator.start(work)
         contacts = self.contacts
         correcting = FilterWork(
@@ -112,7 +112,7 @@ class Simulation:
         self.filters = [settings.start(correcting) for settings in scene.filters]
         work.limits = [correction for correction in self.filters if correction.limits_velocity]
         self.system.join([meetings for correction in self.filters for meetings in correction.meetings])
-        self.warnings += [*self._inside_at_start(), *self._advice()]
+        self.warnings += [*self._unstable(), *self._inside_at_start(), *self._advice()]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device)
@@ -176,7 +176,10 @@ class Simulation:
             for _ in range(MOST_RESOLVES):
                 if not self._system_should_know(solution):
                     break
-                solution = self.integrator.improve(self.state, self._next, h) or solution
+                better = self.integrator.improve(self.state, self._next, h)
+                if better is None:
+                    break
+                solution = better
                 trouble = self._trouble(solution) or self._correct(h)
             if trouble is None:
                 break
@@ -235,6 +238,15 @@ class Simulation:
             part = self.model.part_named(constraint.cloth)
             found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
         return found
+
+    def _unstable(self) -> list[str]:
+        """Warnings about steps above what the integrator can take; an error if the scene does not insist on them."""
+        settings = self.scene.integrator
+        if settings.stable_at_any_step:
+            return []
+        held = Held(self._held_particles(), self.model.particle_count, self.device)
+        held.move(0.0, 0.0, self.state.x)
+        return settings.judge(self.control.max_step, self.integrator.largest_step(self.state, held.S))
 
     def _advice(self) -> list[str]:
         """What filters have to say about the scene's steps and meshes, and what has nothing to do."""

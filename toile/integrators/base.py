@@ -1,7 +1,7 @@
 """What every integrator does: from the state at t to a candidate at t + h."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import warp as wp
 
@@ -21,6 +21,7 @@ class Workplace:
     held: Held
     contacts: Any  # constraints.solid_contact.SolidContacts, or None
     make_solver: Any  # (b, dv) -> linear.solver.Solver
+    solver: Any  # the scene's settings of it: tolerance, max_iterations
     timers: Timers
     limits: list = field(default_factory=list)  # of filters.base.VelocityLimit
 
@@ -34,8 +35,14 @@ class Workplace:
 class Integrator(Plugin):
     """Settings of an integrator; `start` makes the working one."""
 
+    stable_at_any_step: ClassVar[bool] = True  # if not, Stepper.largest_step says up to which
+
     def start(self, work: Workplace) -> "Stepper":
         raise NotImplementedError
+
+    def judge(self, max_step: float, limit: float) -> list[str]:
+        """Warnings about the largest step of a run against the largest stable one; an error, if it must not be."""
+        return []
 
 
 class Stepper:
@@ -50,6 +57,10 @@ class Stepper:
     def improve(self, state: State, state_out: State, h: float) -> Solution | None:
         """Another try at a candidate that was found wanting, from where it is; None if there is no better one."""
         return None
+
+    def largest_step(self, state: State, S: wp.array) -> float:
+        """Above which it is not stable [s], for a run that begins with this state and these free directions."""
+        return float("inf")
 
     def accept(self, state: State, state_out: State, h: float) -> None:
         """The step from `state` to `state_out` over h stands; what the next one needs to remember is kept now."""
