@@ -214,7 +214,9 @@ class Simulation:
 
     def _system_should_know(self, solution: Solution) -> bool:
         """Whether corrections stretched the cloth by so much that they were made part of the linear system."""
-        if not self.filters or not solution.converged or self._stretch_change() <= TOLD_BY_CORRECTIONS:
+        if not any(correction.meetings for correction in self.filters) or not solution.converged:
+            return False
+        if self._stretch_change() <= TOLD_BY_CORRECTIONS:
             return False
         return sum(correction.hold() for correction in self.filters) > 0
 
@@ -346,6 +348,8 @@ class Simulation:
                 return "the linear system could not be solved: a force or a matrix entry is not a finite number."
             found = f"residual {solution.residual:.2g} after {solution.iterations} iterations"
             return f"the linear solver stopped at {found} (solver.max_iterations, solver.tolerance)."
+        if any(correction.limits_strain for correction in self.filters):
+            return None  # what stands is seen after them
         return self._too_much_stretch(LARGEST_STRETCH_CHANGE)
 
     def _too_much_stretch(self, allowed: float) -> str | None:

@@ -37,6 +37,7 @@ class Correction:
 
     stage = "filters"  # whose time it is in the certificate
     limits_velocity = False  # whether it is a VelocityLimit
+    limits_strain = False  # whether it shortens what the step before it stretched: steps are judged after it
     meetings: tuple = ()  # assembly.Meetings: what it adds to the linear system
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:

@@ -44,6 +44,8 @@ class StrainDeformationRate(Filter):
 
 
 class _Working(Correction):
+    limits_strain = True
+
     def __init__(self, settings: StrainDeformationRate, work: FilterWork):
         self.settings, self.work = settings, work
         limits = {STRUCTURAL: settings.structural, SHEAR: settings.shear, FLEXION: settings.flexion}
