@@ -135,9 +135,9 @@ def add_ways(
 def note_changes(
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
-    # out
+    # in and out
     moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    moved_out[i] = x_end[i] - x[i]
-    kicked_out[i] = v_end[i] - v[i]
+    moved_out[i] = moved_out[i] + (x_end[i] - x[i])
+    kicked_out[i] = kicked_out[i] + (v_end[i] - v[i])
