@@ -8,7 +8,7 @@ Intersections are pairs of triangles that the audit finds in the positions; what
 
 import importlib.metadata
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,8 @@ INFINITE = wp.constant(real(np.inf))
 class Strain:
     """Stretch of every triangle and edge of a model."""
 
-    def __init__(self, model: Model, device: str):
+    def __init__(self, model: Model, device: str, limited: Sequence[bool] | None = None):
+        """`limited` tells for each cloth whether something keeps it inside the extension of its fabric."""
         self.model = model
         self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
         self._weights = wp.array(model.uv_weights.reshape(-1, 3), dtype=vec3, device=device)
@@ -47,18 +48,24 @@ class Strain:
         self._b = wp.array(self._rest_stretch(0.0), dtype=real, device=device)
         self._moves = any(model.rest_stretch_moves(part) for part in range(len(model.parts)))
         self._found = wp.zeros(len(STRAINS), dtype=real, device=device)
-        self._change = wp.zeros(1, dtype=real, device=device)
+        longest = model.extensions().reshape(-1, 2)
+        for part, keeps_inside in zip(model.parts, limited or [False] * len(model.parts), strict=True):
+            longest[part.triangles] = longest[part.triangles] if keeps_inside else np.inf
+        self._longest = wp.array(longest.ravel(), dtype=real, device=device)
+        self._change = wp.zeros(2, dtype=real, device=device)
         self._launch = Launcher(device)
 
-    def largest_change(self, x_before: wp.array, x: wp.array) -> float:
-        """How much farther |w_u| or |w_v| of any triangle is from rest; infinite if a position is not a number.
+    def largest_change(self, x_before: wp.array, x: wp.array) -> tuple[float, float]:
+        """How much farther |w_u| or |w_v| of any triangle is from rest; infinite if a position is not a number. And
+        how far beyond the extension of its fabric, if it was not before.
 
         What goes back to rest may do so at once: no step is too small for it.
         """
         self._change.zero_()
-        inputs = [self._triangles, self._weights, self._b, x_before, x, self._change]
+        inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._change]
         self._launch(measure_change, self.model.triangle_count, inputs)
-        return float(self._change.numpy()[0])
+        change, excess = self._change.numpy().tolist()
+        return change, excess
 
     def summary(self, x: wp.array, time: float) -> dict[str, float]:
         """The certificate's strain entry."""
@@ -299,7 +306,7 @@ def measure_change(
     # model
     triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
     # in
-    b: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
+    b: wp.array(dtype=real), longest: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
     # out
     change_out: wp.array(dtype=real),
 ):
@@ -307,12 +314,15 @@ def measure_change(
     for axis in range(2):
         w = weights[2 * t + axis]
         rest = b[2 * t + axis]
-        before = wp.abs(stretch_along(w, triangles[t], x_before) - rest)
-        change = wp.abs(stretch_along(w, triangles[t], x) - rest) - before
+        before = stretch_along(w, triangles[t], x_before)
+        now = stretch_along(w, triangles[t], x)
+        change = wp.abs(now - rest) - wp.abs(before - rest)
         # Not a number counts as infinite: a maximum would forget it.
         if not (change < INFINITE):
             change = INFINITE
         wp.atomic_max(change_out, 0, change)
+        if now > before:
+            wp.atomic_max(change_out, 1, now / rest - real(1.0) - longest[2 * t + axis])
 
 
 @wp.kernel

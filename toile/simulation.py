@@ -21,6 +21,7 @@ from toile.constraints.pin import Pin
 from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.diagnostics import Certificate, FrameTally, Intersections, Strain
 from toile.energies.gravity import Gravity
+from toile.energies.stretch import Stretch
 from toile.errors import SMALLER_STEP, InputError, StepFailed
 from toile.filters.base import FilterWork
 from toile.filters.forecast import Forecast
@@ -46,17 +47,20 @@ if TYPE_CHECKING:
     from toile.model.mesh import Mesh
     from toile.model.model import Model
     from toile.plugins import Plugin
-    from toile.scene.schema import Scene
+    from toile.scene.schema import Cloth, Scene
 
 # A step in which any triangle's stretch changes by more than this is discarded ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
+# Linearisations added to a step that stretches the cloth so much, or beyond what its fabric allows.
+MOST_IMPROVES = 3
+
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
 # step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
 # It is solved again so often; what is then still stretched by more than the second figure is discarded.
-TOLD_BY_CORRECTIONS, LARGEST_BY_CORRECTIONS = 0.1, 0.3
-MOST_RESOLVES = 2
+TOLD_BY_CORRECTIONS, LARGEST_BY_CORRECTIONS = 0.04, 0.3
+MOST_RESOLVES = 3
 
 # Rounding allowed in the sum of a frame's steps.
 FRAME_ROUNDING = 1e-10
@@ -115,7 +119,7 @@ class Simulation:
         self.warnings += [*self._unstable(), *self._inside_at_start(), *self._advice()]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
-        self.strain = Strain(self.model, self.device)
+        self.strain = Strain(self.model, self.device, [_is_limited(cloth) for cloth in cloths])
         self.frame = 0
         content = _hash(scene, self.surface, self.solids, energies)
         self.certificate = Certificate(scene.name, content, self.device, scene.seed)
@@ -169,9 +173,15 @@ class Simulation:
                     self.contacts.begin(self.state, h)
             self.held.forget_jumps()
             solution = self.integrator.step(self.state, self._next, h)
-            if solution.converged and self._stretch_change() > LARGEST_STRETCH_CHANGE:
+            for _ in range(MOST_IMPROVES):
+                change, excess = self.strain.largest_change(self.state.x, self._next.x)
+                if not solution.converged or (change <= LARGEST_STRETCH_CHANGE and excess <= 0.0):
+                    break
                 # One linearisation was not enough. Another costs less than the two steps of half the size.
-                solution = self.integrator.improve(self.state, self._next, h) or solution
+                better = self.integrator.improve(self.state, self._next, h)
+                if better is None:
+                    break
+                solution = better
             trouble = self._trouble(solution) or self._correct(h)
             for _ in range(MOST_RESOLVES):
                 if not self._system_should_know(solution):
@@ -365,7 +375,7 @@ class Simulation:
         return f"a triangle's stretch changed by {change:.2g}; vertex {worst} moved {moved[worst]:.2g} m in one step"
 
     def _stretch_change(self) -> float:
-        return self.strain.largest_change(self.state.x, self._next.x)
+        return self.strain.largest_change(self.state.x, self._next.x)[0]
 
     def _fail(self, trouble: str, h: float) -> None:
         where = trouble if trouble.endswith(".") else f"{trouble} of {1e3 * h:.3g} ms."
@@ -424,6 +434,11 @@ def build_solids(scene: Scene, device: str) -> list[Solid]:
         told = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in told)
     return solids
+
+
+def _is_limited(cloth: Cloth) -> bool:
+    """Whether its stretch keeps inside the extension of its fabric."""
+    return any(isinstance(energy, Stretch) and energy.limit_stiffness > 0.0 for energy in cloth.energies)
 
 
 def _window(item: Plugin) -> list[float]:

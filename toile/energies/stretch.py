@@ -1,12 +1,17 @@
 """Stretch of a triangle along warp and weft: how far each thread direction is from its rest length.
 
-    C(x) = sqrt(a) (|w| - b),    E = k C^2 / 2,    w = w_u, and again with w = w_v
+    C(x) = sqrt(a) (|w| - b),              E = k C^2 / 2,           w = w_u, and again with w = w_v
+    L(x) = sqrt(a) (|w| - b (1 + s e)),    E = k_limit L^2 / 2      where L > 0
+
+Threads of a fabric are crimped: they give way at first, and then are straight and hardly give way at all. The second
+energy begins shortly before the fabric's extension e, and keeps the cloth inside it. Stiffness is free in a direct
+solve; where the limit is reached in a step, the step takes another linearisation.
 
 Source      [BW98] sec. 4.2, eqs. (9), (10); positive definite by the eigenvalues of k (1 - b/|w|) and k
 Symbols     w_u, w_v  images of the unit u, v directions [-]     b  rest stretch [-]     a  rest area [m^2]
-            k  stiffness [N/m]
+            k, k_limit  stiffness [N/m]     e  largest extension of the fabric [-]     s  where it begins to be felt [-]
 Deviations  sqrt(a) where the paper has a, so that k does not change with the mesh. The second derivative is kept only
-            where it is positive: under compression the paper's matrix is indefinite.
+            where it is positive: under compression the paper's matrix is indefinite. The limit is ours.
 """
 
 from typing import ClassVar
@@ -18,6 +23,9 @@ from toile.energies.base import Elements, Energy, Formulas, both, conditions, fi
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
+
+# Of the extension: where its limit begins to be felt.
+FELT = 0.8
 
 
 @wp.struct
@@ -71,7 +79,27 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
     return H.weights[a] * H.weights[b] * H.core
 
 
-one_direction = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
+@wp.func
+def limit(rest: Rest, x: mat33) -> Condition:
+    c = condition(rest, x)
+    if c.length < rest.b:
+        c.C = real(0.0)
+        c.gradient = mat33()
+    return c
+
+
+@wp.func
+def limit_hessian(rest: Rest, c: Condition, k: real, sigma: real) -> Hessian:
+    H = hessian(rest, c, k, sigma)
+    if c.length < rest.b:
+        H.core = mat33()
+    return H
+
+
+one_direction = both(
+    conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block),
+    conditions(3, Rest, Condition, limit, Hessian, limit_hessian, hessian_block),
+)
 
 
 class Stretch(Energy):
@@ -81,6 +109,9 @@ class Stretch(Energy):
 
     stiffness_warp: float | None = quantity(None, unit="N/m", doc="along u; the fabric's when not given", ge=0)
     stiffness_weft: float | None = quantity(None, unit="N/m", doc="along v; the fabric's when not given", ge=0)
+    limit_stiffness: float = quantity(
+        1e4, unit="N/m", doc="added shortly before the fabric's extension is reached; 0 is no limit", ge=0
+    )
     damping: float | None = quantity(None, unit="s", doc="damping / stiffness; the fabric's when not given", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
@@ -96,10 +127,14 @@ class Stretch(Energy):
         damping = first_given(self.damping, cloth.fabric.damping)
         warp = first_given(self.stiffness_warp, cloth.fabric.stretch_warp)
         weft = first_given(self.stiffness_weft, cloth.fabric.stretch_weft)
+        longest = model.extensions().reshape(-1, 2)[triangles]
         for axis, (name, k) in enumerate((("first", warp), ("second", weft))):
-            rest[name]["weights"] = model.uv_weights[triangles, axis]
-            rest[name]["root_area"] = np.sqrt(model.areas[triangles])
-            rest[name]["b"] = model.rest_stretch(part, axis, time)
-            rest[name]["k"] = k
-            rest[name]["k_d"] = k * damping
+            b = model.rest_stretch(part, axis, time)
+            limited = np.isfinite(longest[:, axis])
+            beyond = b * (1.0 + FELT * np.where(limited, longest[:, axis], 0.0))
+            for which, k_of, b_of in (("first", k, b), ("second", self.limit_stiffness * limited, beyond)):
+                of = rest[name][which]
+                of["weights"] = model.uv_weights[triangles, axis]
+                of["root_area"] = np.sqrt(model.areas[triangles])
+                of["b"], of["k"], of["k_d"] = b_of, k_of, k_of * damping
         return rest

@@ -85,6 +85,15 @@ class Model:
         return b
 
 
+    def extensions(self) -> np.ndarray:
+        """Largest strain of every triangle along warp and weft, one after the other; infinite where there is none."""
+        found = np.full((self.triangle_count, 2), np.inf)
+        for part in self.parts:
+            for axis, longest in enumerate((part.fabric.extension_warp, part.fabric.extension_weft)):
+                if longest is not None:
+                    found[part.triangles, axis] = longest
+        return found.ravel()
+
     def edge_lengths(self, time: float) -> np.ndarray:
         """Length of each edge at rest [m]: in uv, stretched by b_u and b_v; the mean over its triangles."""
         parts = range(len(self.parts))
