@@ -385,11 +385,14 @@ class Simulation:
             self.state.t,
             self.state.x.numpy().astype(float),
             self.state.v.numpy().astype(float),
-            self._remedy(),
+            self._remedy(trouble),
         )
 
-    def _remedy(self) -> str:
+    def _remedy(self, trouble: str) -> str:
         """What helps where no step size does: cloth deep inside a solid is stretched by being brought out."""
+        for correction in self.filters:
+            if (told := correction.remedy(trouble, self._pinned())) is not None:
+                return told
         settings = self._keeps_out()
         for solid, found in zip(self.solids, self.solids.survey(self.state.x, self.state.t), strict=True):
             worst = int(np.argmin(found["distance"]))

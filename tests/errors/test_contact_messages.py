@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toile.errors import StepFailed
 from toile.scene.schema import Scene
 from toile.simulation import Simulation
 
@@ -38,3 +39,54 @@ def test_half_an_edge_is_not_too_thick(solids: list[dict[str, Any]], device: str
     assert Simulation(scene(sheet("sheet"), thickness=0.0124, solids=solids), device).warnings == []
     (told,) = Simulation(scene(sheet("sheet"), thickness=0.0126, solids=solids), device).warnings
     assert told.startswith('cloth "sheet": the thickness of self_contact, 0.0126 m, is more than half')
+
+
+def pinned(cloth: str, speed: float = 0.0, where: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A pin of the whole cloth, or of a part of it, that moves down."""
+    keys = [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, -speed]}]
+    motion = {"interpolation": "linear", "keyframes": keys}
+    return {"type": "pin", "cloth": cloth, "where": where or {"all": True}, "motion": motion}
+
+
+def remedy(given: Scene, device: str) -> str:
+    """Of a run that fails."""
+    with pytest.raises(StepFailed, match="cloth is caught between things that move against each other") as failed:
+        list(Simulation(given, device).run())
+    return failed.value.remedy
+
+
+TIME = {"frames": 5, "fps": 30.0, "min_step": 1e-3}
+
+
+def test_pins_that_lead_cloth_through_cloth_are_named(device: str) -> None:
+    """A sheet is let down on a held one, over its upper right quarter: vertex 40 is in its middle. Vertices are counted
+    in each cloth, and a cloth that is elsewhere is not concerned."""
+    above = sheet("upper", 0.02) | {"translation": [0.1013, 0.1017, 0.02]}
+    given = scene(
+        sheet("elsewhere", 5.0), sheet("lower"), above, constraints=[pinned("lower"), pinned("upper", 1.0)], time=TIME
+    )
+    told = remedy(given, device)
+    assert told == (
+        'Pins move cloth "lower" and cloth "upper" through each other at vertex 40 of cloth "lower": '
+        "change their motion."
+    )
+
+
+def test_pins_that_lead_cloth_through_itself_are_named(device: str) -> None:
+    """Layers of a folded sheet, the upper one and its half of the fold led down."""
+    folded = {"type": "folded", "size": [0.4, 0.2], "resolution": [41, 5], "folds": 1, "gap": 0.02}
+    top, bottom = ({"box": [[-1.0, -1.0, z], [1.0, 1.0, z + 0.0199]]} for z in (0.01, -0.01))
+    constraints = [pinned("sheet", 1.0, top), pinned("sheet", 0.0, bottom)]
+    told = remedy(scene(sheet("sheet", shape=folded), constraints=constraints, time=TIME), device)
+    assert told.startswith('Pins move cloth "sheet" through itself at vertex ')
+
+
+def test_cloth_that_no_pin_holds_is_not_blamed_on_pins(device: str) -> None:
+    """A free sheet between a blade that comes down and one that stands still."""
+    blade = {"type": "box", "size": [0.004, 0.3, 0.1], "sharp": True, "friction": 0.3}
+    keys = [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, -2.0]}]
+    blades = [
+        {**blade, "translation": [0.0013, 0.0, -0.055]},
+        {**blade, "translation": [0.0017, 0.0, 0.06], "motion": {"interpolation": "linear", "keyframes": keys}},
+    ]
+    assert remedy(scene(sheet("sheet"), solids=blades, time=TIME), device) == "Try a smaller time.max_step."

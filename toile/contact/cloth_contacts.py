@@ -35,6 +35,8 @@ SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.5, 0.1, 0.1
 SOME = 0.25
 # Of what its vertices wanted to move: how far a zone may carry them.
 FARTHEST = 3.0
+# What is said of a zone that cannot move as one body.
+CAUGHT = "cloth is caught between things that move against each other."
 
 
 class ClothContacts:
@@ -63,6 +65,7 @@ class ClothContacts:
         self._launch = Launcher(self.device)
         self.touch_count = 0
         self.zone_count = 0  # of the fail-safe, in the last step
+        self.caught = np.zeros(0, int)  # vertices of the zone that was given up
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end of the bodies for a step of h. What prevented it, or None."""
@@ -168,7 +171,8 @@ class ClothContacts:
                 moved = body_motion(x[zone], wanted[zone] - x[zone], bodies.masses[zone], held[zone])
                 wanted_most = np.abs(wanted[zone] - x[zone]).max()
                 if moved is None or np.abs(moved).max() > FARTHEST * wanted_most:
-                    return "cloth is caught between things that move against each other."
+                    self.caught = zone
+                    return CAUGHT
                 x_end[zone] = x[zone] + moved
             changed = np.any(x_end != bodies.x_end.numpy(), axis=1)
             met.changed.assign(changed.astype(np.int32))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from toile.contact.bodies import Planes
@@ -54,6 +55,10 @@ class Correction:
     def contact_count(self) -> int:
         """Contacts between cloths in the last step."""
         return 0
+
+    def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
+        """What helps against what `apply` has told last, where no step size does."""
+        return None
 
 
 class VelocityLimit(Correction):

@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.bodies import Bodies
-from toile.contact.cloth_contacts import ClothContacts
+from toile.contact.cloth_contacts import CAUGHT, ClothContacts
 from toile.contact.held_touches import HeldTouches
 from toile.contact.untangle import Untangling
 from toile.filters.base import Correction, Filter, FilterWork
@@ -118,6 +118,21 @@ class _Working(Correction):
 
     def contact_count(self) -> int:
         return self.contacts.touch_count
+
+    def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
+        """Pins that lead cloth through cloth do so in steps of any size."""
+        bodies, caught = self.bodies, self.contacts.caught
+        solid = caught[caught >= len(pinned)]
+        held = caught[np.isin(caught, np.flatnonzero(pinned))]
+        way = (bodies.x_end.numpy() - bodies.x.numpy())[[*held, *solid]]
+        if trouble != CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
+            return None
+        own = {f'cloth "{part.name}"': part.particles for part in self.work.model.parts}
+        names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]
+        names += ["a sharp solid"] if len(solid) else []
+        where = next(f"{held[0] - of.start} of {name}" for name, of in own.items() if held[0] < of.stop)
+        through = "each other" if len(names) > 1 else "itself"
+        return f"Pins move {' and '.join(names)} through {through} at vertex {where}: change their motion."
 
 
 @wp.kernel
