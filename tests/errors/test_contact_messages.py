@@ -41,11 +41,14 @@ def test_half_an_edge_is_not_too_thick(solids: list[dict[str, Any]], device: str
     assert told.startswith('cloth "sheet": the thickness of self_contact, 0.0126 m, is more than half')
 
 
+def down(speed: float) -> dict[str, Any]:
+    keys = [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, -speed]}]
+    return {"interpolation": "linear", "keyframes": keys}
+
+
 def pinned(cloth: str, speed: float = 0.0, where: dict[str, Any] | None = None) -> dict[str, Any]:
     """A pin of the whole cloth, or of a part of it, that moves down."""
-    keys = [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, -speed]}]
-    motion = {"interpolation": "linear", "keyframes": keys}
-    return {"type": "pin", "cloth": cloth, "where": where or {"all": True}, "motion": motion}
+    return {"type": "pin", "cloth": cloth, "where": where or {"all": True}, "motion": down(speed)}
 
 
 def remedy(given: Scene, device: str) -> str:
@@ -81,12 +84,19 @@ def test_pins_that_lead_cloth_through_itself_are_named(device: str) -> None:
     assert told.startswith('Pins move cloth "sheet" through itself at vertex ')
 
 
+def blade(height: float, speed: float = 0.0) -> dict[str, Any]:
+    """Across the middle of a sheet; it moves down."""
+    place = {"translation": [0.0013, 0.0, height], "motion": down(speed)}
+    return {"type": "box", "size": [0.004, 0.3, 0.1], "sharp": True, **place}
+
+
+def test_pins_that_lead_cloth_through_a_blade_are_named(device: str) -> None:
+    """The blade stands still."""
+    told = remedy(scene(sheet("sheet"), solids=[blade(-0.06)], constraints=[pinned("sheet", 1.0)], time=TIME), device)
+    assert told.startswith('Pins move cloth "sheet" and a sharp solid through each other at vertex ')
+
+
 def test_cloth_that_no_pin_holds_is_not_blamed_on_pins(device: str) -> None:
     """A free sheet between a blade that comes down and one that stands still."""
-    blade = {"type": "box", "size": [0.004, 0.3, 0.1], "sharp": True, "friction": 0.3}
-    keys = [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, -2.0]}]
-    blades = [
-        {**blade, "translation": [0.0013, 0.0, -0.055]},
-        {**blade, "translation": [0.0017, 0.0, 0.06], "motion": {"interpolation": "linear", "keyframes": keys}},
-    ]
+    blades = [blade(-0.055), blade(0.06, 2.0)]
     assert remedy(scene(sheet("sheet"), solids=blades, time=TIME), device) == "Try a smaller time.max_step."
