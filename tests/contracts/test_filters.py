@@ -13,6 +13,7 @@ from toile.plugins import find, names
 
 H = 1.0 / 60.0
 COUNT = 64
+ALL_AT_ONCE = ("strain_impulse",)  # one system for the whole cloth: what is corrected anywhere is felt everywhere
 SOLIDS: list[dict[str, Any]] = [
     {"type": "plane", "friction": 0.4},
     {
@@ -110,7 +111,8 @@ def test_says_who_jumped(word: str, device: str) -> None:
     filtering = Filtering(device, [word], SOLIDS, COUNT)
     _, v_out = filtering.correct(x, v, H, 0.5)
     jumped = changed(filtering)
-    assert np.array_equal(jumped, (v_out != v).any(axis=1)) and jumped.any() and not jumped.all()
+    assert np.array_equal(jumped, (v_out != v).any(axis=1)) and jumped.any()
+    assert word in ALL_AT_ONCE or not jumped.all()
     far = filtering.simulation.state.x.numpy().astype(float)
     filtering.correct(far, np.zeros_like(far), H, 0.5)
     assert not changed(filtering).any()

@@ -84,7 +84,9 @@ class VelocityLimit(Correction):
         n = len(state.x)
         self._launch(mean_velocity, n, [state.x, state_out.x, h, self._wanted, self._limited])
         self.limit(state.x, self._limited, h)
-        self._launch(follow, n, [self._wanted, self._limited, h, state_out.x, state_out.v])
+        held = self.work.held
+        changed = [state_out.x, state_out.v, held.moved, held.kicked]
+        self._launch(follow, n, [self._wanted, self._limited, h, *changed])
         return None
 
 
@@ -107,9 +109,12 @@ def follow(
     wanted: wp.array(dtype=vec3), limited: wp.array(dtype=vec3), h: real,
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
+    moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
 ):
-    """What was not limited keeps its bits."""
+    """What was not limited keeps its bits; integrators that remember are told what was."""
     i = wp.tid()
     change = limited[i] - wanted[i]
     x_out[i] = x_out[i] + h * change
     v_out[i] = v_out[i] + change
+    moved_out[i] = moved_out[i] + h * change
+    kicked_out[i] = kicked_out[i] + change

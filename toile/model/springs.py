@@ -55,6 +55,18 @@ def springs_of(part: ClothPart) -> Springs:
     return Springs(particles.astype(np.int32), np.concatenate([lengths for _, lengths in lists]), kinds)
 
 
+def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
+    """cos^2 of the angle between edges of a mesh and its warp: 1 along u, 0 along v; the mean of what triangles see.
+
+    From the triangles' own uv, which a seam or a figure that cannot be laid flat leaves without a uv of its vertices.
+    """
+    sides = np.sort(np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    d = (np.roll(mesh.uv, -1, axis=1) - mesh.uv).reshape(-1, 2)
+    known, where = np.unique(_keys(sides, mesh.vertex_count), return_inverse=True)
+    shares = np.bincount(where, d[:, 0] ** 2 / np.sum(d**2, axis=1)) / np.bincount(where)
+    return shares[np.searchsorted(known, _keys(np.sort(edges, axis=1), mesh.vertex_count))]
+
+
 def _of_quads(
     quads: np.ndarray, n: int, topology: Edges, sides: np.ndarray, across: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:

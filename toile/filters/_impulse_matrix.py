@@ -1,0 +1,121 @@
+"""The matrix of impulses along threads: what a unit impulse in one of them does to the rate of all others.
+
+    A = J W J^T + diag(c),    W_i = C_i/m_i,    A_pq = sum_a w_pa w_qa (d_p . W_a d_q)
+
+Row p of J reads the rate of one length: the image w of a direction in the cloth, sum_a w_pa x_a, grows by d_p . w. For
+a spring the weights are -1 and 1 and d_p is its direction, and A is that of the paper: a spring's row has entries for
+itself and those that share a particle with it, seven in a sheet of quadrilaterals.
+
+Source      [Ye08] secs. 4-6, eqs. (9), (10)
+Symbols     d  direction of a row [-]     w_pa  its weights     C_i  directions in which a particle is free
+            c  compliance of a row [1/kg]: 0, or how far it gives way to an impulse
+Deviations  Of the two denominators in eq. (10) one reads m_i: both are the mass of the particle that is shared. The
+            paper deletes rows of springs with both ends held. Here they get a compliance and nothing to correct: the
+            solution is the same, and the pattern lasts when particles are held or let go.
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.launcher import Launcher
+from toile.linear.ldlt import Ldlt
+from toile.math.types import mat33, real, vec3
+
+
+class ImpulseMatrix:
+    """A on a pattern that lasts, with its factor."""
+
+    def __init__(self, particles: np.ndarray, weights: np.ndarray, masses: wp.array):
+        """Particles of each row (rows, 3) and their weights; those of weight 0 take no part."""
+        self.masses, self.row_count = masses, len(particles)
+        device = str(masses.device)
+        term = np.flatnonzero(weights.ravel())
+        row, at, weight = term // weights.shape[1], particles.ravel()[term], weights.ravel()[term]
+        by_particle = np.lexsort((row, at))
+        row, at, weight = row[by_particle], at[by_particle], weight[by_particle]
+        one, other = _pairs(at)
+        upper = row[one] <= row[other]
+        one, other = one[upper], other[upper]
+        keys, slot = np.unique(row[other] * np.int64(self.row_count) + row[one], return_inverse=True)
+        columns, rows = keys // self.row_count, keys % self.row_count
+        order = np.argsort(slot, kind="stable")
+        self.factor = Ldlt(np.searchsorted(columns, np.arange(self.row_count + 1)), rows)
+
+        def on_device(array: np.ndarray, dtype: type = wp.int32) -> wp.array:
+            return wp.array(array, dtype=dtype, device=device)
+
+        # Each entry of A is a sum over particles that its two rows share; each particle has its rows.
+        self._entries = [
+            on_device(np.stack([rows, columns], axis=1), wp.vec2i),
+            on_device(np.searchsorted(slot[order], np.arange(len(keys) + 1))),
+            on_device(at[one][order]),
+            on_device((weight[one] * weight[other])[order], wp.float64),
+        ]
+        self._of_particles = [
+            on_device(np.searchsorted(at, np.arange(len(masses) + 1))),
+            on_device(row),
+            on_device(weight, real),
+        ]
+        self._values = wp.zeros(len(keys), dtype=wp.float64, device=device)
+        self._s = wp.zeros(self.row_count, dtype=wp.float64, device=device)
+        self._launch = Launcher(device)
+
+    def assemble(self, C: wp.array, d: wp.array, c: wp.array) -> np.ndarray:
+        """The entries of A, as its factor has them."""
+        self._launch(fill, len(self._values), [*self._entries, self.masses, C, d, c, self._values])
+        self.factor.values[:] = self._values.numpy()
+        return self.factor.values
+
+    def correct(self, b: wp.array, C: wp.array, d: wp.array, v: wp.array) -> np.ndarray:
+        """Solves A s = b with the present factor and applies the impulses to v, which then has rates less by b."""
+        s = self.factor.solve(b.numpy())
+        self._s.assign(s)
+        self._launch(apply_impulses, len(v), [*self._of_particles, self.masses, C, d, self._s, v])
+        return s
+
+
+def _pairs(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of entries that are equal; `at` is sorted."""
+    count = np.bincount(at)[at]
+    one = np.repeat(np.arange(len(at)), count)
+    place = np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
+    return one, np.searchsorted(at, at)[one] + place
+
+
+@wp.kernel
+def fill(
+    # model
+    entries: wp.array(dtype=wp.vec2i), first: wp.array(dtype=wp.int32), shared: wp.array(dtype=wp.int32),
+    weights: wp.array(dtype=wp.float64), masses: wp.array(dtype=real),
+    # in
+    C: wp.array(dtype=mat33), d: wp.array(dtype=vec3), c: wp.array(dtype=wp.float64),
+    # out
+    A_out: wp.array(dtype=wp.float64),
+):
+    k = wp.tid()
+    p, q = entries[k][0], entries[k][1]
+    A = wp.float64(0.0)
+    for t in range(first[k], first[k + 1]):
+        a = shared[t]
+        A += weights[t] * wp.float64(wp.dot(d[p], C[a] * d[q])) / wp.float64(masses[a])
+    if p == q:
+        A += c[p]
+    A_out[k] = A
+
+
+@wp.kernel
+def apply_impulses(
+    # model
+    first: wp.array(dtype=wp.int32), rows: wp.array(dtype=wp.int32), weights: wp.array(dtype=real),
+    masses: wp.array(dtype=real),
+    # in
+    C: wp.array(dtype=mat33), d: wp.array(dtype=vec3), s: wp.array(dtype=wp.float64),
+    # in and out
+    v_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    impulse = vec3()
+    for t in range(first[i], first[i + 1]):
+        p = rows[t]
+        impulse += weights[t] * real(s[p]) * d[p]
+    v_out[i] = v_out[i] - (C[i] * impulse) / masses[i]

@@ -1,0 +1,171 @@
+"""Inextensible cloth: impulses along the threads, all found at once, keep every length within its limits.
+
+    L = |w|,  d = w/|w|,  w = sum_a w_a x_a             a length, and its direction at the start of the step
+    A s = b,  b = d . dw/dt - z/h                       for every length, with A of toile/filters/_impulse_matrix.py
+    v_a <- v_a - W_a sum_p w_pa s_p d_p                 along each d the length has then changed by z
+
+    z = L_max - L           where L > L_max already
+        L_min - L           where L < L_min
+        0                   where L is within, and |w + h dw/dt| is not
+        h d . dw/dt         otherwise: the impulses leave its rate alone
+
+Where cloth is made of rows and columns of threads, the lengths are those of its structural springs. Other meshes have
+two for each triangle, its warp and its weft: sqrt(a) |w_u| and sqrt(a) |w_v|. Those are more than there are ways to
+move, and if all rates had to be kept nothing could be corrected. So those that are within their limits give way as the
+elastic threads they are, by c = 1/(k h^2).
+
+Source      [Ye08] secs. 4-6; w_u, w_v of [BW98] eq. (9)
+Symbols     L_min, L_max  (1 - compression) and (1 + extension) of the length at rest [m]     z  change in this step [m]
+            s  impulses [N s]     W_a = C_a/m_a  with the directions that constraints and contacts leave free
+            k  stretch stiffness of the fabric [N/m]     a  area of a triangle at rest [m^2]
+Deviations  Masses need not be equal. Limits may differ along warp and weft. When nothing is to be corrected, or nothing
+            can be because all ends are held, there is no solve. What [Ye08] sec. 6 calls positive definite is not when
+            rows depend on each other: see toile/linear/ldlt.py. Meshes without rows and columns of threads are ours:
+            the paper has quadrilaterals only, because edges of triangles cannot all keep their lengths.
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.filters._impulse_matrix import ImpulseMatrix
+from toile.filters.base import Correction, Filter, FilterWork, VelocityLimit
+from toile.math.types import TINY, mat33, numpy_real, real, vec3
+from toile.model.model import ClothPart, Model
+from toile.model.springs import STRUCTURAL, springs_of, warp_shares
+from toile.plugins import quantity
+
+# Rows whose own entry in A is less than this part of what it would be without constraints have nothing that could move.
+HELD = wp.constant(real(1e-9))
+# Relative to the length: what is within its limits but for rounding keeps its bits.
+ROUNDING = wp.constant(real(1e-9 if real is wp.float64 else 1e-5))
+
+
+class StrainImpulse(Filter):
+    """Limits extension and compression along the threads, by impulses in all of them at once."""
+
+    extension: float = quantity(0.1, doc="threads at most longer by", ge=0)
+    extension_warp: float | None = quantity(None, doc="along u; extension when not given", ge=0)
+    extension_weft: float | None = quantity(None, doc="along v; extension when not given", ge=0)
+    compression: float = quantity(0.02, doc="threads at most shorter by", ge=0, lt=1)
+    compression_warp: float | None = quantity(None, doc="along u; compression when not given", ge=0, lt=1)
+    compression_weft: float | None = quantity(None, doc="along v; compression when not given", ge=0, lt=1)
+
+    def start(self, work: FilterWork) -> Correction:
+        return _Working(self, work)
+
+    def limits(self, warp_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest length, in lengths at rest, of threads with these shares of warp."""
+
+        def between(both: float, warp: float | None, weft: float | None) -> np.ndarray:
+            return (both if warp is None else warp) * warp_share + (both if weft is None else weft) * (1.0 - warp_share)
+
+        shorter = between(self.compression, self.compression_warp, self.compression_weft)
+        return 1.0 - shorter, 1.0 + between(self.extension, self.extension_warp, self.extension_weft)
+
+
+class Lengths:
+    """The lengths that are limited, on the host: |sum_a weights_a x_a| of each row."""
+
+    def __init__(self, settings: StrainImpulse, model: Model):
+        found = [_of_quads(part) if part.mesh.quads is not None else _of_triangles(part, model) for part in model.parts]
+        none = (np.zeros((0, 3), np.int32), np.zeros((0, 3)), np.zeros(0), np.zeros(0), np.zeros(0))
+        joined = [np.concatenate(arrays) for arrays in zip(none, *found, strict=True)]
+        self.particles, self.weights, self.rest, shares, self.stiffness = joined
+        self.shortest, self.longest = (limit * self.rest for limit in settings.limits(shares))
+
+    def __len__(self) -> int:
+        return len(self.rest)
+
+
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _of_quads(part: ClothPart) -> Rows:
+    """Particles, weights, lengths at rest, shares of warp and stiffness of structural springs."""
+    springs = springs_of(part).of(STRUCTURAL)
+    pairs, rigid = springs.particles, np.full(len(springs.lengths), np.inf)
+    weights = np.tile([-1.0, 1.0, 0.0], (len(pairs), 1))
+    shares = warp_shares(part.mesh, pairs - part.particles.start)
+    return np.column_stack([pairs, pairs[:, 0]]), weights, springs.lengths, shares, rigid
+
+
+def _of_triangles(part: ClothPart, model: Model) -> Rows:
+    """The same of the warp and weft of triangles, in units of [BW98]'s conditions: their stiffness is the fabric's."""
+    root = np.repeat(np.sqrt(model.areas[part.triangles]), 2)
+    weights = root[:, None] * model.uv_weights[part.triangles].reshape(-1, 3)
+    particles = np.repeat(model.triangles[part.triangles], 2, axis=0)
+    warp = np.tile([1.0, 0.0], len(root) // 2)
+    return particles, weights, root, warp, np.where(warp > 0.0, part.fabric.stretch_warp, part.fabric.stretch_weft)
+
+
+class _Working(VelocityLimit):
+    limits_strain = True
+
+    def __init__(self, settings: StrainImpulse, work: FilterWork):
+        super().__init__(work)
+        device = str(work.masses.device)
+        self.lengths = lengths = Lengths(settings, work.model)
+        self.matrix = ImpulseMatrix(lengths.particles, lengths.weights, work.masses)
+        count = len(lengths)
+        self._model = [
+            wp.array(lengths.particles, dtype=wp.vec3i, device=device),
+            wp.array(lengths.weights.astype(numpy_real), dtype=vec3, device=device),
+            wp.array(lengths.shortest.astype(numpy_real), dtype=real, device=device),
+            wp.array(lengths.longest.astype(numpy_real), dtype=real, device=device),
+            wp.array(lengths.stiffness.astype(numpy_real), dtype=real, device=device),
+        ]
+        self.d = wp.zeros(count, dtype=vec3, device=device)
+        self.b, self.c = (wp.zeros(count, dtype=wp.float64, device=device) for _ in range(2))
+        self.outside = wp.zeros(1, dtype=wp.int32, device=device)  # how many lengths are to be corrected
+
+    def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        C = self.work.held.S
+        self.outside.zero_()
+        found = [self.d, self.b, self.c, self.outside]
+        self._launch(judge, len(self.lengths), [*self._model, self.work.masses, C, x, v, h, *found])
+        if not self.outside.numpy()[0]:
+            return
+        self.matrix.assemble(C, self.d, self.c)
+        self.matrix.factor.factor()
+        self.matrix.correct(self.b, C, self.d, v)
+
+
+@wp.kernel
+def judge(
+    # model
+    particles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3), shortest: wp.array(dtype=real),
+    longest: wp.array(dtype=real), stiffness: wp.array(dtype=real), masses: wp.array(dtype=real),
+    # in
+    C: wp.array(dtype=mat33), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
+    # out
+    d_out: wp.array(dtype=vec3), b_out: wp.array(dtype=wp.float64), c_out: wp.array(dtype=wp.float64),
+    outside_out: wp.array(dtype=wp.int32),
+):
+    p = wp.tid()
+    w, dw_dt = vec3(), vec3()
+    for a in range(3):
+        w += weights[p][a] * x[particles[p][a]]
+        dw_dt += weights[p][a] * v[particles[p][a]]
+    L = wp.length(w)
+    d = w / wp.max(L, TINY)
+    loose, free = real(0.0), real(0.0)  # the row's own entry in A: as it is, and without constraints
+    for a in range(3):
+        i = particles[p][a]
+        share = weights[p][a] * weights[p][a] / masses[i]
+        loose += share * wp.dot(d, C[i] * d)
+        free += share
+    d_out[p] = d
+    b_out[p] = wp.float64(0.0)
+    if loose <= HELD * free:
+        c_out[p] = wp.float64(free)
+        return
+    low, high = shortest[p], longest[p]
+    ahead = wp.length(w + h * dw_dt)
+    z = wp.clamp(L, low, high) - L
+    slack = ROUNDING * high
+    if z == real(0.0) and ahead <= high + slack and ahead >= low - slack:
+        c_out[p] = wp.float64(real(1.0) / (stiffness[p] * h * h))
+        return
+    b_out[p] = wp.float64(wp.dot(d, dw_dt) - z / h)
+    c_out[p] = wp.float64(0.0)
+    wp.atomic_add(outside_out, 0, 1)
