@@ -36,8 +36,8 @@ from toile.plugins import quantity
 
 # Rows whose own entry in A is less than this part of what it would be without constraints have nothing that could move.
 HELD = wp.constant(real(1e-9))
-# Relative to the length: what is within its limits but for rounding keeps its bits.
-ROUNDING = wp.constant(real(1e-9 if real is wp.float64 else 1e-5))
+# Of the largest length: what is within its limits but for rounding keeps its bits, and further passes are for more.
+ROUNDING, WORTH_A_PASS = 1e-9 if real is wp.float64 else 1e-5, 1e-4
 
 
 class StrainImpulse(Filter):
@@ -49,6 +49,9 @@ class StrainImpulse(Filter):
     compression: float = quantity(0.02, doc="threads at most shorter by", ge=0, lt=1)
     compression_warp: float | None = quantity(None, doc="along u; compression when not given", ge=0, lt=1)
     compression_weft: float | None = quantity(None, doc="along v; compression when not given", ge=0, lt=1)
+    passes: int = quantity(
+        1, doc="solves per step at most; those after the first take the directions at its end", ge=1, le=100
+    )
 
     def start(self, work: FilterWork) -> Correction:
         return _Working(self, work)
@@ -103,6 +106,7 @@ class _Working(VelocityLimit):
 
     def __init__(self, settings: StrainImpulse, work: FilterWork):
         super().__init__(work)
+        self.settings = settings
         device = str(work.masses.device)
         self.lengths = lengths = Lengths(settings, work.model)
         self.matrix = ImpulseMatrix(lengths.particles, lengths.weights, work.masses)
@@ -117,17 +121,27 @@ class _Working(VelocityLimit):
         self.d = wp.zeros(count, dtype=vec3, device=device)
         self.b, self.c = (wp.zeros(count, dtype=wp.float64, device=device) for _ in range(2))
         self.outside = wp.zeros(1, dtype=wp.int32, device=device)  # how many lengths are to be corrected
+        self._ahead, self._still = (wp.zeros(len(work.masses), dtype=vec3, device=device) for _ in range(2))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        self._solve(x, v, h, ROUNDING, v)
+        for _ in range(1, self.settings.passes):
+            if not self.outside.numpy()[0]:
+                return
+            self._launch(go_on, len(v), [x, v, h, self._ahead])
+            self._solve(self._ahead, self._still, h, WORTH_A_PASS, v)
+
+    def _solve(self, x: wp.array, v: wp.array, h: float, slack: float, v_out: wp.array) -> None:
+        """Corrects v_out for a step of h from x with v."""
         C = self.work.held.S
         self.outside.zero_()
         found = [self.d, self.b, self.c, self.outside]
-        self._launch(judge, len(self.lengths), [*self._model, self.work.masses, C, x, v, h, *found])
+        self._launch(judge, len(self.lengths), [*self._model, self.work.masses, C, x, v, h, slack, *found])
         if not self.outside.numpy()[0]:
             return
         self.matrix.assemble(C, self.d, self.c)
         self.matrix.factor.factor()
-        self.matrix.correct(self.b, C, self.d, v)
+        self.matrix.correct(self.b, C, self.d, v_out)
 
 
 @wp.kernel
@@ -136,7 +150,7 @@ def judge(
     particles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3), shortest: wp.array(dtype=real),
     longest: wp.array(dtype=real), stiffness: wp.array(dtype=real), masses: wp.array(dtype=real),
     # in
-    C: wp.array(dtype=mat33), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
+    C: wp.array(dtype=mat33), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, slack: real,
     # out
     d_out: wp.array(dtype=vec3), b_out: wp.array(dtype=wp.float64), c_out: wp.array(dtype=wp.float64),
     outside_out: wp.array(dtype=wp.int32),
@@ -161,11 +175,22 @@ def judge(
         return
     low, high = shortest[p], longest[p]
     ahead = wp.length(w + h * dw_dt)
-    z = wp.clamp(L, low, high) - L
-    slack = ROUNDING * high
-    if z == real(0.0) and ahead <= high + slack and ahead >= low - slack:
+    smallest, largest = wp.min(L, ahead), wp.max(L, ahead)
+    if largest <= high + slack * high and smallest >= low - slack * high:
         c_out[p] = wp.float64(real(1.0) / (stiffness[p] * h * h))
         return
+    z = wp.clamp(L, low, high) - L
     b_out[p] = wp.float64(wp.dot(d, dw_dt) - z / h)
     c_out[p] = wp.float64(0.0)
     wp.atomic_add(outside_out, 0, 1)
+
+
+@wp.kernel
+def go_on(
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
+    # out
+    x_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    x_out[i] = x[i] + h * v[i]
