@@ -15,6 +15,7 @@ from toile.scene.schema import Scene
 from toile.simulation import Simulation
 
 SMALL_GRID, SMALL_DISC = 9, 3
+SMALL_AROUND = 12  # of figures that need theirs along the profile
 SMALL_ACROSS = 3  # of shapes whose folds and bends need their resolution along u
 
 
@@ -33,6 +34,8 @@ def small(name: str) -> Scene:
             overrides.append(f"cloth[{i}].shape.rings={SMALL_DISC}")
         if cloth.shape.word() in ("folded", "ribbon"):
             overrides.append(f"cloth[{i}].shape.resolution[1]={SMALL_ACROSS}")
+        if cloth.shape.word() == "revolved":
+            overrides.append(f"cloth[{i}].shape.resolution[0]={SMALL_AROUND}")
     return load(name, overrides=overrides)
 
 
