@@ -35,7 +35,7 @@ def sheet(
     h: float,
     frames: int = 0,
     diagonals: str = "alternating",
-    integrator: str = "implicit_euler",
+    integrator: str | dict[str, Any] = "implicit_euler",
     gravity: float = G,
     tolerance: float = 1e-12,
     constraints: list[dict[str, Any]] | None = None,

@@ -31,7 +31,7 @@ def on_solids(
     seconds: float = 1.0,
     fps: float = 30.0,
     gravity: tuple[float, float, float] = (0.0, 0.0, -G),
-    integrator: str = "implicit_bdf2",
+    integrator: str | dict[str, Any] = "implicit_bdf2",
     tolerance: float = 1e-10,
     contact: dict[str, float] | None = None,
     constraints: Sequence[dict[str, Any]] = (),

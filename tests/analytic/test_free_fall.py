@@ -2,6 +2,8 @@
 
     implicit_euler   drop after n steps = g h^2 n (n + 1) / 2
     implicit_bdf2    drop after n steps = g h^2 (n^2 / 2 + 3 (1 - 3^-n) / 4)
+    explicit_euler   as implicit_euler: it moves with the new velocity
+    mixed schemes    g t^2 / 2
 
 Backward Euler adds g h to the velocity and then moves with the new one. BDF2 is exact for parabolas; its first step is
 backward Euler's and half a g h^2 too long, and from then on the difference d from the parabola obeys
@@ -20,11 +22,17 @@ FABRIC = {**ALL_ENERGIES, "damping": 1e-3}
 
 def steps_fallen(integrator: str, n: int) -> float:
     """Drop in units of g h^2."""
-    return {"implicit_euler": n * (n + 1) / 2.0, "implicit_bdf2": n * n / 2.0 + 0.75 * (1.0 - 3.0**-n)}[integrator]
+    if integrator == "implicit_bdf2":
+        return n * n / 2.0 + 0.75 * (1.0 - 3.0**-n)
+    return n * n / 2.0 if integrator.startswith("mixed") else n * (n + 1) / 2.0
 
 
-@pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2"])
-@pytest.mark.parametrize("h", [1.0 / 30.0, 1.0 / 240.0], ids=["h=1/30", "h=1/240"])
+STEPS = [(integrator, h) for integrator in ("implicit_euler", "implicit_bdf2") for h in (1.0 / 30.0, 1.0 / 240.0)]
+STEPS += [(integrator, 1e-3) for integrator in ("mixed_leapfrog", "mixed_newmark", "mixed_robust")]
+STEPS += [("explicit_euler", 1e-4)]
+
+
+@pytest.mark.parametrize(("integrator", "h"), STEPS)
 def test_free_fall(device: str, integrator: str, h: float) -> None:
     """1e-12: rounding, some hundred steps of it. Not a drift sideways, not a strain."""
     simulation = sheet(device, (1.0, 1.0), (5, 5), h=h, frames=60, integrator=integrator, fabric=FABRIC)

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from analytic.sheets import DENSITY, positions, put, sheet, velocities, walk
@@ -70,7 +72,7 @@ SHEET_TIME = 0.2  # [s]
 SOFT = {"stretch_warp": 2e2, "stretch_weft": 2e2, "shear": 20.0, "bend_warp": 1e-3, "bend_weft": 1e-3, "damping": 2e-3}
 
 
-def waving_sheet(device: str, integrator: str) -> Simulation:
+def waving_sheet(device: str, integrator: str | dict[str, Any]) -> Simulation:
     simulation = sheet(
         device,
         (0.5, 0.5),

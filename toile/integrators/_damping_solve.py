@@ -8,8 +8,9 @@ that slide on a solid: 3x3, and solved as it stands.
 Source      [BMF03] sec. 3 (the solve), [BW98] sec. 5.3 (the filter)
 Symbols     tau  half a step [s]     S  free directions     r  residual [kg m/s]     c  search direction
 Deviations  Directions are scaled by P, which is free. Each of them then has no momentum, because damping forces have
-            none: wherever the iteration stops, linear and angular momentum are kept. The residual is measured by
-            r P^-1 r: speeds, weighted by mass.
+            none: momentum is kept wherever the iteration stops. The residual is measured by r P^-1 r: speeds, weighted
+            by mass. The scene's tolerance is that of damping alone, and as loose as it is for a whole step of an
+            implicit integrator: without damping there is nothing to solve.
 """
 
 import numpy as np
@@ -23,9 +24,6 @@ from toile.system import System
 
 # Places of the device scalars: r P^-1 r now and one iteration ago, c q, and m v v of the velocity to begin with.
 R_R, R_R_OLD, C_Q, WHOLE, SCALARS = (wp.constant(place) for place in range(5))
-# The scene's tolerance if it is stricter. An error of the damping by a thousandth is nothing; but one of a hundredth of
-# the scheme's own would show in its order.
-TOLERANCE = 1e-4
 # Of the speed: a residual below this is rounding.
 ROUNDING = 1e-14 if precision == "double" else 1e-6
 
@@ -35,7 +33,7 @@ class DampingSolve:
 
     def __init__(self, system: System, held: Held, tolerance: float, max_iterations: int):
         self.system, self.held = system, held
-        self.tolerance, self.max_iterations = min(tolerance, TOLERANCE), max_iterations
+        self.tolerance, self.max_iterations = tolerance, max_iterations
         n, device = system.model.particle_count, system.device
         self.r, self.c, self.q = (wp.zeros(n, dtype=vec3, device=device) for _ in range(3))
         self.scalars = wp.zeros(SCALARS, dtype=wp.float64, device=device)
@@ -52,7 +50,9 @@ class DampingSolve:
         self.system.damping(x, v_at, v, self.q)
         launch(start, n, [*P, held.S, tau, self.q, e, v, self.r, scalars])
         r_r, whole = (float(scalars.numpy()[place]) for place in (R_R, WHOLE))
-        at_start, limit = r_r, max(self.tolerance**2 * r_r, ROUNDING**2 * whole)
+        # A thousandth of the damping force is enough; where that is so strong that a thousandth of it would still be
+        # felt, a thousandth of the speed: an error of v is at most the residual, because A >= P.
+        at_start, limit = r_r, max(self.tolerance**2 * min(r_r, whole), ROUNDING**2 * whole)
         iterations = 0
         while r_r > limit and iterations < self.max_iterations:
             launch(direction, n, [*P, held.S, self.r, self.c, scalars])
