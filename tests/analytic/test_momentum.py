@@ -2,7 +2,8 @@
 
     linear   sum of m v is constant: internal forces are in pairs
     angular  kept by the mixed schemes: internal forces act at positions of their own time. Damped, the third of them
-             moves by another velocity than it turns by, and is off by second order; no implicit scheme keeps it. Backward Euler turning a body at w by steps of h obeys dw/dt = -h w^3, and so
+             moves by another velocity than it turns by, and is off by second order.
+             No implicit scheme keeps it. Backward Euler turning a body at w by steps of h obeys dw/dt = -h w^3, and so
              keeps w0 / sqrt(1 + 2 h w0^2 t); linearised once, as in [BW98], it loses more the stiffer the cloth is
 """
 

@@ -11,7 +11,8 @@ sharp, because at the limit there is a vector that changes sign in every step.
 Source      VALIDATION of [Pro95] eq. (3): its T0 = pi sqrt(mu/K) is 3 to 5 times too long for a sheet. [BMF03] sec. 3
             gives the order O(dx sqrt(rho/k)) of the second.
 Symbols     K, D  -df/dx and -df/dv at the start, divided by the masses, without what is held [1/s^2, 1/s]
-Deviations  Springs between cloths that happen to meet are not there at the start, and not counted.
+Deviations  Fabrics that stiffen at their extension are taken stretched so far as well. Springs between cloths that
+            happen to meet are not there at the start, and not counted.
 """
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy.sparse import bsr_array, sparray
 from scipy.sparse.linalg import eigsh
 
 from toile.assembly import Linearization
+from toile.math.types import vec3
 from toile.model.state import State
 from toile.system import System
 
@@ -35,7 +37,16 @@ def largest_step(system: System, state: State, S: wp.array, damping_limits: bool
     """In seconds; infinite if nothing oscillates. S are the free directions of each particle."""
     if not system.model.particle_count:
         return np.inf
-    K, D = _matrices(system, state, S.numpy().astype(float))
+    free = S.numpy().astype(float)
+    places = [state.x]
+    extensions = system.model.extensions()
+    if np.isfinite(extensions).any():
+        longest = 1.0 + float(np.max(extensions[np.isfinite(extensions)]))
+        places.append(wp.array(longest * state.x.numpy(), dtype=vec3, device=system.device))
+    return min(_largest_step(*_matrices(system, x, state, free), damping_limits) for x in places)
+
+
+def _largest_step(K: sparray, D: sparray, damping_limits: bool) -> float:
     k, y = _largest(K)
     if not damping_limits:
         return 2.0 / np.sqrt(k) if k > 0.0 else np.inf
@@ -57,16 +68,17 @@ def _root(K: sparray, D: sparray, y: np.ndarray) -> float:
     return 4.0 / (d + np.sqrt(d * d + 4.0 * k)) if d > 0.0 or k > 0.0 else np.inf
 
 
-def _matrices(system: System, state: State, S: np.ndarray) -> tuple[sparray, sparray]:
-    """K and D: from the system's matrix M - h df/dv - h^2 df/dx for h = 1 s and -1 s."""
+def _matrices(system: System, x: wp.array, state: State, S: np.ndarray) -> tuple[sparray, sparray]:
+    """K and D at x, with the tension of the state: from the matrix M - h df/dv - h^2 df/dx for h = 1 s and -1 s."""
     A = system.A
     values = []
     for h in (1.0, -1.0):
-        system.linearize(Linearization(state.x, x_tension=state.x, v=state.v, v_at=state.v, h=h))
+        system.linearize(Linearization(x, x_tension=state.x, v=state.v, v_at=state.v, h=h))
         values.append(A.values.numpy().astype(float))
     K, D = 0.5 * (values[0] + values[1]), 0.5 * (values[0] - values[1])
-    K[A.diagonal.numpy()] -= system.model.masses[:, None, None] * np.eye(3)
-    free = S / np.sqrt(system.model.masses)[:, None, None]
+    masses = system.masses.numpy().astype(float)[:, None, None]
+    K[A.diagonal.numpy()] -= masses * np.eye(3)
+    free = S / np.sqrt(masses)
     shape = (3 * A.row_count, 3 * A.row_count)
     K, D = (
         bsr_array((free[A.rows] @ blocks @ free[A.columns], A.columns, A.offsets), shape=shape) for blocks in (K, D)
