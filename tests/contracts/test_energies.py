@@ -42,6 +42,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shear": {},
     "bend_angle": {},
     "bend_mode": {},
+    "bend_buckling": {"rigidity_warp": 3e-3, "rigidity_weft": 2e-3, "stiffness": 700.0},
     "spring": {"structural": 800.0, "shear": 300.0, "flexion": 50.0, "damping": 0.015},
     "viscous": {"rate": 1.7},
     "gravity": {"acceleration": (1.0, -2.0, -9.81)},
@@ -57,6 +58,7 @@ KNOWN = [word for word in FOUND if word in SETTINGS]
 INTERNAL = [word for word in KNOWN if plugins.find("energies", word).scope == "cloth"]  # type: ignore[attr-defined]
 OF_AIR = ("drag", "wind")
 WITHOUT_POTENTIAL = (*OF_AIR, "viscous", "wind_particle")
+OF_COMPRESSION = ("bend_buckling",)  # nothing where cloth is stretched
 OF_MASS = ("gravity", "push")  # the same force wherever a particle is, and however fast
 STORED = [word for word in KNOWN if word not in WITHOUT_POTENTIAL]
 
@@ -76,6 +78,27 @@ def springs_of_model() -> list[Spring]:
     return springs(MODEL, *meeting(MODEL), **SETTINGS["penalty"])
 
 
+def threads(model: Model, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of particles two apart along the grid's threads, or across an edge of the disc: with their distance in the
+    plane, the area they stand for, and how much of their direction is warp."""
+    of, uv = sheet(model, part), np.zeros((model.particle_count, 2))
+    uv[of.triangles] = of.uv
+    if part == 1:
+        hinges = of.hinges()
+        ends = np.array([points[:2] for points, _, _ in hinges])
+        warp = np.array([edge[1] ** 2 / (edge @ edge) for _, edge, _ in hinges])
+        area = np.array([8.0 / 9.0 * area for _, _, area in hinges])
+        return ends, np.linalg.norm(uv[ends[:, 0]] - uv[ends[:, 1]], axis=1), area, warp
+    number = np.arange(16).reshape(4, 4)
+    lines = np.array([line[k : k + 3] for line in (*number, *number.T) for k in (0, 1)])
+    d = np.diff(uv[lines], axis=1)
+    squares = np.sum(d**2, axis=2)
+    area = np.zeros(model.particle_count)
+    for corners, flat_corners in zip(of.triangles, of.uv, strict=True):
+        area[corners] += abs(np.linalg.det(np.diff(flat_corners, axis=0))) / 6.0
+    return lines[:, [0, 2]], np.sqrt(squares).sum(axis=1), area[lines[:, 1]], (d[:, :, 0] ** 2 / squares).mean(axis=1)
+
+
 def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
     """The same energy in NumPy."""
     settings = SETTINGS[word]
@@ -93,6 +116,10 @@ def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
             of_kind = np.array([settings[kind] for kind in ("structural", "shear", "flexion")])
             pairs = springs_of(model.parts[part])
             dense.add_lines(pairs.particles, pairs.lengths, of_kind[pairs.kind], settings["damping"])
+        elif word == "bend_buckling":
+            ends, L, area, warp = threads(model, part)
+            D = settings["rigidity_warp"] * warp + settings["rigidity_weft"] * (1.0 - warp)
+            dense.add_buckling(ends, L, 4.0 / 3.0 * D * area / L, settings["stiffness"] * area / L**2, fabric.damping)
     if word in OF_MASS:
         dense.add_gravity(np.array(settings["acceleration"]))
     elif word == "viscous":
@@ -202,10 +229,21 @@ def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: st
     assert np.abs(K - K.T).max() <= 1e-12 * np.abs(K).max()
     step = 1e-5 * EDGE
     expected = -differences(lambda at: tested.force(at), x, step)
-    if word in OF_MASS:
+    if word in OF_MASS or word in OF_COMPRESSION:
         assert not K.any() and not expected.any()
     else:
         close(K, expected, 1e-7)
+
+
+@pytest.mark.parametrize("word", OF_COMPRESSION)
+def test_matrix_is_the_derivative_of_the_force_along_compressed_threads(word: str, device: str) -> None:
+    """-df/dx along a motion that shortens every thread in proportion: nothing turns, so nothing is left out."""
+    x = flat(MODEL, 0.8, 0.8)
+    tested = bench(device, word)
+    K = tested.matrices(x, np.zeros_like(x))[2]
+    step = 1e-5
+    expected = (tested.force((1.0 - step) * x) - tested.force((1.0 + step) * x)) / (2.0 * step)
+    close((K @ x.ravel()).reshape(x.shape), expected, 1e-7)
 
 
 def test_stretch_keeps_its_whole_hessian_in_tension(device: str) -> None:
@@ -305,9 +343,9 @@ def test_damping_lets_rigid_motion_be(word: str, device: str) -> None:
 
 # Velocities of a flat sheet at (X, Y) that change one condition alone, and the energies that may damp them.
 MODES: dict[str, tuple[tuple[str, ...], Callable[[np.ndarray, np.ndarray], tuple[Any, Any, Any]]]] = {
-    "along the warp": (("stretch", "spring"), lambda X, Y: (X, 0 * X, 0 * X)),
-    "along the weft": (("stretch", "spring"), lambda X, Y: (0 * X, Y, 0 * X)),
-    "shearing": (("shear", "spring"), lambda X, Y: (Y, X, 0 * X)),
+    "along the warp": (("stretch", "spring", "bend_buckling"), lambda X, Y: (X, 0 * X, 0 * X)),
+    "along the weft": (("stretch", "spring", "bend_buckling"), lambda X, Y: (0 * X, Y, 0 * X)),
+    "shearing": (("shear", "spring", "bend_buckling"), lambda X, Y: (Y, X, 0 * X)),
     "bending": (("bend_angle", "bend_mode"), lambda X, Y: (0 * X, 0 * X, X * X - 2.0 * X * Y)),
 }
 

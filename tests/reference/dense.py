@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from reference.conditions import Condition, angle, bend, deformation, gradient, shear, stretch, uv_area
 from reference.hessians import at_corners, clamped, shear_hessian, stretch_hessian
@@ -181,6 +184,35 @@ class Dense:
             self._add_block(self.K, s.particles, np.kron(np.outer(s.w, s.w), s.k * across))
             self._add_block(self.D, s.particles, np.kron(np.outer(s.w, s.w), D))
 
+    def add_buckling(
+        self, ends: np.ndarray, L: np.ndarray, k_b: np.ndarray, c: np.ndarray, damping: float
+    ) -> None:
+        """Threads that buckle into arcs. The line c before that is as high as the arc's force where they meet."""
+        for p, l0, k, slope in zip(ends, L, k_b, c, strict=True):
+            d = self.x[p[1]] - self.x[p[0]]
+            length = float(np.linalg.norm(d))
+            if length >= l0:
+                continue
+            above = partial(_line_above_arc, L=l0, k_b=k, c=slope)
+            onset = brentq(above, 1e-3, np.pi, xtol=1e-16, rtol=1e-15) if above(np.pi) > 0.0 else np.pi
+            meets, before = arc_length(onset, l0), 0.5 * slope * (l0 - arc_length(onset, l0)) ** 2
+            stiffness, k_d, f = slope, 0.0, slope * (length - l0)
+            stored = 0.5 * slope * (length - l0) ** 2
+            if length < meets:
+                q = brentq(partial(_longer, L=l0, length=length), 1e-3, np.pi, xtol=1e-16, rtol=1e-15)
+                f, stored = arc_force(q, l0, k), before + 2.0 * k * (q**2 - onset**2) / l0
+                step = 1e-20j  # the derivative of what is analytic, without differences
+                stiffness = np.imag(arc_force(q + step, l0, k)) / np.imag(arc_length(q + step, l0))
+                k_d = damping * stiffness
+            n = d / length
+            rate = float(n @ (self.v[p[1]] - self.v[p[0]]))
+            along = np.kron([[1.0, -1.0], [-1.0, 1.0]], np.outer(n, n))
+            self.f[p] += (f + k_d * rate) * np.array([n, -n])
+            self.energy += stored
+            self.dissipated += k_d * rate**2
+            self._add_block(self.K, p, stiffness * along)
+            self._add_block(self.D, p, k_d * along)
+
     def _add_condition(self, C: Condition, points: Sequence[int] | np.ndarray, k: float, k_d: float) -> float:
         """Force, energy and damping matrix of E = k C^2/2; returns sigma = k C + k_d dC/dt."""
         slope = gradient(C, self.x[points])
@@ -195,3 +227,22 @@ class Dense:
     def _add_block(self, to: np.ndarray, points: Sequence[int] | np.ndarray, block: np.ndarray) -> None:
         rows = (3 * np.asarray(points)[:, None] + np.arange(3)).ravel()
         to[np.ix_(rows, rows)] += block
+
+
+def arc_length(q: Any, L: float) -> Any:
+    """From end to end of an arc of length L that turns by 2 q."""
+    return L * np.sin(q) / q
+
+
+def arc_force(q: Any, L: float, k_b: float) -> Any:
+    """Between the ends of such an arc, negative where it pushes: k_b kappa^2/(cos q - sinc q)."""
+    kappa = 2.0 * q / L
+    return k_b * kappa**2 / (np.cos(q) - np.sin(q) / q)
+
+
+def _longer(q: float, L: float, length: float) -> float:
+    return float(arc_length(q, L) - length)
+
+
+def _line_above_arc(q: float, L: float, k_b: float, c: float) -> float:
+    return float(c * (L - arc_length(q, L)) + arc_force(q, L, k_b))
