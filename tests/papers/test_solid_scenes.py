@@ -80,14 +80,15 @@ def test_conveyor_runs_at_the_speed_of_its_rollers(device: str) -> None:
     """Rolling contact: a sheet held at a thickness of 2 mm on a roller goes at omega (R + 2 mm), 0.413 m/s."""
     simulation = simulate("conveyor", device, "cloth[0].shape.resolution=[79, 11]")
     omega, radius, thickness = np.radians(763.9437) / 2.0, 0.06, 0.002
-    speeds = []
+    speeds: list[float] = []
     for frame in simulation.run():
         x, v = frame.positions, frame.velocities
-        carried = (np.abs(x[:, 0] - 0.18) < 0.01) & (x[:, 2] > 0.9 + radius)
+        # What touches the fourth roller near its top; sagging spans lift the sheet off now and then.
+        touching = np.hypot(x[:, 0] - 0.18, x[:, 2] - 0.9) < radius + thickness + 1e-4
         if frame.time > 0.8:
-            assert carried.any()
-            speeds.append(v[carried, 0].mean())
-    # Sagging spans swing between the rollers, so single frames differ by some per cent.
+            speeds += v[touching & (np.abs(x[:, 0] - 0.18) < 0.01), 0].tolist()
+    assert len(speeds) > 50
+    # Spans swing between the rollers and drag the sheet to and fro, so that single frames differ by some per cent.
     np.testing.assert_allclose(np.mean(speeds), omega * (radius + thickness), rtol=0.02)
 
 

@@ -79,26 +79,9 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
     return H.weights[a] * H.weights[b] * H.core
 
 
-@wp.func
-def limit(rest: Rest, x: mat33) -> Condition:
-    c = condition(rest, x)
-    if c.length < rest.b:
-        c.C = real(0.0)
-        c.gradient = mat33()
-    return c
-
-
-@wp.func
-def limit_hessian(rest: Rest, c: Condition, k: real, sigma: real) -> Hessian:
-    H = hessian(rest, c, k, sigma)
-    if c.length < rest.b:
-        H.core = mat33()
-    return H
-
-
 one_direction = both(
     conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block),
-    conditions(3, Rest, Condition, limit, Hessian, limit_hessian, hessian_block),
+    conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block, one_sided=True),
 )
 
 
