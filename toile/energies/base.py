@@ -158,8 +158,8 @@ def conditions(
 ) -> Formulas:
     """Formulas of E = k C(x)^2 / 2 with damping k_d, from the condition alone ([BW98] eqs. (7), (8), (11), (12)).
 
-    A `one_sided` condition acts where C > 0. Whether it does is judged where tensions are true (assembly.Linearization):
-    a guess of the end of the step stretches what turns.
+    A `one_sided` condition acts where C > 0. Whether it does is judged where tensions are true (assembly.Linearization),
+    because a guess of the end of the step stretches what turns.
 
     condition(rest, x) -> Condition         has C and, one row per point, gradient
     hessian(rest, c, k, sigma) -> Hessian   positive definite part of k dC dC^T + sigma d2C, in whatever form is short;
@@ -187,9 +187,8 @@ def conditions(
             C_dot += wp.dot(c.gradient[a], v[a])
             C_dot_at += wp.dot(c.gradient[a], v_at[a])
         local = Local()
-        if wp.static(one_sided):
-            if tension <= real(0.0):
-                return local
+        if wp.static(one_sided) and tension <= real(0.0):
+            return local
         local.k = rest.k
         local.k_d = rest.k_d
         local.pull = rest.k * c.C + rest.k_d * C_dot_at
