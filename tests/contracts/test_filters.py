@@ -13,7 +13,8 @@ from toile.plugins import find, names
 
 H = 1.0 / 60.0
 COUNT = 64
-ALL_AT_ONCE = ("strain_impulse",)  # one system for the whole cloth: what is corrected anywhere is felt everywhere
+# What is corrected anywhere is felt everywhere: one system for the whole cloth, or passes that carry it on.
+ALL_AT_ONCE = ("strain_impulse", "strain_velocity")
 SOLIDS: list[dict[str, Any]] = [
     {"type": "plane", "friction": 0.4},
     {

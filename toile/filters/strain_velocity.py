@@ -1,0 +1,162 @@
+"""No spring longer or shorter than it may be at the end of a step: velocities are changed so that none will be.
+
+    (1 - b) l0  <=  n . (x_ij + h v_ij)  <=  (1 + a) l0
+    v_i <- v_i - lambda W_i n,    v_j <- v_j + lambda W_j n        lambda < 0 pulls, > 0 pushes, 0 within the limits
+
+One spring after the other, structural ones first, and all of them again in every pass until none is outside or there
+are no more passes. What a spring no longer needs because others have done its work is taken back, so that endless
+passes lead to those velocities within the limits that are nearest, in kinetic energy, to the wanted ones. Impulses act
+along the springs as they are at the start of the step, which keeps linear and angular momentum.
+
+Source      [BMF03] sec. 3, "in the same manner" as [BFA02]; 10 % and 0 % are the paper's
+Symbols     l0  length at rest [m]     a, b  extension and compression at most [-]     n = x_ij/|x_ij| at the start
+            W = S/m  as in [BW98] eq. (13)     w = n . (W_i + W_j) n [1/kg]     lambda  impulse [N s]
+Deviations  Passes begin with the impulses of the step before, which saves many of them where cloth hangs. A spring that
+            begins a step outside gets time to come back: brought back in one short step it would be thrown.
+            The paper limits all edges of its triangles. Here, on meshes of rows and columns of threads, compression is
+            limited along the threads only: a sheared cell has one diagonal that is shorter, and if none could be, cloth
+            would have to stretch wherever it is draped. Other meshes have the paper's limits on all edges.
+            A spring that turns by omega h in a step comes out of it longer by half the square of that.
+"""
+
+from itertools import accumulate, pairwise
+
+import warp as wp
+
+from toile.filters._springs import SpringLists
+from toile.filters.base import Correction, Filter, FilterWork, VelocityLimit
+from toile.math.types import TINY, mat33, real, vec3
+from toile.model.springs import SHEAR, STRUCTURAL
+from toile.plugins import quantity
+
+# Of its length: a spring that is outside by less is let be, so that what rests at its limits keeps its bits.
+TOLERANCE = 1e-4
+
+# Time in which a spring that begins a step outside is brought back [s]. Less adds speed, more leaves more outside.
+RECOVERY = 1.0 / 30.0
+
+# In lengths at rest, where there is no limit.
+ANY_LENGTH = 1e6
+
+
+class StrainVelocity(Filter):
+    """Limits how long and how short springs get, by impulses along them."""
+
+    extension: float | None = quantity(
+        0.1, doc="springs along the threads, and edges of other meshes, at most longer by; null: no limit", ge=0
+    )
+    compression: float | None = quantity(0.0, doc="the same at most shorter by", ge=0, lt=1)
+    shear_extension: float | None = quantity(0.1, doc="diagonals of cells at most longer by", ge=0)
+    shear_compression: float | None = quantity(None, doc="diagonals of cells at most shorter by", ge=0, lt=1)
+    passes: int = quantity(10, doc="how often all springs are gone through at most", ge=1, le=10000)
+
+    def start(self, work: FilterWork) -> Correction:
+        return _Working(self, work)
+
+
+class _Working(VelocityLimit):
+    def __init__(self, settings: StrainVelocity, work: FilterWork):
+        super().__init__(work)
+        self.settings = settings
+        device = str(work.masses.device)
+        self.springs = SpringLists(work.model, [STRUCTURAL, SHEAR], device)
+        # By kind, in lengths at rest
+        longer = (settings.extension, settings.shear_extension)
+        shorter = (settings.compression, settings.shear_compression)
+        self.longest = vec3(*(ANY_LENGTH if a is None else 1.0 + a for a in longer), ANY_LENGTH)
+        self.shortest = vec3(*(0.0 if b is None else 1.0 - b for b in shorter), 0.0)
+        # Impulses of the present try, and of the last step that stood
+        self.impulses, self.kept = (wp.zeros(len(self.springs), dtype=real, device=device) for _ in range(2))
+        self.h, self.h_kept = 0.0, 0.0
+        ends = pairwise(accumulate((len(springs) for springs in self.springs.colours), initial=0))
+        self.colours = [
+            (springs, self.impulses[begin:end], self.kept[begin:end])
+            for springs, (begin, end) in zip(self.springs.colours, ends, strict=True)
+        ]
+        self.changed = wp.zeros(1, dtype=wp.int32, device=device)  # whether a pass has found anything to do
+
+    def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        self.h = h
+        self.impulses.zero_()
+        if not self._pass(x, v, h, look=1):
+            return  # what was needed before is not needed now
+        if self.h_kept > 0.0:
+            share = h / self.h_kept
+            for springs, impulses, kept in self.colours:
+                at = [springs.particles, self.work.masses, x, self.work.held.S, kept, share]
+                self._launch(begin_with, len(springs), [*at, impulses, v])
+        for _ in range(self.settings.passes):
+            if not self._pass(x, v, h):
+                return
+
+    def _pass(self, x: wp.array, v: wp.array, h: float, look: int = 0) -> bool:
+        """Whether there was anything to do; with `look` nothing is done."""
+        self.changed.zero_()
+        for springs, impulses, _ in self.colours:
+            model = [springs.particles, springs.lengths, springs.kind, self.work.masses, self.longest, self.shortest]
+            at = [x, self.work.held.S, h, TOLERANCE, RECOVERY, look]
+            self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])
+        return bool(self.changed.numpy()[0])
+
+    def accept(self) -> None:
+        wp.copy(self.kept, self.impulses)
+        self.h_kept = self.h
+
+
+@wp.kernel
+def begin_with(
+    # model
+    particles: wp.array(dtype=wp.vec2i), masses: wp.array(dtype=real),
+    # in
+    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), kept: wp.array(dtype=real), share: real,
+    # out
+    impulses_out: wp.array(dtype=real),
+    # in and out
+    v_out: wp.array(dtype=vec3),
+):
+    s = wp.tid()
+    i, j = particles[s][0], particles[s][1]
+    n = wp.normalize(x[j] - x[i])
+    impulse = share * kept[s]
+    impulses_out[s] = impulse
+    v_out[i] = v_out[i] - impulse * (S[i] * n) / masses[i]
+    v_out[j] = v_out[j] + impulse * (S[j] * n) / masses[j]
+
+
+@wp.kernel
+def limit_springs(
+    # model
+    particles: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real), kind: wp.array(dtype=wp.int32),
+    masses: wp.array(dtype=real), longest: vec3, shortest: vec3,
+    # in
+    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, tolerance: real, recovery: real, look: wp.int32,
+    # in and out
+    impulses_out: wp.array(dtype=real), v_out: wp.array(dtype=vec3), changed_out: wp.array(dtype=wp.int32),
+):
+    s = wp.tid()
+    i, j = particles[s][0], particles[s][1]
+    x_ij = x[j] - x[i]
+    length = wp.length(x_ij)
+    n = x_ij / wp.max(length, TINY)
+    W_i, W_j = S[i] * n / masses[i], S[j] * n / masses[j]
+    w = wp.dot(n, W_i + W_j)
+    if w <= real(0.0):
+        return  # both ends are held, or there is no direction
+    still = wp.max(real(1.0) - h / recovery, real(0.0))  # of what is outside already, the part that may be for now
+    high, low = longest[kind[s]] * lengths[s], shortest[kind[s]] * lengths[s]
+    high += still * wp.max(length - high, real(0.0))
+    low -= still * wp.max(low - length, real(0.0))
+    along = length + h * wp.dot(n, v_out[j] - v_out[i])
+    # What brings it to its largest length, if that is a pull; else what brings it to its smallest, if that is a push.
+    before = real(1.0) * impulses_out[s]
+    after = before + (high - along) / (h * w)
+    if after > real(0.0):
+        after = wp.max(before + (low - along) / (h * w), real(0.0))
+    impulse = after - before
+    if wp.abs(impulse) * h * w <= tolerance * lengths[s]:
+        return
+    changed_out[0] = 1
+    if look == 0:
+        impulses_out[s] = after
+        v_out[i] = v_out[i] - impulse * W_i
+        v_out[j] = v_out[j] + impulse * W_j
