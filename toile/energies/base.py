@@ -158,8 +158,8 @@ def conditions(
 ) -> Formulas:
     """Formulas of E = k C(x)^2 / 2 with damping k_d, from the condition alone ([BW98] eqs. (7), (8), (11), (12)).
 
-    A `one_sided` condition acts where C > 0. Whether it does is judged where tensions are true (assembly.Linearization),
-    because a guess of the end of the step stretches what turns.
+    A `one_sided` condition acts where C > 0. Whether it does is judged where tensions are true, because a guess of the
+    end of the step stretches what turns (assembly.Linearization).
 
     condition(rest, x) -> Condition         has C and, one row per point, gradient
     hessian(rest, c, k, sigma) -> Hessian   positive definite part of k dC dC^T + sigma d2C, in whatever form is short;
