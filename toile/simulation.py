@@ -269,6 +269,7 @@ class Simulation:
             return told + [
                 f"{key}: {item.word()} has nothing to do, because the scene has no solids."
                 for key, items in listed.items()
+                if (key,) not in scene._of_preset  # which is for any scene
                 for item in items
                 if item.word() in ("solid_contact", "forecast", "fold_projection")
             ]

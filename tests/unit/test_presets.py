@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
@@ -158,3 +159,22 @@ def test_presets_are_listed_and_explained(name: str) -> None:
     assert re.search(rf"^{name} +\S", runner.invoke(app, ["list", "presets"]).stdout, re.M)
     assert f"{name} (preset)" in runner.invoke(app, ["explain", name]).stdout
     assert f"{name} (preset)" in runner.invoke(app, ["explain", "preset"]).stdout
+
+
+# The largest strain of an edge, as far as the paper limits it: [BW98] does not, by stiffness it is little.
+LIMITS = {"bw98": 0.1, "pro95": 0.11, "ye08": 0.1, "bmf03": 0.105, "default": 0.1}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_hangs_a_sheet(name: str, device: str) -> None:
+    """Ten frames from the horizontal: finite, told nothing, and as little stretched as its paper says."""
+    pins = [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}]
+    cloth = [{"shape": {"type": "grid", "resolution": (11, 11)}}]
+    simulation = Simulation(Scene(preset=name, time={"frames": 10}, cloth=cloth, constraints=pins), device)
+    assert simulation.warnings == []
+    frames = list(simulation.run())
+    assert all(np.isfinite(frame.positions).all() for frame in frames)
+    fallen = frames[0].positions[:, 2].mean() - frames[-1].positions[:, 2].mean()
+    assert 0.15 < fallen < 0.5  # 0.54 m in free fall
+    assert max(frame.certificate["strain"]["edge_max"] for frame in frames[1:]) < LIMITS[name]
+    assert simulation.report()["summary"]["ok"]
