@@ -47,9 +47,9 @@ class Rest:
 
 @wp.struct
 class Local:
-    energy: real
+    rest: Rest
+    theta: real
     stiffness: real  # W''
-    k_d: real
     pull: real  # W' + k_d dtheta/dt at the velocity asked for: the size of the force
     gradient: mat43
 
@@ -57,21 +57,16 @@ class Local:
 @wp.func
 def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, v_at: mat43) -> Local:
     hinge = dihedral(x)
-    theta, theta0 = hinge.theta, rest.theta0
-    two, four = real(2.0), real(4.0)
+    theta, theta0, four = hinge.theta, rest.theta0, real(4.0)
     theta_dot = real(0.0)
     for a in range(4):
         theta_dot += wp.dot(hinge.gradient[a], v_at[a])
+    # The difference of sines as a product: near rest it would be mostly rounding.
+    slope = four * rest.k * wp.cos((theta + theta0) / four) * wp.sin((theta - theta0) / four)
     local = Local()
-    # W and W' as products: near rest, differences of cosines and sines are mostly rounding.
-    half = (theta - theta0) / two
-    away = wp.sin(half / two)
-    local.energy = four * rest.k * (
-        two * wp.cos(theta0 / two) * away * away + wp.sin(theta0 / two) * (wp.sin(half) - half)
-    )
-    slope = four * rest.k * wp.cos((theta + theta0) / four) * away
-    local.stiffness = rest.k * wp.max(wp.cos(theta / two), real(0.0))
-    local.k_d = rest.k_d
+    local.rest = rest
+    local.theta = theta
+    local.stiffness = rest.k * wp.max(wp.cos(theta / real(2.0)), real(0.0))
     local.pull = slope + rest.k_d * theta_dot
     local.gradient = hinge.gradient
     return local
@@ -79,7 +74,12 @@ def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, 
 
 @wp.func
 def energy(local: Local) -> real:
-    return local.energy
+    # W less its value at rest, again without differences of what is nearly the same.
+    two = real(2.0)
+    half = local.rest.theta0 / two
+    away = (local.theta - local.rest.theta0) / two
+    sine = wp.sin(away / two)
+    return two * two * local.rest.k * (two * wp.cos(half) * sine * sine + wp.sin(half) * (wp.sin(away) - away))
 
 
 @wp.func
@@ -89,7 +89,7 @@ def force(local: Local, a: int) -> vec3:
 
 @wp.func
 def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
-    return (alpha_x * local.stiffness + alpha_v * local.k_d) * wp.outer(local.gradient[a], local.gradient[b])
+    return (alpha_x * local.stiffness + alpha_v * local.rest.k_d) * wp.outer(local.gradient[a], local.gradient[b])
 
 
 class BendMode(HingeEnergy):
