@@ -1,0 +1,187 @@
+"""Springs, viscous damping and wind by particle against closed forms.
+
+    spring      F = K (l - l0) towards each other;  the fabric's own stiffness when K is not given
+    viscous     v(t) = v0 exp(-c t);  by backward Euler v_n = v0/(1 + c h)^n
+    wind        F = c A (n . (u - v)) n;  a falling sheet approaches rho g/c
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic.sheets import DENSITY, G, put, sheet, velocities
+from reference.sheets import Bench
+
+from toile.energies.spring import Spring
+from toile.energies.wind_particle import WindParticle
+from toile.model.mesh import Mesh
+from toile.model.model import Model, build_model
+from toile.model.springs import springs_of
+from toile.scene.schema import Fabric
+from toile.shapes.disc import Disc
+from toile.shapes.grid import Grid
+
+FABRIC = Fabric(density=0.2, stretch_warp=900.0, stretch_weft=600.0, shear=40.0, bend_warp=3e-4, bend_weft=1e-4)
+NOTHING = {"structural": 0.0, "shear": 0.0, "flexion": 0.0}
+
+
+def model_of(mesh: Mesh, fabric: Fabric = FABRIC) -> Model:
+    return build_model(["cloth"], [mesh], [fabric], [()])
+
+
+def grid(resolution: tuple[int, int] = (9, 6), size: tuple[float, float] = (1.2, 0.5)) -> Mesh:
+    return Grid(size=size, resolution=resolution, diagonals="single").mesh(Path())
+
+
+def energy(device: str, mesh: Mesh, x: np.ndarray, **given: Any) -> float:
+    return Bench.of(model_of(mesh), [Spring.model_validate(given)], device).energy(x)
+
+
+def test_a_stretched_spring_pulls(device: str) -> None:
+    """One cell of 0.5 m, its sides along x drawn out to 0.8 m: every corner is pulled inwards by 0.3 K, and by nothing
+    else. [Pro95] eq. (1) as printed would push it outwards."""
+    mesh = grid((2, 2), (0.5, 0.5))
+    x = mesh.positions * np.array([1.6, 1.0, 1.0])
+    force = Bench.of(model_of(mesh), [Spring(structural=70.0, shear=0.0, flexion=0.0)], device).force(x)
+    np.testing.assert_allclose(force[:, 0], -70.0 * 0.3 * np.sign(x[:, 0]), rtol=1e-13)
+    np.testing.assert_allclose(force[:, 1:], 0.0, atol=1e-12)
+
+
+def test_a_compressed_spring_pushes_and_keeps_the_matrix_positive(device: str) -> None:
+    """At half its length: the force by hand, and no negative eigenvalue where the Hessian itself has them."""
+    mesh = grid((2, 2), (0.5, 0.5))
+    x = 0.5 * mesh.positions
+    tested = Bench.of(model_of(mesh), [Spring(structural=70.0, shear=0.0, flexion=0.0, damping=0.0)], device)
+    np.testing.assert_allclose(tested.force(x)[:, :2], 70.0 * 0.25 * np.sign(x[:, :2]), rtol=1e-13)
+    K = tested.matrices(x, np.zeros_like(x))[2]
+    assert np.linalg.eigvalsh(K).min() >= -1e-12 * 70.0
+    step = 1e-6
+    columns = []
+    for place in np.ndindex(*x.shape):
+        offset = np.zeros_like(x)
+        offset[place] = step
+        columns.append((tested.force(x + offset) - tested.force(x - offset)).ravel() / (2.0 * step))
+    assert np.linalg.eigvalsh(-np.array(columns)).min() < -10.0
+
+
+def test_stretch_of_the_fabric(device: str) -> None:
+    """E = A k e^2/2 along u and along v, at any strain: the springs of each direction cover the whole area once."""
+    mesh = grid()
+    for axis, k in ((0, FABRIC.stretch_warp), (1, FABRIC.stretch_weft)):
+        stretch = np.ones(3)
+        stretch[axis] = 1.3
+        found = energy(device, mesh, mesh.positions * stretch, shear=0.0, flexion=0.0)
+        assert found == pytest.approx(0.5 * k * 0.3**2 * 0.6, rel=1e-12)
+
+
+def test_springs_of_a_square_grid_have_the_figures_of_the_fabric() -> None:
+    """k inside and k/2 along the border; G; 16 D per square of an edge."""
+    fabric = FABRIC.model_copy(update={"stretch_weft": 900.0, "bend_weft": 3e-4})
+    mesh = grid((5, 5), (0.4, 0.4))
+    part = model_of(mesh, fabric).parts[0]
+    springs = springs_of(part)
+    K = Spring().stiffness(part, springs)
+    middle = np.abs(mesh.positions[springs.particles].mean(axis=1)[:, :2]).max(axis=1)
+    border = np.isclose(middle, 0.2)
+    np.testing.assert_allclose(K[springs.kind == 0], np.where(border, 450.0, 900.0)[springs.kind == 0], rtol=1e-12)
+    np.testing.assert_allclose(K[springs.kind == 1], 40.0, rtol=1e-12)
+    np.testing.assert_allclose(K[springs.kind == 2], 16.0 * 3e-4 / 0.1**2, rtol=1e-12)
+
+
+def test_shear_of_the_fabric(device: str) -> None:
+    """E = A G gamma^2/2 of a sheared grid, whatever the shape of its cells. Diagonals lengthen and shorten alike to
+    first order: the error is of the order of gamma^2."""
+    mesh, gamma = grid(), 1e-3
+    x = mesh.positions.copy()
+    x[:, 0] += gamma * mesh.positions[:, 1]
+    found = energy(device, mesh, x, structural=0.0, flexion=0.0)
+    assert found == pytest.approx(0.5 * FABRIC.shear * gamma**2 * 0.6, rel=1e-5)
+
+
+def test_an_irregular_mesh_stretches_like_its_fabric(device: str) -> None:
+    """Edges of triangles behave like a membrane with a Poisson ratio of 1/3: evenly stretched in both directions its
+    energy is A E e^2/(1 - 1/3), which is exact because every edge is stretched alike."""
+    mesh = Disc(radius=0.4, rings=5).mesh(Path())
+    fabric = FABRIC.model_copy(update={"stretch_weft": 900.0})
+    tested = Bench.of(model_of(mesh, fabric), [Spring(flexion=0.0)], device)
+    area = np.abs(mesh.uv_areas()).sum()
+    assert tested.energy(1.1 * mesh.positions) == pytest.approx(1.5 * 900.0 * 0.1**2 * area, rel=1e-12)
+
+
+def test_bending_of_the_fabric_at_one_radian(device: str) -> None:
+    """Cells of a strip each turned by 1 rad against the one before: E = D/2 (1 rad)^2 for every particle that is not at
+    an end, weighted by width. Flexion springs are 2 a cos(1/2) long, where a (1 - 1/4) was reckoned with: 4 % less."""
+    columns, rows, a = 7, 5, 0.1
+    mesh = grid((columns, rows), ((columns - 1) * a, (rows - 1) * a))
+    angles = np.arange(columns - 1.0)
+    across = np.concatenate([[0.0], np.cumsum(a * np.cos(angles))])
+    height = np.concatenate([[0.0], np.cumsum(a * np.sin(angles))])
+    column = np.arange(columns * rows) % columns
+    x = np.column_stack([across[column], mesh.positions[:, 1], height[column]])
+    found = energy(device, mesh, x, structural=0.0, shear=0.0)
+    assert found == pytest.approx(0.5 * FABRIC.bend_warp * (columns - 2) * rows, rel=0.05)
+
+
+def test_a_strip_of_springs_hangs_like_the_fabric(device: str) -> None:
+    """The mean strain of row i of n, weighted by K: rho g (L - (i + 1/2) L/n)/k, at a strain of up to 19 %.
+
+    Columns of particles are not all as heavy, and lean on each other by less than a thousandth: rows are longer than
+    they are high by less than its square."""
+    rows, length, k = 8, 1.0, 10.0
+    simulation = sheet(
+        device, (0.25, length), (3, rows + 1), h=1.0, frames=30, rotation=(90.0, 0.0, 0.0),
+        fabric={"stretch_warp": k, "stretch_weft": k},
+        energies=[{"type": "spring", "shear": 0.0, "flexion": 0.0, "damping": 0.0}],
+        constraints=[{"type": "pin", "where": {"edges": ["upper"]}}],
+    )  # fmt: skip
+    *_, last = simulation.run()
+    assert np.abs(last.velocities).max() < 1e-12
+    z = last.positions[:, 2].reshape(rows + 1, 3)
+    strain = (np.diff(z, axis=0) * rows / length - 1.0) @ np.array([0.25, 0.5, 0.25])
+    below = (np.arange(rows) + 0.5) / rows * length  # the first row is the lowest
+    np.testing.assert_allclose(strain, DENSITY * G * below / k, rtol=1e-6)
+
+
+def test_viscous_damping_by_backward_euler(device: str) -> None:
+    """v_n = v0/(1 + c h)^n for every particle, whatever its mass."""
+    rate, h, n = 3.0, 0.01, 40
+    start = np.array([1.0, -2.0, 0.5])
+    simulation = sheet(
+        device, (1.0, 1.0), (5, 5), h=h, frames=n, gravity=0.0, forces=[{"type": "viscous", "rate": rate}],
+        energies=[{"type": "spring", **NOTHING}],
+    )  # fmt: skip
+    put(simulation, v=np.tile(start, (25, 1)))
+    *_, last = simulation.run()
+    np.testing.assert_allclose(last.velocities, np.tile(start / (1.0 + rate * h) ** n, (25, 1)), rtol=1e-11)
+
+
+def test_wind_on_a_flat_sheet(device: str) -> None:
+    """The whole area times c and the normal speed, along the normal; nothing edge-on or for a sheet that goes along."""
+    mesh = grid()
+    n = np.array([1.0, 2.0, 2.0]) / 3.0
+    along, other = np.array([2.0, 1.0, -2.0]) / 3.0, np.array([-2.0, 2.0, -1.0]) / 3.0
+    x = mesh.positions[:, :1] * along + mesh.positions[:, 1:2] * other
+    assert np.dot(np.cross(along, other), n) == pytest.approx(1.0)
+    u = np.array([3.0, -1.0, 4.0])
+    tested = Bench.of(model_of(mesh), [WindParticle(velocity=tuple(u), linear=0.7)], device)
+    np.testing.assert_allclose(tested.force(x).sum(axis=0), 0.7 * 0.6 * (u @ n) * n, rtol=1e-12)
+    assert np.abs(tested.force(x, np.tile(u, (len(x), 1)))).max() < 1e-14
+    edge_on = Bench.of(model_of(mesh), [WindParticle(velocity=tuple(5.0 * along), linear=0.7)], device)
+    assert np.abs(edge_on.force(x)).max() < 1e-14
+
+
+def test_a_sheet_falls_at_its_terminal_velocity(device: str) -> None:
+    """v_(n+1) = (v_n - h g)/(1 + h c/rho), which leads to rho g/c."""
+    c, h, n = 2.0, 0.02, 50
+    simulation = sheet(
+        device, (1.0, 1.0), (6, 6), h=h, frames=n, energies=[{"type": "spring", **NOTHING}],
+        forces=[{"type": "wind_particle", "velocity": (0.0, 0.0, 0.0), "linear": c}],
+    )  # fmt: skip
+    expected = 0.0
+    for _ in simulation.run():
+        np.testing.assert_allclose(velocities(simulation)[:, 2], expected, rtol=1e-10)
+        expected = (expected - h * G) / (1.0 + h * c / DENSITY)
+    assert expected == pytest.approx(-DENSITY * G / c, rel=1e-3)
