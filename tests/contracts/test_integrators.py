@@ -17,12 +17,12 @@ from toile.simulation import Simulation
 
 G = 9.81
 H = 1.0 / 60.0
-SOFT = {"stretch_warp": 500.0, "stretch_weft": 500.0}
+DENSE = {"density": 0.4}
 CLOTH = {
     "density": 0.2,
-    "stretch_warp": 2e3,
-    "stretch_weft": 1e3,
-    "shear": 1e2,
+    "stretch_warp": 4e2,
+    "stretch_weft": 2e2,
+    "shear": 4e1,
     "bend_warp": 5e-5,
     "bend_weft": 2e-5,
     "damping": 1e-3,
@@ -31,7 +31,7 @@ CLOTH = {
 
 def parts(integrator: str) -> int:
     """Into how many a step of H is divided, so that this integrator can take it with CLOTH."""
-    return 1 if find("integrators", integrator).stable_at_any_step else 24
+    return 1 if find("integrators", integrator).stable_at_any_step else 12
 
 
 @pytest.fixture(params=names("integrators"))
@@ -222,7 +222,7 @@ def test_one_triangle(device: str, integrator: str, tmp_path: Path) -> None:
     (tmp_path / "one.obj").write_text("v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nvt 0 0\nvt 0.1 0\nvt 0 0.1\nf 1/1 2/2 3/3\n")
     (tmp_path / "one.yaml").write_text(
         f"time: {{frames: 80, fps: 60, max_step: {H / parts(integrator)}}}\nintegrator: {integrator}\n"
-        f"cloth: [{{shape: {{type: mesh, file: one.obj}}, fabric: {json.dumps(CLOTH | SOFT)}}}]\n"
+        f"cloth: [{{shape: {{type: mesh, file: one.obj}}, fabric: {json.dumps(CLOTH | DENSE)}}}]\n"
         "forces: [{type: drag, linear: 5}]\n"
         "constraints: [{type: pin, where: {indices: [0]}}]\n"
     )
@@ -238,7 +238,7 @@ def test_one_triangle(device: str, integrator: str, tmp_path: Path) -> None:
 def test_several_cloths_do_not_touch_each_other(device: str, integrator: str) -> None:
     """Two sheets in one scene move as each would alone."""
     one = {"name": "one", "shape": {"type": "grid", "resolution": (4, 4)}, "fabric": CLOTH, "spin": (1.0, 0.0, 2.0)}
-    two = {"name": "two", "shape": {"type": "disc", "rings": 2}, "fabric": "cotton", "velocity": (1.0, 0.0, 0.0)}
+    two = {"name": "two", "shape": {"type": "disc", "rings": 2}, "fabric": CLOTH | DENSE, "velocity": (1.0, 0.0, 0.0)}
     pin = {"type": "pin", "cloth": "one", "where": {"corners": ["lower_left"]}}
     frames = 20 if parts(integrator) == 1 else 5  # of many steps
     exact: dict[str, Any] = {"solver": {"tolerance": 1e-11}, "frames": frames}

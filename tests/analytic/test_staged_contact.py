@@ -1,0 +1,199 @@
+"""Explicit and mixed schemes with what else a scene has: solids, friction, moving pins, cloth on cloth, forces in time.
+
+    on an incline      sticks for mu >= tan a, else g (sin a - mu cos a)
+    on the level       stops after v^2/(2 mu g)
+    landing            the solid takes up m v and m g t in all: its force is what the constraint took out of the motion
+    pins               are where their keyframes are, to the last bit
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic.cloths import cloths, grid, steps
+from analytic.sheets import G, positions, sheet, velocities, walk
+from analytic.solids import CLOTH, THICKNESS, forces, on_solids, triple, turned, weight
+
+from toile.diagnostics import FrameTally
+from toile.model.motion import Motion
+from toile.simulation import Simulation
+
+STAGED = [
+    "explicit_euler",
+    "mixed_robust",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("mixed_leapfrog", "mixed_newmark")),
+]
+H = 1.0 / 1200.0
+ANGLE = float(np.arctan(0.5))
+SOFT = {**CLOTH, "stretch_warp": 100.0, "stretch_weft": 100.0, "shear": 20.0}  # stable at H
+
+
+@pytest.fixture(params=STAGED)
+def integrator(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def slide(device: str, integrator: str, mu: float, seconds: float) -> tuple[np.ndarray, np.ndarray, Simulation]:
+    """How far each particle has gone downhill and up from the surface, frame by frame."""
+    axis = (-0.6, 0.8, 0.0)
+    rotation = triple(np.degrees(ANGLE) * np.array(axis))
+    normal = turned(rotation, (0.0, 0.0, 1.0))
+    simulation = on_solids(
+        device, [{"type": "plane", "rotation": rotation, "friction": mu}], size=(0.3, 0.3), h=H, seconds=seconds,
+        integrator=integrator, rotation=rotation, translation=triple(1.001 * THICKNESS * normal), fabric=SOFT,
+    )  # fmt: skip
+    start = positions(simulation)
+    frames = np.array([frame.positions - start for frame in simulation.run()])
+    return frames @ np.cross(axis, normal), frames @ normal, simulation
+
+
+def test_sticks_at_the_limit(device: str, integrator: str) -> None:
+    """Friction and weight are in balance to 1e-8."""
+    down, up, simulation = slide(device, integrator, 0.5, 0.3)
+    assert np.abs(down).max() < 1e-6
+    np.testing.assert_allclose(up[1:], -1e-3 * THICKNESS, atol=1e-12)
+    load = weight(simulation)
+    np.testing.assert_allclose(forces(simulation), [(0.0, 0.0, -load)], atol=1e-8 * load)
+
+
+@pytest.mark.parametrize("mu", [0.3, 0.0])
+def test_slips_below_it(device: str, integrator: str, mu: float) -> None:
+    """0.5 %: the first step, in which it lands, may be lost; it is worth 2 h/t = 0.4 % here."""
+    seconds = 0.4
+    down, up, _ = slide(device, integrator, mu, seconds)
+    expected = 0.5 * G * (np.sin(ANGLE) - mu * np.cos(ANGLE)) * seconds**2
+    np.testing.assert_allclose(down[-1], expected, rtol=0.005)
+    np.testing.assert_allclose(up[1:], -1e-3 * THICKNESS, atol=1e-9)
+
+
+def test_friction_stops_it(device: str, integrator: str) -> None:
+    v, mu = 1.0, 0.5
+    simulation = on_solids(
+        device, [{"type": "plane", "friction": mu}], h=H, seconds=0.3, integrator=integrator, fabric=SOFT,
+        translation=(0.0, 0.0, THICKNESS), velocity=(-0.6 * v, 0.8 * v, 0.0),
+    )  # fmt: skip
+    start = positions(simulation)
+    *_, before, last = simulation.run()
+    gone = (last.positions - start)[:, :2]
+    np.testing.assert_allclose(gone @ (-0.6, 0.8), v**2 / (2.0 * mu * G), atol=H * v)
+    np.testing.assert_allclose(gone @ (0.8, 0.6), 0.0, atol=1e-9)
+    np.testing.assert_array_equal(last.positions, before.positions)
+
+
+def test_lands_and_rests(device: str, integrator: str) -> None:
+    """Dropped from 5 cm on a plane: the force on it, times the steps, is the weight times the time. Nothing gets in."""
+    simulation = on_solids(
+        device, [{"type": "plane"}], h=H, integrator=integrator, fabric=SOFT, translation=(0.0, 0.0, 0.05)
+    )
+    taken = np.zeros(3)
+    tally = FrameTally()
+    for _ in range(round(0.25 / H)):
+        simulation.step(H, tally)
+        taken += H * forces(simulation)[0]
+        assert positions(simulation)[:, 2].min() > 0.5 * THICKNESS
+    load = weight(simulation)
+    np.testing.assert_allclose(taken, (0.0, 0.0, -load * simulation.state.t), atol=1e-8 * load)
+    np.testing.assert_allclose(forces(simulation), [(0.0, 0.0, -load)], atol=1e-6 * load)
+    np.testing.assert_allclose(positions(simulation)[:, 2], THICKNESS, atol=1e-9)
+    assert tally.rejected == 0
+
+
+def test_hangs_over_a_ball(device: str, integrator: str) -> None:
+    """It stays outside and, after a while, is carried by it: within what still swings."""
+    simulation = on_solids(
+        device, [{"type": "sphere", "radius": 0.15, "friction": 0.4}], size=(0.4, 0.4), resolution=(9, 9), h=H,
+        seconds=0.8, integrator=integrator, fabric=SOFT, translation=(0.0, 0.0, 0.17), tolerance=1e-3,
+        forces=[{"type": "drag", "linear": 1.0}],
+    )  # fmt: skip
+    for frame in simulation.run():
+        assert np.linalg.norm(frame.positions, axis=1).min() > 0.15 + 0.5 * THICKNESS
+    load = weight(simulation)
+    np.testing.assert_allclose(forces(simulation), [(0.0, 0.0, -load)], atol=0.03 * load)
+    assert frame.positions[:, 2].min() < 0.1
+    assert simulation.report()["summary"]["rejected"] == 0
+
+
+def test_let_go(device: str, integrator: str) -> None:
+    """A plate that falls away at 2 g lets the sheet go: then nothing but gravity acts on it."""
+    keys = [{"time": t, "translation": (0.0, 0.0, -G * t**2)} for t in np.linspace(0.0, 0.2, 241).tolist()]
+    motion = {"interpolation": "linear", "keyframes": keys}
+    simulation = on_solids(
+        device, [{"type": "plane", "motion": motion}], h=H, seconds=0.2, integrator=integrator, fabric=SOFT,
+        translation=(0.0, 0.0, THICKNESS),
+    )  # fmt: skip
+    *_, last = simulation.run()
+    np.testing.assert_allclose(last.positions[:, 2], THICKNESS - 0.5 * G * 0.2**2, atol=2.0 * G * 0.2 * H)
+    np.testing.assert_allclose(forces(simulation), 0.0, atol=1e-12)
+
+
+def test_pins_follow_their_keyframes(device: str, integrator: str) -> None:
+    """To the last bit in position and velocity, and the force on all of a sheet is what accelerates it."""
+    keys = [{"time": t, "translation": (0.5 * t * t, 0.0, 0.1 * t)} for t in np.linspace(0.0, 0.1, 11).tolist()]
+    simulation = sheet(
+        device, (0.3, 0.3), (4, 4), h=H, frames=100, integrator=integrator, fabric=SOFT,
+        constraints=[{"type": "pin", "where": {"all": True}, "motion": {"keyframes": keys}}],
+    )  # fmt: skip
+    motion = Motion(keyframes=keys)
+    start = positions(simulation)
+    before = np.zeros((16, 3))
+    for frame in simulation.run():
+        x, v = motion.carry(start, 0.0, frame.time)
+        np.testing.assert_array_equal(frame.positions, x)
+        if frame.number > 0:
+            np.testing.assert_array_equal(frame.velocities, v)
+            masses = simulation.model.masses[:, None]
+            expected = masses * ((v - before) / H + np.array((0.0, 0.0, G)))
+            np.testing.assert_allclose(simulation.constraint_forces(), expected, atol=1e-9)
+            before = v
+
+
+@pytest.mark.parametrize("contact", ["self_contact", "penalty"])
+def test_momentum_when_sheets_meet(device: str, integrator: str, contact: str) -> None:
+    """One is thrown at the other: together they keep what they had, and do not pass through."""
+    forces = [{"type": "penalty", "stiffness": 2e4, "damping": 1e-4}] if contact == "penalty" else []
+    above: dict[str, Any] = {"translation": (0.01, 0.02, 0.04), "rotation": (12.0, 5.0, 17.0)}
+    sheets = [{"shape": grid(0.2, 7), "fabric": SOFT}]
+    sheets.append({"shape": grid(0.2, 7), "fabric": SOFT, **above, "velocity": (0.2, 0.1, -0.5)})
+    simulation = cloths(
+        device, sheets, h=5e-4, gravity=(0.0, 0.0, 0.0), integrator=integrator, tolerance=1e-3, forces=forces
+    )
+    if contact == "penalty":
+        simulation.filters.clear()
+        simulation.system.meetings = list(simulation.system.springs)
+    before = simulation.model.masses @ velocities(simulation)
+    for _ in steps(simulation, 0.13):
+        momentum = simulation.model.masses @ velocities(simulation)
+        np.testing.assert_allclose(momentum, before, atol=1e-12 * np.linalg.norm(before))
+    lower, upper = (positions(simulation)[part.particles, 2] for part in simulation.model.parts)
+    assert velocities(simulation)[: len(lower), 2].mean() < -0.1, "the one that was hit goes along"
+    assert lower.mean() < upper.mean()
+
+
+@pytest.mark.parametrize("start", [0.0, 0.01])
+def test_a_force_that_begins(device: str, integrator: str, start: float) -> None:
+    """A pull acts from its start on, and not before: its impulse is known to the order of the scheme."""
+    pull = {"type": "pull", "triangle": 0, "target": (0.0, 0.0, 1.0), "stiffness": 1.0, "damping": 0.0, "start": start}
+    simulation = sheet(
+        device, (0.3, 0.3), (2, 2), h=1e-3, gravity=0.0, frames=20, integrator=integrator, fabric=SOFT, forces=[pull]
+    )
+    for frame in simulation.run():
+        if frame.time <= start + 1e-9:
+            np.testing.assert_array_equal(frame.velocities, 0.0)
+    impulse = simulation.model.masses @ frame.velocities
+    # The pulled corner is at rest at first: within what it moves, 1.5 % here.
+    np.testing.assert_allclose(impulse[2], 1.0 * (frame.time - start), rtol=0.05)
+
+
+def test_steps_that_vary(device: str, integrator: str) -> None:
+    """Free fall at any steps: the velocity is g t, and so is the way of the mixed schemes."""
+    simulation = sheet(device, (0.3, 0.3), (4, 4), h=H, integrator=integrator, fabric=SOFT)
+    start = positions(simulation)
+    sizes = list(np.random.default_rng(5).uniform(0.1 * H, H, 40))
+    walk(simulation, sizes)
+    time = sum(sizes)
+    np.testing.assert_allclose(velocities(simulation)[:, 2], -G * time, rtol=1e-12)
+    drop = start[:, 2] - positions(simulation)[:, 2]
+    ahead = 0.5 * G * np.sum(np.square(sizes)) if integrator == "explicit_euler" else 0.0
+    np.testing.assert_allclose(drop, 0.5 * G * time**2 + ahead, rtol=1e-10)
