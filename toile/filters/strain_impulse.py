@@ -4,9 +4,9 @@
     A s = b,  b = d . dw/dt - z/h                       for every length, with A of toile/filters/_impulse_matrix.py
     v_a <- v_a - W_a sum_p w_pa s_p d_p                 along each d the length has then changed by z
 
-    z = L_max - L           where L > L_max already
-        L_min - L           where L < L_min
-        0                   where L is within, and |w + h dw/dt| is not
+    z = L_max - L           where |w + h dw/dt| is outside of L_min to L_max, and L > L_max already
+        L_min - L           and L < L_min
+        0                   and L is within
         h d . dw/dt         otherwise: the impulses leave its rate alone
 
 Where cloth is made of rows and columns of threads, the lengths are those of its structural springs. Other meshes have
@@ -18,7 +18,10 @@ Source      [Ye08] secs. 4-6; w_u, w_v of [BW98] eq. (9)
 Symbols     L_min, L_max  (1 - compression) and (1 + extension) of the length at rest [m]     z  change in this step [m]
             s  impulses [N s]     W_a = C_a/m_a  with the directions that constraints and contacts leave free
             k  stretch stiffness of the fabric [N/m]     a  area of a triangle at rest [m^2]
-Deviations  Masses need not be equal. Limits may differ along warp and weft. When nothing is to be corrected, or nothing
+Deviations  The paper's first two cases do not ask where the step leads. A thread that is a little too long, and would
+            get shorter by itself, then keeps that length to the end of time: crumples at its ends never straighten.
+            Its linear z leaves out that threads turn; further passes solve for what that added.
+            Masses need not be equal. Limits may differ along warp and weft. When nothing is to be corrected, or nothing
             can be because all ends are held, there is no solve. What [Ye08] sec. 6 calls positive definite is not when
             rows depend on each other: see toile/linear/ldlt.py. Meshes without rows and columns of threads are ours:
             the paper has quadrilaterals only, because edges of triangles cannot all keep their lengths.
@@ -50,7 +53,7 @@ class StrainImpulse(Filter):
     compression_warp: float | None = quantity(None, doc="along u; compression when not given", ge=0, lt=1)
     compression_weft: float | None = quantity(None, doc="along v; compression when not given", ge=0, lt=1)
     passes: int = quantity(
-        1, doc="solves per step at most; those after the first take the directions at its end", ge=1, le=100
+        3, doc="solves per step at most; those after the first take the directions at its end", ge=1, le=100
     )
 
     def start(self, work: FilterWork) -> Correction:
@@ -175,8 +178,7 @@ def judge(
         return
     low, high = shortest[p], longest[p]
     ahead = wp.length(w + h * dw_dt)
-    smallest, largest = wp.min(L, ahead), wp.max(L, ahead)
-    if largest <= high + slack * high and smallest >= low - slack * high:
+    if ahead <= high + slack * high and ahead >= low - slack * high:
         c_out[p] = wp.float64(real(1.0) / (stiffness[p] * h * h))
         return
     z = wp.clamp(L, low, high) - L
