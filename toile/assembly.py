@@ -200,6 +200,15 @@ class Springs(Meetings, Protocol):
     def alter(self, masses: wp.array, y_out: wp.array) -> None:
         """Adds how far it moves each particle in this step, apart from its velocity ([BW98] eq. (17))."""
 
+    def decide(self, x: wp.array, v: wp.array) -> None:
+        """Those push that do at x and v: for a step in which no solve tells."""
+
+    def add_damping(self, u: wp.array, y_out: wp.array) -> None:
+        """y += -df/dv u."""
+
+    def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
+        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]."""
+
 
 def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | Springs:
     """An energy at work on one cloth, or on all of them."""

@@ -68,6 +68,11 @@ class System:
             meetings.linearize(at, f, A)
         return A, f
 
+    def decide(self, x: wp.array, v: wp.array) -> None:
+        """What meets pushes if it does at x and v: for integrators without a solve that tells."""
+        for springs in self.springs:
+            springs.decide(x, v)
+
     def forces(self, x: wp.array, v: wp.array) -> wp.array:
         """Total force at (x, v)."""
         self.f.zero_()
@@ -80,6 +85,8 @@ class System:
         y_out.zero_()
         for batch in self._batches:
             batch.add_damping(x, v, u, y_out)
+        for springs in self.springs:
+            springs.add_damping(u, y_out)
 
     def energies(self, x: wp.array, v: wp.array) -> dict[str, float]:
         """Energy by name [J]; energies of the same kind are added up."""

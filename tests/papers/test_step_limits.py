@@ -159,6 +159,15 @@ def test_stiffening_counts(device: str) -> None:
     assert find(0.0) / find(9e3) == pytest.approx(np.sqrt(10.0), rel=1e-3)
 
 
+def test_springs_between_cloths_count(device: str) -> None:
+    """By a bound: 4 stiffness/density for layers that are pressed from both sides in turn."""
+    cloth = {"shape": {"type": "grid", "resolution": (3, 3)}, "fabric": {"density": 0.2}, "energies": ["stretch"]}
+    forces = [{"type": "penalty", "stiffness": 1e8, "damping": 0.0}]
+    integrator = {"type": "mixed_robust", "insist": True}
+    simulation = Simulation(Scene(time={"frames": 1}, cloth=[cloth], forces=forces, integrator=integrator), device)
+    assert limit(simulation) == pytest.approx(2.0 / np.sqrt(4.0 * 1e8 / 0.2), rel=0.01)
+
+
 def test_damping_by_dx_squared_and_by_dx(device: str) -> None:
     """[BMF03]: explicit damping needs steps of dx^2, that of the mixed scheme dx."""
     cells = np.array([8, 16, 32])

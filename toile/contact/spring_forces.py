@@ -201,6 +201,44 @@ def add_forces(
 
 
 @wp.kernel
+def decide(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+    # in and out
+    springs_out: wp.array(dtype=Spring),
+):
+    """Whether each pushes at x and v."""
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs_out[k]
+    velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    push = spring.k * overlap_of(spring, at, w, x) - spring.d * wp.dot(spring.n, velocity)
+    spring.pushes = wp.where(push > real(0.0), 1, 0)
+    springs_out[k] = spring
+
+
+@wp.kernel
+def add_damping(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring), u: wp.array(dtype=vec3),
+    # in and out
+    y_out: wp.array(dtype=vec3),
+):
+    """y += -df/dv u."""
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs[k]
+    if spring.pushes == 1:
+        y = answer(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
+        for a in range(4):
+            wp.atomic_add(y_out, at[a], w[a] * y)
+
+
+@wp.kernel
 def measure(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),

@@ -18,7 +18,17 @@ import warp as wp
 from toile.contact.broad_phase import BroadPhase
 from toile.contact.flat_places import flat_places
 from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE
-from toile.contact.spring_forces import COUNTS, add_forces, alter, correct, judge, linearize, measure
+from toile.contact.spring_forces import (
+    COUNTS,
+    add_damping,
+    add_forces,
+    alter,
+    correct,
+    decide,
+    judge,
+    linearize,
+    measure,
+)
 from toile.contact.spring_pairs import Spring, make_surface, put_springs
 from toile.contact.spring_strength import Law, add_normals, find_deepest, set_strength, sum_weights
 from toile.launcher import Launcher
@@ -134,6 +144,21 @@ class Springs:
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
         self._launch(correct, c.room, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
         return False
+
+    def decide(self, x: wp.array, v: wp.array) -> None:
+        """Those push that do at x and v: for a step in which no solve tells."""
+        c = self.couplings
+        self._launch(decide, c.room, [c.count, c.particles, c.weights, x, v, self.springs])
+
+    def add_damping(self, u: wp.array, y_out: wp.array) -> None:
+        """y += -df/dv u, of those that push."""
+        c = self.couplings
+        self._launch(add_damping, c.room, [c.count, c.particles, c.weights, self.springs, u, y_out])
+
+    def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
+        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]: layers that are pressed from both sides in turn."""
+        k = 4.0 * float(self.law.stiffness) * float(np.max(self._area.numpy() / masses, initial=0.0))
+        return k, k * float(self.law.damping)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         c = self.couplings

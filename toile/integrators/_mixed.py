@@ -42,6 +42,7 @@ class MixedStepper(StagedStepper):
     def implicit_half(self, state: State, h: float) -> Solution:
         """u: implicit in the damping."""
         self.system.move(state.t + SOON)
+        self.system.decide(state.x, state.v)
         self.position_velocity(state, self.g0, 0.5 * h, h, self.u)
         with self.work.timers.stage("CG"):
             return self.damping.solve(state.x, state.v, 0.5 * h, 0.5 * h, self.none, self.u)

@@ -12,12 +12,12 @@ Source      VALIDATION of [Pro95] eq. (3): its T0 = pi sqrt(mu/K) is 3 to 5 time
             gives the order O(dx sqrt(rho/k)) of the second.
 Symbols     K, D  -df/dx and -df/dv at the start, divided by the masses, without what is held [1/s^2, 1/s]
 Deviations  Fabrics that stiffen at their extension are taken stretched so far as well. Springs between cloths that
-            happen to meet are not there at the start, and not counted.
+            happen to meet are not there at the start: a bound of theirs is added.
 """
 
 import numpy as np
 import warp as wp
-from scipy.sparse import bsr_array, sparray
+from scipy.sparse import bsr_array, eye_array, sparray
 from scipy.sparse.linalg import eigsh
 
 from toile.assembly import Linearization
@@ -83,6 +83,9 @@ def _matrices(system: System, x: wp.array, state: State, S: np.ndarray) -> tuple
     K, D = (
         bsr_array((free[A.rows] @ blocks @ free[A.columns], A.columns, A.offsets), shape=shape) for blocks in (K, D)
     )
+    for springs in system.springs:
+        k, d = springs.largest_rates(masses.ravel())
+        K, D = K + k * eye_array(shape[0]), D + d * eye_array(shape[0])
     return K, D
 
 

@@ -110,6 +110,7 @@ class StagedStepper(Stepper):
         """Total force at a time."""
         with self.work.timers.stage("EVAL"):
             self.system.move(time)
+            self.system.decide(x, v)
             wp.copy(f_out, self.system.forces(x, v))
 
     def position_velocity(self, state: State, f: wp.array, tau: float, h: float, u_out: wp.array) -> None:
