@@ -61,6 +61,17 @@ class _Working:
         self._find_normals(x)
         self._launch(blow, len(x), [self._C, self._normals, self.u, v, f_out])
 
+    def decide(self, x: wp.array, v: wp.array) -> None:
+        self._find_normals(x)
+
+    def add_damping(self, u: wp.array, y_out: wp.array) -> None:
+        """y += -df/dv u, with the normals that were found last."""
+        self._launch(resist, len(u), [self._C, self._normals, u, y_out])
+
+    def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
+        """None that the matrix does not hold already."""
+        return 0.0, 0.0
+
     def _find_normals(self, x: wp.array) -> None:
         self._normals.zero_()
         self._launch(add_normals, len(self._triangles), [self._triangles, x, self._normals])
@@ -115,6 +126,20 @@ def blow(
     i = wp.tid()
     n = unit(normals[i])
     f_out[i] = f_out[i] + C[i] * wp.dot(n, u - v[i]) * n
+
+
+@wp.kernel
+def resist(
+    # model
+    C: wp.array(dtype=real),
+    # in
+    normals: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
+    # in and out
+    y_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    n = unit(normals[i])
+    y_out[i] = y_out[i] + C[i] * wp.dot(n, u[i]) * n
 
 
 @wp.kernel
