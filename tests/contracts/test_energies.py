@@ -291,6 +291,19 @@ def test_force_is_carried_to_another_velocity_along_its_derivative(word: str, de
     close(tested.linearized(x, v, 0.01, v_at)[1], expected, 1e-12)
 
 
+@pytest.mark.parametrize("word", FOUND)
+def test_product_with_the_damping_matrix(word: str, device: str) -> None:
+    """The same without the matrix."""
+    tested = bench(device, word)
+    x, v, u = *meeting(MODEL), np.random.default_rng(8).normal(size=(MODEL.particle_count, 3))
+    expected = (tested.matrices(x, v)[1] @ u.ravel()).reshape(-1, 3)
+    if word in OF_MASS:
+        assert not tested.damping(x, v, u).any()
+    else:
+        close(tested.damping(x, v, u), expected, 1e-10)
+
+
+
 @pytest.mark.parametrize("word", INTERNAL)
 def test_rigid_motion_changes_nothing(word: str, device: str) -> None:
     """E(R x + t) = E(x), f(R x + t) = R f(x). Positions of up to 2 m and edges of 0.1 m lose two digits of 16."""

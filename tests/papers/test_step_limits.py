@@ -143,7 +143,8 @@ def sheet_limit(device: str, integrator: str, cells: int, damping: float) -> flo
 
 
 def test_stiffening_counts(device: str) -> None:
-    """Stretch that gets ten times as stiff at the fabric's extension is stable for steps of a third."""
+    """Stretch that gets ten times as stiff at the fabric's extension is stable for steps of a third; the tension that it
+    has there counts for a little."""
 
     def find(limit_stiffness: float) -> float:
         fabric = {"stretch_warp": 1e3, "stretch_weft": 1e3, "extension_warp": 0.05, "extension_weft": 0.05}
@@ -156,7 +157,7 @@ def test_stiffening_counts(device: str) -> None:
         )
         return limit(Simulation(scene, device))
 
-    assert find(0.0) / find(9e3) == pytest.approx(np.sqrt(10.0), rel=1e-3)
+    assert find(0.0) / find(9e3) == pytest.approx(np.sqrt(10.0), rel=0.03)
 
 
 def test_springs_between_cloths_count(device: str) -> None:

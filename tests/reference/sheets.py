@@ -120,6 +120,12 @@ class Bench:
         v = np.zeros_like(x) if v is None else v
         return self.system.forces(self._array(x), self._array(v)).numpy().astype(float)
 
+    def damping(self, x: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """D u."""
+        y = self._array(np.zeros_like(x))
+        self.system.damping(self._array(x), self._array(v), self._array(u), y)
+        return y.numpy().astype(float)
+
     def linearized(
         self,
         x: np.ndarray,

@@ -69,11 +69,11 @@ def _root(K: sparray, D: sparray, y: np.ndarray) -> float:
 
 
 def _matrices(system: System, x: wp.array, state: State, S: np.ndarray) -> tuple[sparray, sparray]:
-    """K and D at x, with the tension of the state: from the matrix M - h df/dv - h^2 df/dx for h = 1 s and -1 s."""
+    """K and D at x and the velocities of a state: from the matrix M - h df/dv - h^2 df/dx for h = 1 s and -1 s."""
     A = system.A
     values = []
     for h in (1.0, -1.0):
-        system.linearize(Linearization(x, x_tension=state.x, v=state.v, v_at=state.v, h=h))
+        system.linearize(Linearization(x, x_tension=x, v=state.v, v_at=state.v, h=h))
         values.append(A.values.numpy().astype(float))
     K, D = 0.5 * (values[0] + values[1]), 0.5 * (values[0] - values[1])
     masses = system.masses.numpy().astype(float)[:, None, None]
