@@ -143,8 +143,8 @@ def sheet_limit(device: str, integrator: str, cells: int, damping: float) -> flo
 
 
 def test_stiffening_counts(device: str) -> None:
-    """Stretch that gets ten times as stiff at the fabric's extension is stable for steps of a third; the tension that it
-    has there counts for a little."""
+    """Stretch that gets ten times as stiff at the fabric's extension is stable for steps of a third; the tension there
+    counts for a little."""
 
     def find(limit_stiffness: float) -> float:
         fabric = {"stretch_warp": 1e3, "stretch_weft": 1e3, "extension_warp": 0.05, "extension_weft": 0.05}
