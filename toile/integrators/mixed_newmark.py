@@ -7,8 +7,8 @@
 Source      [BMF03] sec. 3, the second algorithm
 Symbols     h  step [s]     a  acceleration
 Deviations  The paper's last line has v1 on both sides and calls it explicit: with v_half in the acceleration it is, and
-            gives the trapezoidal rule between half steps that the text speaks of. It keeps its order when steps vary;
-            what it loses is its indifference to damping (docs/integrators.md).
+            gives the trapezoidal rule between half steps that the text speaks of. It keeps its order when steps vary,
+            and is as stable as the other two, though the paper says no (docs/integrators.md).
 """
 
 from toile.integrators._mixed import MixedStepper
@@ -19,7 +19,7 @@ from toile.model.state import State
 
 
 class MixedNewmark(StagedIntegrator):
-    """Second order, one damping solve; for steps that do not change."""
+    """Second order, one damping solve; limits of strain act once."""
 
     def start(self, work: Workplace) -> Stepper:
         return _Stepper(work)
