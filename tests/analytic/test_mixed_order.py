@@ -89,7 +89,10 @@ def converged(device: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("ratio", [1.0, 3.0])
-@pytest.mark.parametrize("integrator", BETWEEN)
+@pytest.mark.parametrize(
+    "integrator",
+    ["explicit_euler", "mixed_robust", *(pytest.param(name, marks=pytest.mark.slow) for name in MIXED[:2])],
+)
 def test_sheet(device: str, converged: np.ndarray, integrator: str, ratio: float) -> None:
     errors = []
     for count in (200, 400):
