@@ -51,21 +51,27 @@ class Strain:
         longest = model.extensions().reshape(-1, 2)
         for part, keeps_inside in zip(model.parts, limited or [False] * len(model.parts), strict=True):
             longest[part.triangles] = longest[part.triangles] if keeps_inside else np.inf
+        self.is_limited = bool(np.isfinite(longest).any())
         self._longest = wp.array(longest.ravel(), dtype=real, device=device)
-        self._change = wp.zeros(2, dtype=real, device=device)
+        self._change = wp.zeros(1, dtype=real, device=device)
         self._launch = Launcher(device)
 
-    def largest_change(self, x_before: wp.array, x: wp.array) -> tuple[float, float]:
-        """How much farther |w_u| or |w_v| of any triangle is from rest; infinite if a position is not a number. And
-        how far beyond the extension of its fabric, if it was not before.
+    def largest_change(self, x_before: wp.array, x: wp.array) -> float:
+        """How much farther |w_u| or |w_v| of any triangle is from rest; infinite if a position is not a number.
 
         What goes back to rest may do so at once: no step is too small for it.
         """
+        return self._largest(measure_change, [self._b, x_before, x])
+
+    def largest_excess(self, x_before: wp.array, x: wp.array) -> float:
+        """How far beyond its extension any triangle is that is longer than it was; 0 if none is."""
+        return self._largest(measure_excess, [self._b, self._longest, x_before, x])
+
+    def _largest(self, kernel: wp.Kernel, inputs: list[Any]) -> float:
         self._change.zero_()
-        inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._change]
-        self._launch(measure_change, self.model.triangle_count, inputs)
-        change, excess = self._change.numpy().tolist()
-        return change, excess
+        inputs = [self._triangles, self._weights, *inputs, self._change]
+        self._launch(kernel, self.model.triangle_count, inputs)
+        return float(self._change.numpy()[0])
 
     def summary(self, x: wp.array, time: float) -> dict[str, float]:
         """The certificate's strain entry."""
@@ -306,7 +312,7 @@ def measure_change(
     # model
     triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
     # in
-    b: wp.array(dtype=real), longest: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
+    b: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
     # out
     change_out: wp.array(dtype=real),
 ):
@@ -314,15 +320,29 @@ def measure_change(
     for axis in range(2):
         w = weights[2 * t + axis]
         rest = b[2 * t + axis]
-        before = stretch_along(w, triangles[t], x_before)
-        now = stretch_along(w, triangles[t], x)
-        change = wp.abs(now - rest) - wp.abs(before - rest)
+        before = wp.abs(stretch_along(w, triangles[t], x_before) - rest)
+        change = wp.abs(stretch_along(w, triangles[t], x) - rest) - before
         # Not a number counts as infinite: a maximum would forget it.
         if not (change < INFINITE):
             change = INFINITE
         wp.atomic_max(change_out, 0, change)
-        if now > before:
-            wp.atomic_max(change_out, 1, now / rest - real(1.0) - longest[2 * t + axis])
+
+
+@wp.kernel
+def measure_excess(
+    # model
+    triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
+    # in
+    b: wp.array(dtype=real), longest: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
+    # out
+    excess_out: wp.array(dtype=real),
+):
+    t = wp.tid()
+    for axis in range(2):
+        w = weights[2 * t + axis]
+        now = stretch_along(w, triangles[t], x)
+        if now > stretch_along(w, triangles[t], x_before):
+            wp.atomic_max(excess_out, 0, now / b[2 * t + axis] - real(1.0) - longest[2 * t + axis])
 
 
 @wp.kernel

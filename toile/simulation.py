@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
-# Linearisations added to a step that stretches the cloth so much, or beyond what its fabric allows.
+# Linearisations added to a step that stretches the cloth beyond what its fabric allows; one, if it is so drastic.
 MOST_IMPROVES = 3
 
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
@@ -173,9 +173,9 @@ class Simulation:
                     self.contacts.begin(self.state, h)
             self.held.forget_jumps()
             solution = self.integrator.step(self.state, self._next, h)
-            for _ in range(MOST_IMPROVES):
-                change, excess = self.strain.largest_change(self.state.x, self._next.x)
-                if not solution.converged or (change <= LARGEST_STRETCH_CHANGE and excess <= 0.0):
+            for done in range(MOST_IMPROVES):
+                drastic = done == 0 and self._stretch_change() > LARGEST_STRETCH_CHANGE
+                if not solution.converged or not (drastic or self._beyond_extension()):
                     break
                 # One linearisation was not enough. Another costs less than the two steps of half the size.
                 better = self.integrator.improve(self.state, self._next, h)
@@ -376,7 +376,11 @@ class Simulation:
         return f"a triangle's stretch changed by {change:.2g}; vertex {worst} moved {moved[worst]:.2g} m in one step"
 
     def _stretch_change(self) -> float:
-        return self.strain.largest_change(self.state.x, self._next.x)[0]
+        return self.strain.largest_change(self.state.x, self._next.x)
+
+    def _beyond_extension(self) -> bool:
+        """Whether the candidate stretches a triangle beyond the extension of its fabric."""
+        return self.strain.is_limited and self.strain.largest_excess(self.state.x, self._next.x) > 0.0
 
     def _fail(self, trouble: str, h: float) -> None:
         where = trouble if trouble.endswith(".") else f"{trouble} of {1e3 * h:.3g} ms."
