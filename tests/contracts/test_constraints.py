@@ -370,6 +370,7 @@ def test_pins_carry_the_weight_of_a_sheet_at_rest(integrator: str, device: str) 
     """m g in total. The sheet hangs straight down; its stretching dies out within two seconds, by its damping."""
     # Damping that is taken explicitly has to be weak, and then takes longer.
     damping, frames = (5e-4, 150) if integrator == "explicit_euler" else (0.1, 60)
+    fabric = {"density": 0.2, "stretch_warp": 500.0, "stretch_weft": 500.0, "shear": 50.0, "damping": damping}
     hanging = scene(
         [{"type": "pin", "where": {"edges": ["upper"]}}],
         integrator=integrator,
@@ -378,7 +379,7 @@ def test_pins_carry_the_weight_of_a_sheet_at_rest(integrator: str, device: str) 
             {
                 "shape": {"type": "grid", "size": [0.4, 0.4], "resolution": [SIZE, SIZE]},
                 "rotation": [90.0, 0.0, 0.0],
-                "fabric": {"density": 0.2, "stretch_warp": 500.0, "stretch_weft": 500.0, "shear": 50.0, "damping": damping},
+                "fabric": fabric,
             }
         ],
     )
