@@ -58,6 +58,7 @@ class ImpulseMatrix:
         ]
         self._values = wp.zeros(len(keys), dtype=wp.float64, device=device)
         self._s = wp.zeros(self.row_count, dtype=wp.float64, device=device)
+        self.dv = wp.zeros(len(masses), dtype=vec3, device=device)
         self._launch = Launcher(device)
 
     def assemble(self, C: wp.array, d: wp.array, c: wp.array) -> np.ndarray:
@@ -66,11 +67,11 @@ class ImpulseMatrix:
         self.factor.values[:] = self._values.numpy()
         return self.factor.values
 
-    def correct(self, b: wp.array, C: wp.array, d: wp.array, v: wp.array) -> np.ndarray:
-        """Solves A s = b with the present factor and applies the impulses to v, which then has rates less by b."""
+    def solve(self, b: wp.array, C: wp.array, d: wp.array) -> np.ndarray:
+        """Impulses s with A s = b, by the present factor; `dv` is what they do: it makes rates less by b."""
         s = self.factor.solve(b.numpy())
         self._s.assign(s)
-        self._launch(apply_impulses, len(v), [*self._of_particles, self.masses, C, d, self._s, v])
+        self._launch(find_changes, len(self.dv), [*self._of_particles, self.masses, C, d, self._s, self.dv])
         return s
 
 
@@ -104,18 +105,18 @@ def fill(
 
 
 @wp.kernel
-def apply_impulses(
+def find_changes(
     # model
     first: wp.array(dtype=wp.int32), rows: wp.array(dtype=wp.int32), weights: wp.array(dtype=real),
     masses: wp.array(dtype=real),
     # in
     C: wp.array(dtype=mat33), d: wp.array(dtype=vec3), s: wp.array(dtype=wp.float64),
-    # in and out
-    v_out: wp.array(dtype=vec3),
+    # out
+    dv_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     impulse = vec3()
     for t in range(first[i], first[i + 1]):
         p = rows[t]
         impulse += weights[t] * real(s[p]) * d[p]
-    v_out[i] = v_out[i] - (C[i] * impulse) / masses[i]
+    dv_out[i] = -(C[i] * impulse) / masses[i]

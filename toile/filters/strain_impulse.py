@@ -20,7 +20,8 @@ Symbols     L_min, L_max  (1 - compression) and (1 + extension) of the length at
             k  stretch stiffness of the fabric [N/m]     a  area of a triangle at rest [m^2]
 Deviations  The paper's first two cases do not ask where the step leads. A thread that is a little too long, and would
             get shorter by itself, then keeps that length to the end of time: crumples at its ends never straighten.
-            Its linear z leaves out that threads turn; further passes solve for what that added.
+            Its linear z leaves out that threads turn; further passes solve for what that added. Impulses that turn
+            any thread by more than MOST_TURN are made smaller, all of them alike.
             Masses need not be equal. Limits may differ along warp and weft. When nothing is to be corrected, or nothing
             can be because all ends are held, there is no solve. What [Ye08] sec. 6 calls positive definite is not when
             rows depend on each other: see toile/linear/ldlt.py. Meshes without rows and columns of threads are ours:
@@ -39,6 +40,11 @@ from toile.plugins import quantity
 
 # Rows whose own entry in A is less than this part of what it would be without constraints have nothing that could move.
 HELD = wp.constant(real(1e-9))
+# How far the impulses of one solve turn any thread [rad]: if they would more, all of them are smaller. Its direction is
+# then still that solved for; and what cannot be met, as between pins too far apart, does not throw cloth about.
+MOST_TURN = 0.1
+# Compliance of warps and wefts that are corrected, of their own entry in A: there are more of them than ways to move.
+NEARLY_RIGID = wp.constant(real(1e-3))
 # Of the largest length: what is within its limits but for rounding keeps its bits, and further passes are for more.
 ROUNDING, WORTH_A_PASS = 1e-9 if real is wp.float64 else 1e-5, 1e-4
 
@@ -114,16 +120,18 @@ class _Working(VelocityLimit):
         self.lengths = lengths = Lengths(settings, work.model)
         self.matrix = ImpulseMatrix(lengths.particles, lengths.weights, work.masses)
         count = len(lengths)
-        self._model = [
+        self._rows = [
             wp.array(lengths.particles, dtype=wp.vec3i, device=device),
             wp.array(lengths.weights.astype(numpy_real), dtype=vec3, device=device),
-            wp.array(lengths.shortest.astype(numpy_real), dtype=real, device=device),
-            wp.array(lengths.longest.astype(numpy_real), dtype=real, device=device),
-            wp.array(lengths.stiffness.astype(numpy_real), dtype=real, device=device),
         ]
+        self._rest, self._shortest, self._longest, self._stiffness = (
+            wp.array(values.astype(numpy_real), dtype=real, device=device)
+            for values in (lengths.rest, lengths.shortest, lengths.longest, lengths.stiffness)
+        )
         self.d = wp.zeros(count, dtype=vec3, device=device)
         self.b, self.c = (wp.zeros(count, dtype=wp.float64, device=device) for _ in range(2))
         self.outside = wp.zeros(1, dtype=wp.int32, device=device)  # how many lengths are to be corrected
+        self.fastest = wp.zeros(1, dtype=real, device=device)  # how fast impulses turn any thread [rad/s]
         self._ahead, self._still = (wp.zeros(len(work.masses), dtype=vec3, device=device) for _ in range(2))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
@@ -138,13 +146,18 @@ class _Working(VelocityLimit):
         """Corrects v_out for a step of h from x with v."""
         C = self.work.held.S
         self.outside.zero_()
+        model = [*self._rows, self._shortest, self._longest, self._stiffness, self.work.masses]
         found = [self.d, self.b, self.c, self.outside]
-        self._launch(judge, len(self.lengths), [*self._model, self.work.masses, C, x, v, h, slack, *found])
+        self._launch(judge, len(self.lengths), [*model, C, x, v, h, slack, *found])
         if not self.outside.numpy()[0]:
             return
         self.matrix.assemble(C, self.d, self.c)
         self.matrix.factor.factor()
-        self.matrix.correct(self.b, C, self.d, v_out)
+        self.matrix.solve(self.b, C, self.d)
+        self.fastest.zero_()
+        dv = self.matrix.dv
+        self._launch(find_turns, len(self.lengths), [*self._rows, self._rest, self.d, dv, self.fastest])
+        self._launch(apply, len(v), [dv, self.fastest, MOST_TURN / h, v_out])
 
 
 @wp.kernel
@@ -184,6 +197,8 @@ def judge(
     z = wp.clamp(L, low, high) - L
     b_out[p] = wp.float64(wp.dot(d, dw_dt) - z / h)
     c_out[p] = wp.float64(0.0)
+    if wp.isfinite(stiffness[p]):
+        c_out[p] = wp.float64(NEARLY_RIGID * free)
     wp.atomic_add(outside_out, 0, 1)
 
 
@@ -196,3 +211,34 @@ def go_on(
 ):
     i = wp.tid()
     x_out[i] = x[i] + h * v[i]
+
+
+@wp.kernel
+def find_turns(
+    # model
+    particles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3), rest: wp.array(dtype=real),
+    # in
+    d: wp.array(dtype=vec3), dv: wp.array(dtype=vec3),
+    # out
+    fastest_out: wp.array(dtype=real),
+):
+    p = wp.tid()
+    dw_dt = vec3()
+    for a in range(3):
+        dw_dt += weights[p][a] * dv[particles[p][a]]
+    across = dw_dt - wp.dot(d[p], dw_dt) * d[p]
+    wp.atomic_max(fastest_out, 0, wp.length(across) / rest[p])
+
+
+@wp.kernel
+def apply(
+    # in
+    dv: wp.array(dtype=vec3), fastest: wp.array(dtype=real), most: real,
+    # in and out
+    v_out: wp.array(dtype=vec3),
+):
+    i = wp.tid()
+    share = real(1.0)
+    if fastest[0] > most:
+        share = most / fastest[0]
+    v_out[i] = v_out[i] + share * dv[i]

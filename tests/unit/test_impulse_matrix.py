@@ -1,0 +1,214 @@
+"""The matrix of [Ye08], A = J W J^T over springs: its pattern, its eigenvalues, and what is done if it is singular."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+import warp as wp
+from reference.impulses import flat_grid, grid_springs, jacobian, weights
+from scipy.sparse.linalg import eigsh
+
+from toile.filters._impulse_matrix import ImpulseMatrix
+from toile.linear.ldlt import Ldlt
+from toile.math.types import mat33, real, vec3
+
+N = 41  # figure 4: 41 x 41 nodes
+
+
+class Springs:
+    """Springs of unit or other masses, with particles held in any directions."""
+
+    def __init__(self, x: np.ndarray, pairs: np.ndarray, device: str, masses: np.ndarray | None = None):
+        self.x, self.pairs, self.device = x, pairs, device
+        self.masses = np.ones(len(x)) if masses is None else masses
+        self.C = np.tile(np.eye(3), (len(x), 1, 1))
+        particles = np.column_stack([pairs, pairs[:, 0]])
+        signs = np.tile([-1.0, 1.0, 0.0], (len(pairs), 1))
+        self.matrix = ImpulseMatrix(particles, signs, wp.array(self.masses, dtype=real, device=device))
+        d = x[pairs[:, 1]] - x[pairs[:, 0]]
+        self.d = wp.array(d / np.linalg.norm(d, axis=1)[:, None], dtype=vec3, device=device)
+
+    def upper(self, c: np.ndarray | None = None) -> sparse.csc_matrix:
+        compliance = wp.array(np.zeros(len(self.pairs)) if c is None else c, dtype=wp.float64, device=self.device)
+        self.matrix.assemble(self._C(), self.d, compliance)
+        return self.matrix.factor._matrix
+
+    def whole(self) -> sparse.csr_matrix:
+        upper = self.upper()
+        return (upper + sparse.triu(upper, 1).T).tocsr()
+
+    def correct(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Impulses, and the velocities they make from rest."""
+        s = self.matrix.solve(wp.array(b, dtype=wp.float64, device=self.device), self._C(), self.d)
+        return s, self.matrix.dv.numpy().astype(float)
+
+    def _C(self) -> wp.array:
+        return wp.array(self.C, dtype=mat33, device=self.device)
+
+
+def sheet(device: str, held: tuple[int, ...] = ()) -> Springs:
+    springs = Springs(flat_grid(N, N), grid_springs(N, N), device)
+    springs.C[list(held)] = 0.0
+    return springs
+
+
+CORNERS = (N * (N - 1), N * N - 1)  # of the upper side
+
+
+def random_state(device: str, seed: int) -> Springs:
+    """A crumpled sheet of unequal masses; particles free, on a plane, on a line, and held."""
+    rng = np.random.default_rng(seed)
+    x = flat_grid(6, 5) + rng.normal(scale=0.05, size=(30, 3))
+    springs = Springs(x, grid_springs(6, 5), device, rng.uniform(0.2, 3.0, 30))
+    n = rng.normal(size=(30, 3))
+    n /= np.linalg.norm(n, axis=1)[:, None]
+    along = np.einsum("pi,pj->pij", n, n)
+    kind = rng.integers(0, 4, 30)
+    springs.C[kind == 1] -= along[kind == 1]  # eq. (6): ndof 2
+    springs.C[kind == 2] = along[kind == 2]  # ndof 1
+    springs.C[kind == 3] = 0.0
+    return springs
+
+
+def test_is_the_product_of_its_factors(device: str) -> None:
+    """J W J^T, densely; a few sums of rounding."""
+    for seed in range(5):
+        springs = random_state(device, seed)
+        J = jacobian(springs.x, springs.pairs)
+        expected = J @ weights(springs.masses, springs.C) @ J.T
+        np.testing.assert_allclose(springs.whole().toarray(), expected, rtol=0.0, atol=1e-14 * np.abs(expected).max())
+
+
+def test_seven_entries_in_a_row(device: str) -> None:
+    """A spring and the six that share a node with it; three at a corner of the sheet. Symmetric by its making."""
+    crumpled = flat_grid(N, N) + np.random.default_rng(6).normal(scale=0.005, size=(N * N, 3))
+    counts = np.diff(Springs(crumpled, grid_springs(N, N), device).whole().indptr)
+    assert counts.max() == 7 and counts.min() == 4
+    assert len(counts) == 2 * N * (N - 1)
+
+
+def test_power_of_impulses(device: str) -> None:
+    """s^T A s = sum of m |dv|^2 ([Ye08] sec. 6), with constraints; 1e-12 of what is added up."""
+    for seed in range(5):
+        springs = random_state(device, seed)
+        A = springs.whole()
+        springs.matrix.factor.factor()
+        b = np.random.default_rng(seed).normal(size=len(springs.pairs))
+        s, dv = springs.correct(b)
+        added = np.abs(s) @ (abs(A) @ np.abs(s))
+        assert s @ (A @ s) == pytest.approx(np.sum(springs.masses[:, None] * dv**2), abs=1e-12 * added)
+
+
+@pytest.mark.parametrize(("held", "smallest"), [((), 5.87e-3), (CORNERS[:1], 1.50e-3)], ids=["free", "one corner"])
+def test_smallest_eigenvalue(held: tuple[int, ...], smallest: float, device: str) -> None:
+    """Of the flat sheet of figure 4; three digits of the reference."""
+    assert eigsh(sheet(device, held).whole(), k=1, sigma=-1e-3, return_eigenvectors=False)[0] == pytest.approx(
+        smallest, abs=0.005 * 10.0 ** np.floor(np.log10(smallest))
+    )
+
+
+def test_two_corners_of_a_flat_sheet_make_it_singular(device: str) -> None:
+    """The row of springs between them can be in tension with nothing moving: exactly one null vector."""
+    springs = sheet(device, CORNERS)
+    A = springs.whole()
+    values, vectors = eigsh(A, k=2, sigma=-1e-3)
+    order = np.argsort(values)
+    assert abs(values[order[0]]) < 1e-12 and values[order[1]] > 1e-4
+    between = (springs.pairs >= CORNERS[0]).all(axis=1)
+    null = vectors[:, order[0]]
+    np.testing.assert_allclose(np.abs(null), between / np.sqrt(between.sum()), atol=1e-9)
+
+
+def test_a_singular_system_is_solved(device: str) -> None:
+    """What can be corrected is, the rest is spread evenly, and velocities stay of the size of what is asked."""
+    springs = sheet(device, CORNERS)
+    A = springs.whole()
+    springs.matrix.factor.factor()
+    assert springs.matrix.factor.regularised
+    null = (springs.pairs >= CORNERS[0]).all(axis=1) / np.sqrt(N - 1)
+    b = np.random.default_rng(1).normal(size=len(springs.pairs))
+    s, dv = springs.correct(b)
+    reached = A @ s
+    assert np.abs(reached - b).max() > 0.01  # the pins cannot come closer
+    possible = b - (null @ b) * null
+    # eps/(eps + eigenvalue) of the other modes is left: eps is 0.04, most of the eigenvalues are of the order of 1.
+    assert np.linalg.norm(reached - possible) < 0.2 * np.linalg.norm(b)
+    assert np.linalg.norm(dv) < 2.5 * np.linalg.norm(b)
+
+
+def test_regular_systems_are_not_regularised(device: str) -> None:
+    springs = sheet(device, CORNERS[:1])
+    A = springs.whole()
+    springs.matrix.factor.factor()
+    assert not springs.matrix.factor.regularised
+    b = np.random.default_rng(2).normal(size=len(springs.pairs))
+    np.testing.assert_allclose(A @ springs.correct(b)[0], b, atol=1e-10)
+
+
+def test_held_springs_take_no_part(device: str) -> None:
+    """A row of pins along one side: a compliance instead of a deleted row changes nothing for the others."""
+    top = tuple(range(N * (N - 1), N * N))
+    springs = sheet(device, top)
+    held = np.isin(springs.pairs, top).all(axis=1)
+    A = springs.whole()
+    assert not A[held].toarray().any()
+    springs.upper(np.where(held, 2.0, 0.0))
+    springs.matrix.factor.factor()
+    assert not springs.matrix.factor.regularised
+    b = np.where(held, 0.0, np.random.default_rng(3).normal(size=len(springs.pairs)))
+    s = springs.correct(b)[0]
+    kept = np.flatnonzero(~held)
+    deleted = Ldlt(*upper_of(A[kept][:, kept]))
+    deleted.values[:] = sparse.triu(A[kept][:, kept]).tocsc().data
+    deleted.factor()
+    np.testing.assert_allclose(s[kept], deleted.solve(b[kept]), atol=1e-10)
+    assert not s[held].any()
+
+
+def upper_of(A: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+    upper = sparse.triu(A).tocsc()
+    upper.sort_indices()
+    return upper.indptr, upper.indices
+
+
+def spd(seed: int) -> tuple[Ldlt, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    B = sparse.random(40, 40, 0.1, random_state=rng).toarray()
+    A = B @ B.T + np.eye(40)
+    factor = Ldlt(*upper_of(sparse.csr_matrix(A)))
+    factor.values[:] = sparse.triu(A).tocsc().data
+    return factor, A
+
+
+def test_the_symbolic_part_is_kept() -> None:
+    """New numbers on the same pattern give the same bits as a factor from the start."""
+    factor, A = spd(4)
+    factor.factor()
+    b = np.random.default_rng(5).normal(size=40)
+    np.testing.assert_allclose(A @ factor.solve(b), b, atol=1e-12)
+    solver = factor._solver
+    factor.values[factor._diagonal] += 0.5
+    factor.factor()
+    assert factor._solver is solver
+    renewed = factor.solve(b)
+    factor.forget_pattern()
+    factor.factor()
+    assert factor._solver is not solver
+    assert np.array_equal(factor.solve(b), renewed)
+
+
+@pytest.mark.parametrize("values", [[[1.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]])
+def test_pivots_that_are_zero_or_negative(values: list[list[float]]) -> None:
+    """Two equal rows, an indefinite matrix, and a row of nothing: a finite answer to each."""
+    full = sparse.csr_matrix(np.ones((2, 2)))
+    factor = Ldlt(*upper_of(full))
+    factor.values[:] = [values[0][0], values[0][1], values[1][1]]
+    factor.factor()
+    assert factor.regularised
+    assert np.isfinite(factor.solve(np.array([1.0, 1.0]))).all()
+    # It is not in the way of what comes next.
+    factor.values[:] = [2.0, 1.0, 2.0]
+    factor.factor()
+    assert not factor.regularised
+    np.testing.assert_allclose(factor.solve(np.array([1.0, 1.0])), 1.0 / 3.0, atol=1e-14)
