@@ -11,8 +11,8 @@
 
 Where cloth is made of rows and columns of threads, the lengths are those of its structural springs. Other meshes have
 two for each triangle, its warp and its weft: sqrt(a) |w_u| and sqrt(a) |w_v|. Those are more than there are ways to
-move, and if all rates had to be kept nothing could be corrected. So those that are within their limits give way as the
-elastic threads they are, by c = 1/(k h^2).
+move: to correct some and keep the rates of all others takes ten times the velocities, across the cloth. So those that
+are within their limits give way as the elastic threads they are, by c = 1/(k h^2).
 
 Source      [Ye08] secs. 4-6; w_u, w_v of [BW98] eq. (9)
 Symbols     L_min, L_max  (1 - compression) and (1 + extension) of the length at rest [m]     z  change in this step [m]
@@ -43,8 +43,9 @@ HELD = wp.constant(real(1e-9))
 # How far the impulses of one solve turn any thread [rad]: if they would more, all of them are smaller. Its direction is
 # then still that solved for; and what cannot be met, as between pins too far apart, does not throw cloth about.
 MOST_TURN = 0.1
-# Compliance of warps and wefts that are corrected, of their own entry in A: there are more of them than ways to move.
-NEARLY_RIGID = wp.constant(real(1e-3))
+# Compliance of warps and wefts, of their own entry in A: of those that are corrected, since they may be more than there
+# are ways to move; and at most, of fabrics that resist little or not at all.
+NEARLY_RIGID, LOOSE = wp.constant(real(1e-3)), wp.constant(real(1e3))
 # Of the largest length: what is within its limits but for rounding keeps its bits, and further passes are for more.
 ROUNDING, WORTH_A_PASS = 1e-9 if real is wp.float64 else 1e-5, 1e-4
 
@@ -192,7 +193,7 @@ def judge(
     low, high = shortest[p], longest[p]
     ahead = wp.length(w + h * dw_dt)
     if ahead <= high + slack * high and ahead >= low - slack * high:
-        c_out[p] = wp.float64(real(1.0) / (stiffness[p] * h * h))
+        c_out[p] = wp.float64(wp.min(real(1.0) / (stiffness[p] * h * h), LOOSE * free))
         return
     z = wp.clamp(L, low, high) - L
     b_out[p] = wp.float64(wp.dot(d, dw_dt) - z / h)
