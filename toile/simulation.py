@@ -256,7 +256,10 @@ class Simulation:
         settings = self.scene.integrator
         if settings.stable_at_any_step:
             return []
-        held = Held(self._held_particles(), self.model.particle_count, self.device)
+        # What is let go, or not held yet, has to be stable as well: only what holds in all of the run counts.
+        last = self.scene.time.frames / self.scene.time.fps
+        lasting = [found for found in self._held_particles() if found[0].end is None or found[0].end >= last]
+        held = Held(lasting, self.model.particle_count, self.device)
         held.move(0.0, 0.0, self.state.x)
         return settings.judge(self.control.max_step, self.integrator.largest_step(self.state, held.S))
 

@@ -160,6 +160,48 @@ def test_stiffening_counts(device: str) -> None:
     assert find(0.0) / find(9e3) == pytest.approx(np.sqrt(10.0), rel=0.03)
 
 
+@pytest.mark.parametrize("b", [1.5, ((0.0, 1.5), (1.0, 0.9))])
+def test_stiffening_counts_from_the_rest_stretch(device: str, b: Any) -> None:
+    """A cloth that seeks 1.5 of its length stiffens beyond that. Everything about it is then larger by 1.5, and its
+    frequencies are the same: so is the limit."""
+
+    def find(rest_stretch: list[dict[str, Any]]) -> float:
+        fabric = {"stretch_warp": 1e3, "stretch_weft": 1e3, "extension_warp": 0.05, "extension_weft": 0.05}
+        energies = [{"type": "stretch", "limit_stiffness": 9e3}]
+        shape = {"type": "grid", "resolution": (9, 9)}
+        scene = Scene(
+            time={"frames": 1},
+            cloth=[{"shape": shape, "fabric": fabric, "energies": energies, "rest_stretch": rest_stretch}],
+            integrator={"type": "mixed_robust", "insist": True},
+        )
+        return limit(Simulation(scene, device))
+
+    assert find([{"warp": b, "weft": b}]) == pytest.approx(find([]), rel=1e-3)
+
+
+@pytest.mark.parametrize("integrator", STAGED)
+def test_pins_count_if_they_last(device: str, integrator: str) -> None:
+    """A step that is stable only while pins hold all around one particle, in a run of 0.1 s."""
+
+    def scene(**pin: Any) -> Scene:
+        shape = {"type": "grid", "size": (0.2, 0.2), "resolution": (3, 3)}
+        spring = {"type": "spring", "structural": 800.0, "shear": 0.0, "flexion": 0.0, "damping": 0.0}
+        pins = {"type": "pin", "where": {"indices": [0, 1, 2, 3, 5, 6, 7, 8]}, **pin}
+        return Scene(
+            time={"frames": 3, "fps": 30.0, "max_step": 2e-3, "min_step": 1e-5},
+            gravity=(0.0, 0.0, 0.0),
+            cloth=[{"shape": shape, "fabric": {"density": 0.2}, "energies": [spring]}],
+            constraints=[pins],
+            integrator=integrator,
+        )
+
+    for lasting in ({}, {"end": 0.1}, {"end": 5.0}):
+        assert not any("stable" in warning for warning in Simulation(scene(**lasting), device).warnings)
+    for passing in ({"end": 0.08}, {"start": 0.02}):
+        with pytest.raises(InputError, match="is stable up to steps of"):
+            Simulation(scene(**passing), device)
+
+
 def test_springs_between_cloths_count(device: str) -> None:
     """By a bound: 4 stiffness/density for layers that are pressed from both sides in turn."""
     cloth = {"shape": {"type": "grid", "resolution": (3, 3)}, "fabric": {"density": 0.2}, "energies": ["stretch"]}

@@ -5,14 +5,16 @@
     mixed schemes         ... - h D (x_(n+1) - x_(n-1)) / 2
                           stable while  h^2 K <= 4,  whatever D
 
-Both follow from the quadratic that an eigenvalue obeys with k = y K y and d = y D y of its own vector y; both are
-sharp, because at the limit there is a vector that changes sign in every step.
+Both follow from the quadratic that an eigenvalue obeys with k = y K y and d = y D y of its own vector y. They are
+sharp, because at the limit there is a vector that changes sign in every step; but for mixed_robust, which with damping
+is stable while h^2 K <= 4 + 2 h D: there the second is on the safe side.
 
-Source      VALIDATION of [Pro95] eq. (3): its T0 = pi sqrt(mu/K) is 3 to 5 times too long for a sheet. [BMF03] sec. 3
-            gives the order O(dx sqrt(rho/k)) of the second.
+Source      [BMF03] sec. 3 gives the order O(dx sqrt(rho/k)) of the second. [Pro95] eq. (3) has T0 = pi sqrt(mu/K), of
+            one mass and one spring: for a sheet that is 3 to 5 times too long.
 Symbols     K, D  -df/dx and -df/dv at the start, divided by the masses, without what is held [1/s^2, 1/s]
-Deviations  Fabrics that stiffen at their extension are taken stretched so far as well. Springs between cloths that
-            happen to meet are not there at the start: a bound of theirs is added.
+Deviations  Fabrics that stiffen at their extension are taken stretched so far as well, from the longest that their rest
+            stretch makes them. Springs between cloths that happen to meet are not there at the start: a bound of
+            theirs is added.
 """
 
 import numpy as np
@@ -42,7 +44,7 @@ def largest_step(system: System, state: State, S: wp.array, damping_limits: bool
     places = [state.x]
     extensions = system.model.extensions()
     if np.isfinite(extensions).any():
-        longest = 1.0 + float(np.max(extensions[np.isfinite(extensions)]))
+        longest = system.model.largest_rest_stretch() * (1.0 + float(np.max(extensions[np.isfinite(extensions)])))
         places.append(wp.array(longest * state.x.numpy(), dtype=vec3, device=system.device))
     return min(_largest_step(*_matrices(system, x, state, free), damping_limits) for x in places)
 

@@ -84,6 +84,11 @@ class Model:
             b[inside[cloth.mesh.triangles].all(axis=1)] = value
         return b
 
+    def largest_rest_stretch(self) -> float:
+        """The largest b of any cloth at any time; 1 where no region has one."""
+        entries = [keys for part in self.parts for entry in part.rest_stretch for keys in (entry.warp, entry.weft)]
+        values = [[keys] if isinstance(keys, float) else [value for _, value in keys] for keys in entries]
+        return max([1.0, *(value for each in values for value in each)])
 
     def extensions(self) -> np.ndarray:
         """Largest strain of every triangle along warp and weft, one after the other; infinite where there is none."""
