@@ -50,6 +50,8 @@ class DampingSolve:
         self.system.damping(x, v_at, v, self.q)
         launch(start, n, [*P, held.S, tau, self.q, e, v, self.r, scalars])
         r_r, whole = (float(scalars.numpy()[place]) for place in (R_R, WHOLE))
+        if not np.isfinite(r_r + whole):
+            return Solution(0, np.nan, False)  # a force is not a finite number, or its speed is not
         # A thousandth of the damping force is enough; where that is so strong that a thousandth of it would still be
         # felt, a thousandth of the speed: an error of v is at most the residual, because A >= P.
         at_start, limit = r_r, max(self.tolerance**2 * min(r_r, whole), ROUNDING**2 * whole)
@@ -63,8 +65,8 @@ class DampingSolve:
             iterations += 1
             if iterations % self._check_every == 0 or iterations == self.max_iterations:
                 r_r = float(scalars.numpy()[R_R])
-        residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
-        return Solution(iterations, residual, bool(r_r <= limit < np.inf))  # False for NaN as well
+        residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else 0.0
+        return Solution(iterations, residual, bool(r_r <= limit))  # False for NaN as well
 
 
 @wp.func

@@ -87,7 +87,7 @@ class StagedStepper(Stepper):
             if contacts is not None:
                 contacts.find_drag_velocity(state.x, h)
             again = self.advance(state, state_out, h)
-            residual = max(solution.residual, again.residual)
+            residual = float(np.maximum(solution.residual, again.residual))  # keeps NaN
             solution = Solution(solution.iterations + again.iterations, residual, again.converged)
             if not solution.converged:
                 return solution

@@ -10,6 +10,8 @@ Symbols     h  step [s]     a  acceleration
 Deviations  none
 """
 
+import numpy as np
+
 from toile.integrators._mixed import MixedStepper
 from toile.integrators._stages import StagedIntegrator
 from toile.integrators.base import Stepper, Workplace
@@ -32,4 +34,5 @@ class _Stepper(MixedStepper):
         second = self.trapezoid(state, state_out, h)
         self.work.limit(state_out.x, state_out.v, h)
         converged = first.converged and second.converged
-        return Solution(first.iterations + second.iterations, max(first.residual, second.residual), converged)
+        residual = float(np.maximum(first.residual, second.residual))  # keeps NaN
+        return Solution(first.iterations + second.iterations, residual, converged)
