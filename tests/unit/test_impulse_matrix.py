@@ -212,3 +212,23 @@ def test_pivots_that_are_zero_or_negative(values: list[list[float]]) -> None:
     factor.factor()
     assert not factor.regularised
     np.testing.assert_allclose(factor.solve(np.array([1.0, 1.0])), 1.0 / 3.0, atol=1e-14)
+
+
+def test_a_heavy_matrix_beside_a_light_one(device: str) -> None:
+    """Two systems that have nothing to do with each other, one with entries a million times smaller: not regularised,
+    and each has the solution that it has alone."""
+    random = np.random.default_rng(3)
+    parts = []
+    for scale in (1.0, 1e-6):
+        J = random.normal(size=(6, 9))
+        parts.append(scale * (J @ J.T))
+    factor = Ldlt(*upper_of(sparse.csr_matrix(sparse.block_diag(parts))))
+    both = sparse.triu(sparse.block_diag(parts), format="csc")
+    both.sort_indices()
+    factor.values[:] = both.data
+    factor.factor()
+    assert not factor.regularised
+    right = random.normal(size=12)
+    found = factor.solve(right)
+    for part, rows in zip(parts, (slice(0, 6), slice(6, 12)), strict=True):
+        np.testing.assert_allclose(part @ found[rows], right[rows], rtol=1e-8, atol=1e-10)
