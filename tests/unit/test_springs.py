@@ -13,6 +13,24 @@ from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, Springs, springs_of
 from toile.shapes.disc import Disc
 from toile.shapes.folded import Folded
 from toile.shapes.grid import Grid
+from toile.shapes.revolved import Revolved
+from toile.shapes.ribbon import Ribbon
+
+CONE = ((0.0, 0.0), (0.3, 0.4))
+SPINDLE = (*CONE, (0.0, 0.8))
+SHAPES = {
+    "grid": Grid(resolution=(5, 4)),
+    "folded": Folded(size=(1.0, 0.5), resolution=(81, 11)),
+    "ribbon": Ribbon(points=((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 0.5, 0.0)), resolution=(29, 5)),
+    "disc": Disc(radius=0.5),
+    "skirt": Revolved(profile=((0.4, 0.0), (0.15, 0.5)), resolution=(18, 6)),
+    "cone": Revolved(profile=CONE, resolution=(12, 5)),
+    "cone without cells": Revolved(profile=CONE, resolution=(9, 2)),
+    "spindle": Revolved(profile=SPINDLE, resolution=(12, 9)),
+    "spindle without cells": Revolved(profile=SPINDLE, resolution=(7, 3)),
+    "spindle of three sides": Revolved(profile=SPINDLE, resolution=(3, 5)),
+    "octahedron": Revolved(profile=SPINDLE, resolution=(4, 3)),
+}
 
 
 def part(mesh: Mesh, first: int = 0) -> ClothPart:
@@ -63,3 +81,44 @@ def test_of_other_meshes() -> None:
 def test_some_kinds() -> None:
     springs = springs_of(part(Grid(resolution=(6, 6)).mesh(Path())))
     assert counts(springs.of(SHEAR, FLEXION)) == [0, *counts(springs)[1:]]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_particle_has_springs(name: str) -> None:
+    """Structural ones at every particle and along every edge that is no diagonal; past particles that both ends have a
+    side to, by the length of these two."""
+    mesh = SHAPES[name].mesh(Path())
+    springs = springs_of(part(mesh, 7))
+    structural, flexion = springs.of(STRUCTURAL), springs.of(FLEXION)
+    assert (np.unique(structural.particles) == 7 + np.arange(mesh.vertex_count)).all()
+    sides = np.sort(mesh.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    edges = {tuple(pair) for pair in sides.tolist()}
+    diagonals = {tuple(pair) for pair in np.sort(springs.of(SHEAR).particles - 7, axis=1).tolist()}
+    lengths = dict(zip(map(tuple, (structural.particles - 7).tolist()), structural.lengths.tolist(), strict=True))
+    assert set(lengths) == edges - diagonals
+    assert np.isfinite(springs.lengths).all()
+    assert (springs.lengths > 0.0).all()
+    assert (springs.past[springs.kind != FLEXION] == -1).all()
+    if mesh.quads is None:
+        return
+    for (i, j), (k, again), length in zip(flexion.particles - 7, flexion.past - 7, flexion.lengths, strict=True):
+        assert k == again
+        assert length == pytest.approx(lengths[min(i, k), max(i, k)] + lengths[min(j, k), max(j, k)], rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "through"), [(3, 0), (4, 2), (8, 4), (9, 9)])
+def test_threads_go_through_a_pole(n: int, through: int) -> None:
+    """To the spoke across, or the two nearest to it; and from the pole past the first ring to the second. Together they
+    resist the bending of the pole as two threads that cross do: the mean of cos^4 around is 3/8."""
+    mesh = Revolved(profile=CONE, resolution=(n, 5)).mesh(Path())
+    flexion = springs_of(part(mesh)).of(FLEXION)
+    at_pole = flexion.past[:, 0] == 0
+    assert np.count_nonzero(at_pole) == through
+    ends = mesh.positions[flexion.particles[at_pole], :2]
+    turned = np.sum(ends[:, 0] * ends[:, 1], axis=1) / np.prod(np.linalg.norm(ends, axis=2), axis=1)
+    np.testing.assert_allclose(turned, -np.cos(np.pi / n) if n % 2 else -1.0)
+    shares = flexion.bent_shares()
+    assert (shares[~at_pole] == 1.0).all()
+    np.testing.assert_allclose(shares[at_pole], 1.0 if through <= 2 else 8.0 / (3.0 * through))
+    onwards = flexion.particles[(flexion.particles == 0).any(axis=1)]
+    assert sorted(onwards.max(axis=1).tolist()) == list(range(1 + n, 1 + 2 * n))

@@ -15,7 +15,7 @@ With S(u) = sinc(sqrt(u)) and u = q^2, which are powers of u throughout:
 Two cells of a thread that meet at an angle are less far from straight than an arc is: 1 - kappa^2 L^2/32 against
 1 - kappa^2 L^2/24. So k_b = (4/3) D A/L has the energy D kappa^2 A/2 of a bent cloth. A is the area that a spring
 stands for: that of the particle it passes; on meshes without threads 8/9 of its two triangles, since a cloth bent in
-one direction is felt by springs in all of them.
+one direction is felt by springs in all of them, and where m > 2 pass a pole 8/(3 m) of its area.
 
 Source      K.-J. Choi, H.-S. Ko, Stable but responsive cloth (2002), which [Ye08] sec. 3 uses
 Symbols     x  from end to end [m]     L  length at rest [m]     kappa  curvature [1/m]     f  force; it pushes, and is
@@ -30,14 +30,13 @@ Deviations  kappa is found by Newton's method, to rounding, where the paper has 
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sparse
 import warp as wp
 
 from toile.energies._hinges import HingeEnergy
 from toile.energies.base import Elements, Formulas, Nothing, first_given
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.model import ClothPart, Model
-from toile.model.springs import FLEXION, STRUCTURAL, springs_of, warp_shares
+from toile.model.springs import FLEXION, flexion_warp_shares, springs_of
 from toile.plugins import quantity
 
 mat23 = wp.types.matrix(shape=(2, 3), dtype=real)  # two points, one per row
@@ -175,16 +174,11 @@ class BendBuckling(HingeEnergy):
 
 def _of_quads(cloth: ClothPart, model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Area and share of warp of each flexion spring: that of the particle it passes, and of its two edges."""
-    springs, first, n = springs_of(cloth), cloth.particles.start, cloth.mesh.vertex_count
-    i, j = (springs.of(STRUCTURAL).particles - first).T
-    joined = sparse.csr_matrix((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j, i])), (n, n))
-    ends = springs.of(FLEXION).particles - first
-    common = joined[ends[:, 0]].multiply(joined[ends[:, 1]]).tocsr()
-    middle = common.indices[common.indptr[:-1]]
+    springs, first, n = springs_of(cloth).of(FLEXION), cloth.particles.start, cloth.mesh.vertex_count
     share = np.repeat(model.areas[cloth.triangles] / 3.0, 3)
     of_vertices = np.bincount(cloth.mesh.triangles.ravel(), share, n)
-    shares = [warp_shares(cloth.mesh, np.column_stack([end, middle])) for end in ends.T]
-    return of_vertices[middle], 0.5 * (shares[0] + shares[1])
+    area = of_vertices[springs.past[:, 0] - first] * springs.bent_shares()
+    return area, flexion_warp_shares(cloth.mesh, springs, first)
 
 
 def _of_hinges(cloth: ClothPart, model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,8 @@
     flexion       along the threads, past one particle             o---o---o
 
 A mesh without rows and columns of threads has its edges in place of the first two, and the far corners of every two
-neighbouring triangles in place of the last.
+neighbouring triangles in place of the last. So have triangles that are no part of a cell, as at the pole of a closed
+figure: its spokes are structural springs, and threads go on along them and through the pole.
 
 Source      [Pro95] sec. 2.1; [BW98]'s triangles for other meshes
 Symbols     lengths are those in the flat cloth, unfolded where two triangles meet
@@ -34,11 +35,26 @@ class Springs:
     particles: np.ndarray  # (springs, 2) int32, numbered in the whole model
     lengths: np.ndarray  # [m]  at rest
     kind: np.ndarray  # (springs,) STRUCTURAL, SHEAR or FLEXION
+    # (springs, 2) int32: the particle that a flexion spring passes, twice, or the two ends of the edge that it crosses;
+    # -1 for other kinds
+    past: np.ndarray
 
     def of(self, *kinds: int) -> Springs:
         """Those of some kinds."""
         chosen = np.isin(self.kind, kinds)
-        return Springs(self.particles[chosen], self.lengths[chosen], self.kind[chosen])
+        return Springs(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.past[chosen])
+
+    def bent_shares(self) -> np.ndarray:
+        """Share of the bending at the particle it passes that each flexion spring takes: 1 of two threads that cross.
+
+        A cloth bent in one direction is felt by m > 2 springs around a pole as by the mean of cos^4 of their angles.
+        """
+        shares = np.ones(len(self.kind))
+        middle = self.past[:, 0] == self.past[:, 1]
+        chosen = middle & (self.kind == FLEXION)
+        count = np.bincount(self.past[chosen, 0])[self.past[chosen, 0]]
+        shares[chosen] = np.where(count > 2, 8.0 / (3.0 * count), 1.0)
+        return shares
 
 
 def springs_of(part: ClothPart) -> Springs:
@@ -47,12 +63,16 @@ def springs_of(part: ClothPart) -> Springs:
     sides, across = _edge_lengths(mesh, topology), _unfolded(mesh, topology)
     if mesh.quads is None:
         none = (np.zeros((0, 2), np.int32), np.zeros(0))
-        lists = [(topology.edges, sides), none, (topology.hinges[:, :2], across)]
+        lists, past = [(topology.edges, sides), none, (topology.hinges[:, :2], across)], topology.hinges[:, 2:]
     else:
-        lists = _of_quads(mesh.quads, mesh.vertex_count, topology, sides, across)
+        lists, middle = _of_quads(mesh, mesh.quads, topology, sides, across)
+        past = np.stack([middle, middle], axis=1)
     kinds = np.repeat([STRUCTURAL, SHEAR, FLEXION], [len(pairs) for pairs, _ in lists])
-    particles = np.concatenate([pairs for pairs, _ in lists]).astype(np.int32) + part.particles.start
-    return Springs(particles.astype(np.int32), np.concatenate([lengths for _, lengths in lists]), kinds)
+    first = part.particles.start
+    particles = np.concatenate([pairs for pairs, _ in lists]) + first
+    passed = np.concatenate([np.full((len(kinds) - len(past), 2), -1), past + first])
+    lengths = np.concatenate([lengths for _, lengths in lists])
+    return Springs(particles.astype(np.int32), lengths, kinds, passed.astype(np.int32))
 
 
 def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
@@ -67,11 +87,24 @@ def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
     return shares[np.searchsorted(known, _keys(np.sort(edges, axis=1), mesh.vertex_count))]
 
 
+def flexion_warp_shares(mesh: Mesh, springs: Springs, first: int) -> np.ndarray:
+    """Share of warp of flexion springs: the mean of their two edges, or that across the edge between two triangles.
+
+    `first` is the number of the mesh's first particle in the model.
+    """
+    ends, past = springs.particles - first, springs.past - first
+    if mesh.quads is None:
+        return 1.0 - warp_shares(mesh, past)
+    one, other = (warp_shares(mesh, np.column_stack([end, past[:, 0]])) for end in ends.T)
+    return 0.5 * (one + other)
+
+
 def _of_quads(
-    quads: np.ndarray, n: int, topology: Edges, sides: np.ndarray, across: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Structural, shear and flexion springs, each with their lengths."""
-    structural = _unique(np.stack([quads, np.roll(quads, -1, axis=1)], axis=2).reshape(-1, 2))
+    mesh: Mesh, quads: np.ndarray, topology: Edges, sides: np.ndarray, across: np.ndarray
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """Structural, shear and flexion springs, each with their lengths; and the particles that the last ones pass."""
+    n, loose = mesh.vertex_count, _outside(quads, mesh.triangles)
+    structural = _unique(np.concatenate([_around(quads), _around(loose)]))
     diagonals = _unique(quads[:, [[0, 2], [1, 3]]].reshape(-1, 2))
     # Of the two diagonals one is an edge, the other joins the far corners of the hinge there.
     pairs = np.concatenate([topology.edges, np.sort(topology.hinges[:, :2], axis=1)])
@@ -81,29 +114,68 @@ def _of_quads(
     def length(wanted: np.ndarray) -> np.ndarray:
         return lengths[first[np.searchsorted(known, _keys(wanted, n))]]
 
-    middle, one, other = _straight_on(quads, structural, n)
+    middle, one, other = _straight_on(quads, loose, structural, n)
     past = length(np.sort(np.stack([middle, one], 1), axis=1)) + length(np.sort(np.stack([middle, other], 1), axis=1))
-    return [(structural, length(structural)), (diagonals, length(diagonals)), (np.stack([one, other], axis=1), past)]
+    flexion = np.stack([one, other], axis=1)
+    return [(structural, length(structural)), (diagonals, length(diagonals)), (flexion, past)], middle
 
 
-def _straight_on(quads: np.ndarray, structural: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _outside(quads: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Triangles that are not half of a cell."""
+    halves = np.concatenate([np.delete(quads, corner, axis=1) for corner in range(4)])
+    known = {tuple(corners) for corners in np.sort(halves, axis=1).tolist()}
+    return triangles[[tuple(corners) not in known for corners in np.sort(triangles, axis=1).tolist()]]
+
+
+def _around(cells: np.ndarray) -> np.ndarray:
+    return np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2)
+
+
+def _straight_on(
+    quads: np.ndarray, loose: np.ndarray, structural: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every particle between two others on a thread: the two sides that meet there belong to no common cell."""
+    count = np.bincount(structural.ravel(), minlength=n)
+    # In the middle of a fan more than two threads meet: each goes on to the one across.
+    pole = (count > 4) & (np.bincount(loose.ravel(), minlength=n) == count)
     begin = np.concatenate([structural[:, 0], structural[:, 1]])
     end = np.concatenate([structural[:, 1], structural[:, 0]])
     order = np.lexsort((end, begin))
+    order = order[~pole[begin[order]]]
     begin, end = begin[order], end[order]
-    first, count = np.searchsorted(begin, begin), np.bincount(begin, minlength=n)[begin]
-    one = np.repeat(np.arange(len(begin)), count)
-    place = np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
+    first, met = np.searchsorted(begin, begin), count[begin]
+    one = np.repeat(np.arange(len(begin)), met)
+    place = np.arange(len(one)) - np.repeat(np.cumsum(met) - met, met)
     other = first[one] + place
     chosen = one < other
     middle, a, b = begin[one[chosen]], end[one[chosen]], end[other[chosen]]
-    corners = [np.stack([quads[:, k], quads[:, k - 1], quads[:, (k + 1) % 4]], axis=1) for k in range(4)]
-    at = np.concatenate(corners).astype(np.int64)
-    at[:, 1:].sort(axis=1)
-    together = (at[:, 0] * n + at[:, 1]) * n + at[:, 2]
+    corners = [
+        np.stack([cells[:, k], cells[:, k - 1], cells[:, (k + 1) % size]], axis=1)
+        for cells, size in ((quads, 4), (loose, 3))
+        for k in range(size)
+    ]
+    cornered = np.concatenate(corners).astype(np.int64)
+    cornered[:, 1:].sort(axis=1)
+    together = (cornered[:, 0] * n + cornered[:, 1]) * n + cornered[:, 2]
     apart = ~np.isin((middle.astype(np.int64) * n + a) * n + b, together)
-    return middle[apart], a[apart], b[apart]
+    found = [np.stack([middle[apart], a[apart], b[apart]]), *(_through(at, loose) for at in np.flatnonzero(pole))]
+    middle, a, b = np.concatenate(found, axis=1)
+    return middle, a, b
+
+
+def _through(pole: np.intp, loose: np.ndarray) -> np.ndarray:
+    """Threads through the middle of a closed fan: from each spoke to the one across, or the nearest to that."""
+    where, corner = np.nonzero(loose == pole)
+    fan = loose[where]
+    rows = np.arange(len(fan))
+    follows = dict(zip(fan[rows, (corner + 1) % 3].tolist(), fan[rows, (corner + 2) % 3].tolist(), strict=True))
+    ring = [min(follows)]
+    while (spoke := follows[ring[-1]]) != ring[0]:
+        ring.append(spoke)
+    half = len(ring) // 2
+    spokes = range(half if len(ring) % 2 == 0 else len(ring))
+    pairs = [sorted((ring[k], ring[(k + half) % len(ring)])) for k in spokes]
+    return np.array([[pole, *pair] for pair in pairs]).T
 
 
 def _edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
