@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from toile.energies.spring import Spring
 from toile.energies.wind_particle import WindParticle
 from toile.model.mesh import Mesh
 from toile.model.model import Model, build_model
-from toile.model.springs import springs_of
-from toile.scene.schema import Fabric
+from toile.model.springs import FLEXION, STRUCTURAL, springs_of
+from toile.scene.schema import Fabric, Scene
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
+from toile.shapes.revolved import Revolved
 
 FABRIC = Fabric(density=0.2, stretch_warp=900.0, stretch_weft=600.0, shear=40.0, bend_warp=3e-4, bend_weft=1e-4)
 NOTHING = {"structural": 0.0, "shear": 0.0, "flexion": 0.0}
@@ -89,6 +91,54 @@ def test_springs_of_a_square_grid_have_the_figures_of_the_fabric() -> None:
     np.testing.assert_allclose(K[springs.kind == 0], np.where(border, 450.0, 900.0)[springs.kind == 0], rtol=1e-12)
     np.testing.assert_allclose(K[springs.kind == 1], 40.0, rtol=1e-12)
     np.testing.assert_allclose(K[springs.kind == 2], 16.0 * 3e-4 / 0.1**2, rtol=1e-12)
+
+
+def test_springs_of_a_skirt_have_the_figures_of_the_fabric() -> None:
+    """Whose u goes round. [Ye08]'s springs: k A/l0^2, with the stiffness of the warp around it, nearly that of the weft
+    along it; 64 D/l0^2 past one particle."""
+    mesh = Revolved(profile=((0.4, 0.0), (0.15, 0.5)), resolution=(18, 6)).mesh(Path())
+    scene = Scene(preset="ye08", cloth=[{"shape": {"type": "grid"}}])
+    (given,) = (energy for energy in scene.cloth[0].energies if isinstance(energy, Spring))
+    model = model_of(mesh)
+    part = model.parts[0]
+    springs = springs_of(part)
+    level = np.ptp(mesh.positions[springs.particles, 2], axis=1) < 1e-12
+    area = np.zeros(len(springs.lengths))
+    for triangle, own in zip(mesh.triangles, mesh.uv_areas(), strict=True):
+        area[np.isin(springs.particles, triangle).all(axis=1)] += own
+    K = given.stiffness(part, springs)
+    around, along = ((springs.kind == STRUCTURAL) & which for which in (level, ~level))
+    np.testing.assert_allclose(K[around], 900.0 * area[around] / springs.lengths[around] ** 2, rtol=1e-12)
+    # Sides of a trapezoid lean to both sides alike: by half the difference of its chords.
+    lean = (0.5 * 2.0 * 0.25 / 5 * np.sin(np.pi / 18) / springs.lengths[along]) ** 2
+    k = 900.0 * lean + 600.0 * (1.0 - lean)
+    np.testing.assert_allclose(K[along], k * area[along] / springs.lengths[along] ** 2, rtol=1e-9)
+    assert len(given.elements(model, 0).particles) == np.count_nonzero(springs.kind != FLEXION)
+    past = springs.kind == FLEXION
+    D = np.where(level, 3e-4, 3e-4 * lean[0] + 1e-4 * (1.0 - lean[0]))[past]
+    K = Spring().stiffness(part, springs)
+    np.testing.assert_allclose(K[past], 64.0 * D / springs.lengths[past] ** 2, rtol=1e-9)
+
+
+def test_springs_at_a_seam_have_the_figures_of_the_fabric() -> None:
+    """Two triangles sewn together that lie 5 m apart in uv: every edge has the direction it has in them."""
+    corners = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.1], [0.0, 0.1]])
+    triangles = np.array([[0, 1, 3], [1, 2, 3]], np.int32)
+    moved = corners + np.array([5.0, 0.0])
+    mesh = Mesh(np.column_stack([corners, np.zeros(4)]), triangles, np.stack([corners[[0, 1, 3]], moved[[1, 2, 3]]]))
+    part = model_of(mesh).parts[0]
+    springs = springs_of(part)
+    K = {tuple(pair): k for pair, k in zip(springs.particles.tolist(), Spring().stiffness(part, springs), strict=True)}
+    expected = {(0, 1): 450.0, (2, 3): 450.0, (0, 3): 300.0, (1, 2): 300.0, (1, 3): 375.0}
+    assert {pair: K[pair] for pair in expected} == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_spring_without_a_stiffness_is_told() -> None:
+    mesh = grid()
+    part = model_of(replace(mesh, uv=np.full_like(mesh.uv, np.nan))).parts[0]
+    springs = springs_of(model_of(mesh).parts[0])
+    with pytest.raises(ValueError, match=r'cloth "cloth": \d+ springs have no finite stiffness'):
+        Spring().stiffness(part, springs)
 
 
 def test_shear_of_the_fabric(device: str) -> None:

@@ -17,8 +17,9 @@ Deviations  Eq. (1) has the opposite sign, with which a stretched spring would p
             (the paper's is `viscous`). The second derivative is kept only where a spring is stretched: in compression
             the matrix would be indefinite. Diagonals resist stretching as well, and add G to k. A flexion spring feels
             an angle theta only as theta^2, so that no K is D at every angle: the two energies agree at 1 rad between
-            neighbouring cells. Meshes without rows and columns of threads have their edges for structural springs,
-            and no shear springs: edges resist shear by some 3/8 k whatever G.
+            neighbouring cells; of m > 2 through a pole each has 8/(3 m) of that K. Meshes without rows and columns of
+            threads have their edges for structural springs, and no shear springs: edges resist shear by some 3/8 k
+            whatever G.
 """
 
 from typing import ClassVar
@@ -30,7 +31,7 @@ from toile.energies.base import Elements, Energy, Formulas, conditions, first_gi
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.mesh import Mesh, find_edges
 from toile.model.model import ClothPart, Model
-from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, Springs, springs_of
+from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, Springs, flexion_warp_shares, springs_of, warp_shares
 from toile.plugins import quantity
 
 mat23 = wp.types.matrix(shape=(2, 3), dtype=real)  # two points, one per row
@@ -114,18 +115,23 @@ class Spring(Energy):
         """K of each spring [N/m]."""
         fabric, l0 = cloth.fabric, springs.lengths
         pairs = springs.particles - cloth.particles.start
-        uv = cloth.mesh.vertex_uv()
-        d = uv[pairs[:, 1]] - uv[pairs[:, 0]]
-        along_u = d[:, 0] ** 2 / np.maximum(np.sum(d**2, axis=1), np.finfo(float).tiny)
+        structural, flexion = springs.kind == STRUCTURAL, springs.kind == FLEXION
+        along_u = np.zeros(len(l0))  # of shear springs not needed
+        along_u[structural] = warp_shares(cloth.mesh, pairs[structural])
+        along_u[flexion] = flexion_warp_shares(cloth.mesh, springs.of(FLEXION), cloth.particles.start)
         area = _areas(cloth.mesh, pairs)
+        bent = 64.0 * _mixed(fabric.bend_warp, fabric.bend_weft, along_u) * springs.bent_shares()
         K = np.zeros(len(l0))
         for kind, given, of_fabric in (
             (STRUCTURAL, self.structural, _mixed(fabric.stretch_warp, fabric.stretch_weft, along_u) * area / l0**2),
             (SHEAR, self.shear, fabric.shear * l0**2 / (2.0 * area)),
-            (FLEXION, self.flexion, 64.0 * _mixed(fabric.bend_warp, fabric.bend_weft, along_u) / l0**2),
+            (FLEXION, self.flexion, bent / l0**2),
         ):
             chosen = springs.kind == kind
             K[chosen] = of_fabric[chosen] if given is None else given
+        if not np.isfinite(K).all():
+            count = np.count_nonzero(~np.isfinite(K))
+            raise ValueError(f'cloth "{cloth.name}": {count} springs have no finite stiffness.')
         return K
 
 
