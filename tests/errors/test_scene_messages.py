@@ -381,7 +381,10 @@ expect:
     ]
 
 
-@pytest.mark.parametrize("forces", ["[drag]", "[{type: wind, velocity: [1, 0, 0]}]"])
+@pytest.mark.parametrize(
+    "forces",
+    ["[drag]", "[{type: wind, velocity: [1, 0, 0]}]", "[{type: wind_particle, velocity: [1, 0, 0], linear: 1}]"],
+)
 def test_still_air_counted_twice_is_warned_about_once(tmp_path: Path, forces: str) -> None:
     path = tmp_path / "drape.yaml"
     text = VALID.replace("constraints:\n", "  - {name: other, shape: {type: grid, resolution: [2, 2]}}\nconstraints:\n")

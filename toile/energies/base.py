@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -17,6 +17,9 @@ from toile.math.types import mat33, real, vec3
 from toile.model.mesh import Mesh
 from toile.model.model import Model
 from toile.plugins import Plugin
+
+if TYPE_CHECKING:
+    from toile.scene.schema import Fabric
 
 
 @wp.struct
@@ -72,6 +75,10 @@ class Energy(Plugin):
         Relative paths start at `folder`, and may leave it only if `allow_outside`.
         """
         return self
+
+    def lacks(self, fabric: "Fabric") -> str | None:
+        """What it needs of the fabric and does not get, with what to do; None if it can work."""
+        return None
 
     def content(self) -> tuple[np.ndarray, ...]:
         """What `read` has found: two runs had the same input if that was the same."""

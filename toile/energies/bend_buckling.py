@@ -27,7 +27,7 @@ Deviations  kappa is found by Newton's method, to rounding, where the paper has 
             against (kappa e)^2/8.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import warp as wp
@@ -38,6 +38,9 @@ from toile.math.types import TINY, mat33, real, vec3
 from toile.model.model import ClothPart, Model
 from toile.model.springs import FLEXION, flexion_warp_shares, springs_of
 from toile.plugins import quantity
+
+if TYPE_CHECKING:
+    from toile.scene.schema import Fabric
 
 mat23 = wp.types.matrix(shape=(2, 3), dtype=real)  # two points, one per row
 
@@ -150,6 +153,16 @@ class BendBuckling(HingeEnergy):
     stiffness: float | None = quantity(
         None, unit="N/m", doc="against compression before a spring buckles; the fabric's stretch when not given", gt=0
     )
+
+    def lacks(self, fabric: "Fabric") -> str | None:
+        for thread in ("warp", "weft"):
+            D = first_given(getattr(self, f"rigidity_{thread}"), self.rigidity, getattr(fabric, f"bend_{thread}"))
+            if D > 0.0 and first_given(self.stiffness, getattr(fabric, f"stretch_{thread}")) == 0.0:
+                return (
+                    "resists no bending, because its springs are as stiff as the fabric, whose "
+                    f"stretch_{thread} is 0. Give it a stiffness > 0 [N/m]."
+                )
+        return None
 
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]

@@ -110,6 +110,8 @@ class BendMode(HingeEnergy):
     @classmethod
     def _usable(cls, value: Any) -> float | str:
         try:
+            if isinstance(value, bool):
+                raise TypeError  # which is 1 to Python
             degrees = float(value)  # also 3e1, which is text to YAML
         except (TypeError, ValueError):
             if isinstance(value, str) and (value in ("flat", "shape") or Path(value).suffix):

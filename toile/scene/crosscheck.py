@@ -152,7 +152,8 @@ def _unknown_figures(parts: Parts) -> Iterator[Problem]:
 
 
 def _air_twice(parts: Parts) -> Iterator[str]:
-    of_air = [(i, force.word()) for i, force in parts.forces.items() if force.word() in ("drag", "wind")]
+    words = ("drag", "wind", "wind_particle")
+    of_air = [(i, force.word()) for i, force in parts.forces.items() if force.word() in words]
     if len(of_air) > 1:
         listed = " and ".join(f"forces[{i}] ({word})" for i, word in of_air)
         yield f"{listed} each count the resistance of still air. Keep one of them; wind includes drag."
@@ -193,6 +194,8 @@ def _references(mesh: Mesh, cloth: Cloth, path: Path, parts: Parts) -> Iterator[
     for i, energy in enumerate(cloth.energies):
         here = (*path, "energies", i)
         yield from _selected(energy, mesh, here)[1]
+        if (text := energy.lacks(cloth.fabric)) is not None:
+            yield Problem(here, text)
         try:
             energy.read(mesh, parts.folder, parts.allow_outside)
         except InputError as error:
