@@ -34,7 +34,9 @@ from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
+from toile.scene.presets import FOR_SOLIDS, lost
 from toile.scene.schema import solid_names
+from toile.scene.unheeded import unheeded
 from toile.stepping import StepControl
 from toile.system import System
 from toile.timers import Timers
@@ -117,6 +119,7 @@ class Simulation:
         work.limits = [correction for correction in self.filters if correction.limits_velocity]
         self.system.join([meetings for correction in self.filters for meetings in correction.meetings])
         self.warnings += [*self._unstable(), *self._inside_at_start(), *self._advice()]
+        self.warnings += [*lost(scene), *unheeded(scene, meshes)]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device, [_is_limited(cloth) for cloth in cloths])
@@ -274,7 +277,7 @@ class Simulation:
                 for key, items in listed.items()
                 if (key,) not in scene._of_preset  # which is for any scene
                 for item in items
-                if item.word() in ("solid_contact", "forecast", "fold_projection")
+                if item.word() in FOR_SOLIDS
             ]
         forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
         told += [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]

@@ -11,19 +11,25 @@ and fills every cloth of the scene. `default.yaml` holds the defaults of the sce
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel
 
 from toile.scene.tree import Path
 
+if TYPE_CHECKING:
+    from toile.scene.schema import Scene
+
 PRESETS = FilePath(__file__).parent / "presets"
 DEFAULT = "default"
+
+# What has nothing to do in a scene without solids.
+FOR_SOLIDS = ("forecast", "fold_projection", "solid_contact")
 
 
 @cache
@@ -60,6 +66,36 @@ def fill(given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[Path]]:
                 filled["cloth"][i], more = _beneath(cloth, of_cloths, ("cloth", i))
                 paths += more
     return filled, frozenset(paths)
+
+
+def lost(scene: Scene) -> Iterator[str]:
+    """What of its preset a scene is without, because a key of its own took the preset's place: a line for each key.
+
+    The same type with other figures is not lost, nor what only solids need where there are none.
+    """
+    preset = read_preset(scene.preset) if scene.preset != DEFAULT else {}
+    of_cloths = preset.pop("cloth", {})
+    places = [("", scene, preset), *((f"cloth[{i}].", cloth, of_cloths) for i, cloth in enumerate(scene.cloth))]
+    for where, holder, values in places:
+        for key in ("integrator", "forces", "filters", "post", "energies"):
+            if key not in values:
+                continue
+            own = getattr(holder, key)
+            kept = {item.word() for item in (own if isinstance(own, tuple) else (own,))}
+            idle = () if scene.solids else FOR_SOLIDS
+            missing = [word for word in _words(values[key]) if word not in kept and word not in idle]
+            if missing:
+                remedy = ", or add to it what should stay" if isinstance(own, tuple) else " to have the preset's"
+                yield (
+                    f"preset {scene.preset}: without {' and '.join(missing)}, because the scene has its own "
+                    f"{where}{key}. Leave that out{remedy}."
+                )
+
+
+def _words(value: Any) -> list[str]:
+    """Scene words of what is chosen by type: one, or a list of them."""
+    items = value if isinstance(value, list) else [value]
+    return [item["type"] if isinstance(item, dict) else item for item in items]
 
 
 def _beneath(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path: Path) -> tuple[dict, list[Path]]:

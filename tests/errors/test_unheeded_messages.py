@@ -1,0 +1,102 @@
+"""What a scene asks for and nothing heeds: warnings that name the cloth, the setting, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from toile.energies.bend_mode import BendMode
+from toile.errors import SceneError
+from toile.scene.load import meshes
+from toile.scene.schema import Scene
+from toile.scene.unheeded import unheeded
+
+GRID = {"type": "grid", "resolution": [4, 4]}
+DISC = {"type": "disc", "rings": 3}
+
+
+def told(shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any) -> list[str]:
+    more = {} if filters is None else {"filters": filters}
+    scene = Scene(preset=preset, cloth=[{"name": "cuff", "shape": shape, **cloth}], **more)
+    found = unheeded(scene, meshes(scene))
+    assert all(line.startswith('cloth "cuff": ') for line in found)
+    return [line.removeprefix('cloth "cuff": ') for line in found]
+
+
+NARROW = [{"warp": 0.8}]
+KEYED = [{"weft": [[0.0, 1.0], [1.0, 1.2]]}]
+TO_SPRINGS = "rest_stretch does nothing to spring, which keeps to the lengths of the mesh. Use stretch in its place."
+
+
+@pytest.mark.parametrize("rest_stretch", [NARROW, KEYED])
+def test_rest_stretch_of_springs(rest_stretch: list[Any]) -> None:
+    assert told(GRID, rest_stretch=rest_stretch, energies=["spring", "bend_mode"]) == [TO_SPRINGS]
+    assert told(GRID, rest_stretch=rest_stretch, energies=["spring", "stretch"]) == [TO_SPRINGS]
+    assert told(GRID, rest_stretch=rest_stretch, energies=["bend_mode"]) == [
+        "rest_stretch does nothing, because stretch is not among its energies. Add it there."
+    ]
+    assert told(GRID, rest_stretch=rest_stretch) == []
+    assert told(GRID, rest_stretch=[{"warp": 1.0}], energies=["spring"]) == []
+
+
+@pytest.mark.parametrize("word", ["strain_impulse", "strain_velocity", "strain_deformation_rate"])
+def test_rest_stretch_and_limits_of_lengths(word: str) -> None:
+    (line,) = told(GRID, [word, "self_contact"], rest_stretch=NARROW)
+    assert line == (
+        f"{word} limits lengths without rest_stretch, and works against it. Leave that filter out, or make its limits "
+        "wider by as much."
+    )
+    assert told(GRID, [word]) == []
+    assert told(GRID, ["self_contact"], rest_stretch=NARROW) == []
+
+
+@pytest.mark.parametrize(("key", "word", "name"), [
+    ("energies", "spring", "shear"),
+    ("filters", "strain_deformation_rate", "shear"),
+    ("filters", "strain_velocity", "shear_extension"),
+    ("filters", "strain_velocity", "shear_compression"),
+])  # fmt: skip
+def test_shear_springs_of_a_mesh_without_cells(key: str, word: str, name: str) -> None:
+    def with_value(shape: dict[str, Any], value: float | None) -> list[str]:
+        return told(shape, **{key: [{"type": word, name: value}]})
+
+    assert with_value(GRID, 0.2) == []
+    assert with_value(DISC, None) == []
+    assert told(DISC, **{key: [word]}) == []  # its default
+    (line,) = with_value(DISC, 0.2)
+    assert line == (
+        f"{name} = 0.2 of {word} has nothing to do: its mesh has no rows and columns of threads, and so no springs "
+        "across cells. Leave it out; edges count as threads there."
+    )
+    assert len(with_value(DISC, 0.0)) == (word != "spring")  # K = 0 asks for none, a limit of 0 for much
+
+
+@pytest.mark.parametrize("preset", ["pro95", "bmf03", "ye08"])
+def test_a_preset_is_for_any_mesh(preset: str) -> None:
+    assert told(DISC, preset=preset) == []
+
+
+def test_buckling_needs_a_stiffness() -> None:
+    """Its springs are as stiff as the fabric; where that is 0 there would be no bending at all."""
+
+    def scene(thread: str, **settings: float) -> Scene:
+        energies = ["stretch", {"type": "bend_buckling", **settings}]
+        return Scene(name="cuff", cloth=[{"shape": GRID, "fabric": {f"stretch_{thread}": 0.0}, "energies": energies}])
+
+    for thread in ("warp", "weft"):
+        with pytest.raises(SceneError) as caught:
+            meshes(scene(thread))
+        assert str(caught.value) == (
+            "cuff  cloth[0].energies[1]: resists no bending, because its springs are as stiff as the fabric, whose "
+            f"stretch_{thread} is 0. Give it a stiffness > 0 [N/m]."
+        )
+        meshes(scene(thread, stiffness=10.0))
+        meshes(scene(thread, rigidity=0.0))  # none was asked for
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_rest_angle_is_not_true_or_false(value: bool) -> None:
+    with pytest.raises(ValidationError, match='must be "flat", "shape", a number of degrees'):
+        BendMode(rest_angle=value)

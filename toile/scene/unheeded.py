@@ -1,0 +1,57 @@
+"""What a scene asks for and nothing in it heeds, or works against: told before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from toile.model.mesh import Mesh
+from toile.plugins import Plugin
+
+if TYPE_CHECKING:
+    from toile.scene.schema import Cloth, Scene
+
+# Fields about springs across the cells of a cloth, which only rows and columns of threads have.
+OF_SHEAR = {
+    "spring": ("shear",),
+    "strain_deformation_rate": ("shear",),
+    "strain_velocity": ("shear_extension", "shear_compression"),
+}
+NO_CELLS = "has nothing to do: its mesh has no rows and columns of threads, and so no springs across cells"
+
+
+def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
+    """One line for each such thing; what a preset has set for any scene is none."""
+    found = []
+    for i, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True)):
+        told = list(_rest_stretch(cloth, scene))
+        if mesh.quads is None:
+            told += _shear(cloth.energies if ("cloth", i, "energies") not in scene._of_preset else ())
+            told += _shear(scene.filters if ("filters",) not in scene._of_preset else ())
+        found += [f'cloth "{cloth.name}": {line}' for line in told]
+    return found
+
+
+def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
+    if all(entry.warp == entry.weft == 1.0 for entry in cloth.rest_stretch):
+        return
+    words = [energy.word() for energy in cloth.energies]
+    if "spring" in words:
+        yield "rest_stretch does nothing to spring, which keeps to the lengths of the mesh. Use stretch in its place."
+    elif "stretch" not in words:
+        yield "rest_stretch does nothing, because stretch is not among its energies. Add it there."
+    for item in scene.filters:
+        if item.word().startswith("strain_"):
+            yield (
+                f"{item.word()} limits lengths without rest_stretch, and works against it. Leave that filter out, "
+                "or make its limits wider by as much."
+            )
+
+
+def _shear(items: Sequence[Plugin]) -> Iterator[str]:
+    for item in items:
+        for name in OF_SHEAR.get(item.word(), ()):
+            value = getattr(item, name)
+            off = value is None or (item.word() == "spring" and value == 0.0)
+            if name in item.model_fields_set and not off:
+                yield f"{name} = {value:g} of {item.word()} {NO_CELLS}. Leave it out; edges count as threads there."
