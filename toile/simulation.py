@@ -243,7 +243,13 @@ class Simulation:
 
     def constraint_forces(self) -> np.ndarray:
         """Force that the constraints exerted on each particle in the last step [N]."""
-        return self.integrator.constraint_forces.numpy().astype(float)
+        forces, borne = self.integrator.constraint_forces.numpy().astype(float), self._borne()
+        return forces if borne is None else forces + borne
+
+    def _borne(self) -> np.ndarray | None:
+        """The part of it that filters account for; None if there is no filter that does."""
+        found = [correction.borne.numpy() for correction in self.filters if correction.borne is not None]
+        return np.sum(found, axis=0, dtype=float) if found else None
 
     def _held_particles(self) -> list:
         found = []
@@ -340,7 +346,7 @@ class Simulation:
         # Filters keep no account of contacts: no figure rather than a zero nobody measured.
         counts, forces = ([None] * len(self.solids) for _ in range(2))
         if self.contacts is not None:
-            counts, forces = self.contacts.counts().tolist(), self.contacts.forces().tolist()
+            counts, forces = self.contacts.counts().tolist(), self.contacts.forces(self._borne()).tolist()
         distances = [found["distance"] for found in self.solids.survey(self.state.x, self.state.t)]
         return {
             solid.name: {

@@ -42,7 +42,8 @@ def brought_closer(device: str, x: np.ndarray, masses: list[float], S: list[np.n
     arrays: list[Any] = [
         wp.array([[0, 1]], dtype=wp.vec2i, device=device), wp.array([l0], dtype=real, device=device),
         wp.array([0], dtype=wp.int32, device=device), wp.array(masses, dtype=real, device=device),
-        vec3(0.1, 0.0, 0.0), wp.array(np.array(S), dtype=mat33, device=device), x_out,
+        vec3(0.1, 0.0, 0.0), wp.array(np.array(S), dtype=mat33, device=device), 1.0, x_out,
+        wp.zeros(2, dtype=vec3, device=device),
     ]  # fmt: skip
     wp.launch(shorten, 1, arrays, device=device)
     return x_out.numpy().astype(float)

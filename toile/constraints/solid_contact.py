@@ -143,9 +143,17 @@ class SolidContacts:
         held = np.arange(int(MOST)) < self._before.count.numpy()[:, None]  # which slots hold a contact
         return np.bincount(self._before.solid.numpy()[held.ravel()], minlength=len(self.solids))
 
-    def forces(self) -> np.ndarray:
-        """Force of the cloth on each solid in the last step [N]."""
-        return -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1)
+    def forces(self, borne: np.ndarray | None = None) -> np.ndarray:
+        """Force of the cloth on each solid in the last step [N]. `borne` is what constraints exerted on each particle
+        beside what the solve knew of; contacts have their part of it, and of several the first.
+        """
+        forces = -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1)
+        if borne is not None:
+            touching = np.flatnonzero(self._before.count.numpy())
+            S_user, S = (S.numpy()[touching].astype(float) for S in (self.held.S_user, self.held.S))
+            solid = self._before.solid.numpy().reshape(-1, int(MOST))[touching, 0]
+            np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, borne[touching]))
+        return forces
 
     def hold(self, h: float) -> None:
         """Makes constraints of the contacts as they are now."""

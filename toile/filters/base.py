@@ -40,6 +40,8 @@ class Correction:
     limits_velocity = False  # whether it is a VelocityLimit
     limits_strain = False  # whether it shortens what the step before it stretched: steps are judged after it
     meetings: tuple = ()  # assembly.Meetings: what it adds to the linear system
+    # [N] on each particle: what constraints exert in the present step because its impulses pull at what they hold
+    borne: wp.array | None = None
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
         """Why the candidate cannot be corrected and the step must be shorter; None if all is well."""
@@ -69,15 +71,18 @@ class VelocityLimit(Correction):
     """
 
     limits_velocity = True
+    borne: wp.array
 
     def __init__(self, work: FilterWork):
         self.work = work
         n, device = len(work.masses), work.masses.device
-        self._wanted, self._limited = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
+        self._wanted, self._limited, self.borne = (wp.zeros(n, dtype=vec3, device=device) for _ in range(3))
         self._launch = Launcher(str(device))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Changes v in place so that x + h v is where it may be. What constraints hold stays as it is."""
+        """Changes v in place so that x + h v is where it may be. What constraints hold stays as it is; `borne` is what
+        that takes. Integrators may call it for two velocities: the last one is that at the end of the step.
+        """
         raise NotImplementedError
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:

@@ -45,6 +45,7 @@ class StrainDeformationRate(Filter):
 
 class _Working(Correction):
     limits_strain = True
+    borne: wp.array
 
     def __init__(self, settings: StrainDeformationRate, work: FilterWork):
         self.settings, self.work = settings, work
@@ -52,17 +53,18 @@ class _Working(Correction):
         device = str(work.masses.device)
         self.springs = SpringLists(work.model, [kind for kind, tau in limits.items() if tau is not None], device)
         self.tau_c = vec3(*(tau or 0.0 for tau in limits.values()))
-        self._x = wp.zeros(len(work.masses), dtype=vec3, device=device)
+        self._x, self.borne = (wp.zeros(len(work.masses), dtype=vec3, device=device) for _ in range(2))
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
         held, x = self.work.held, state_out.x
         wp.copy(self._x, x)
+        self.borne.zero_()
+        share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
         for _ in range(self.settings.passes):
             for springs in self.springs.colours:
                 of_springs = [springs.particles, springs.lengths, springs.kind, self.work.masses, self.tau_c]
-                self._launch(shorten, len(springs), [*of_springs, held.S, x])
-        share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
+                self._launch(shorten, len(springs), [*of_springs, held.S, share / h, x, self.borne])
         self._launch(follow, len(x), [self._x, x, share, state_out.v, held.moved, held.kicked])
         return None
 
@@ -73,9 +75,9 @@ def shorten(
     particles: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real), kind: wp.array(dtype=wp.int32),
     masses: wp.array(dtype=real), tau_c: vec3,
     # in
-    S: wp.array(dtype=mat33),
+    S: wp.array(dtype=mat33), rate: real,
     # in and out
-    x_out: wp.array(dtype=vec3),
+    x_out: wp.array(dtype=vec3), borne_out: wp.array(dtype=vec3),
 ):
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
@@ -95,6 +97,9 @@ def shorten(
     way = wp.min(excess / (dq + root), dq / qq)
     x_out[i] = x_out[i] + way * q_i
     x_out[j] = x_out[j] - way * q_j
+    # Impulses of way d/h; where an end is held, its constraint exerts the opposite.
+    borne_out[i] = borne_out[i] - (rate * way) * (d - S[i] * d)
+    borne_out[j] = borne_out[j] + (rate * way) * (d - S[j] * d)
 
 
 @wp.kernel

@@ -136,6 +136,7 @@ class _Working(VelocityLimit):
         self._ahead, self._still = (wp.zeros(len(work.masses), dtype=vec3, device=device) for _ in range(2))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        self.borne.zero_()
         self._solve(x, v, h, ROUNDING, v)
         for _ in range(1, self.settings.passes):
             if not self.outside.numpy()[0]:
@@ -158,7 +159,7 @@ class _Working(VelocityLimit):
         self.fastest.zero_()
         dv = self.matrix.dv
         self._launch(find_turns, len(self.lengths), [*self._rows, self._rest, self.d, dv, self.fastest])
-        self._launch(apply, len(v), [dv, self.fastest, MOST_TURN / h, v_out])
+        self._launch(apply, len(v), [dv, self.matrix.borne, self.fastest, MOST_TURN / h, h, v_out, self.borne])
 
 
 @wp.kernel
@@ -234,12 +235,13 @@ def find_turns(
 @wp.kernel
 def apply(
     # in
-    dv: wp.array(dtype=vec3), fastest: wp.array(dtype=real), most: real,
+    dv: wp.array(dtype=vec3), borne: wp.array(dtype=vec3), fastest: wp.array(dtype=real), most: real, h: real,
     # in and out
-    v_out: wp.array(dtype=vec3),
+    v_out: wp.array(dtype=vec3), borne_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     share = real(1.0)
     if fastest[0] > most:
         share = most / fastest[0]
     v_out[i] = v_out[i] + share * dv[i]
+    borne_out[i] = borne_out[i] + share * borne[i] / h

@@ -76,6 +76,12 @@ class _Working(VelocityLimit):
         self.changed = wp.zeros(1, dtype=wp.int32, device=device)  # whether a pass has found anything to do
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
+        self._find_impulses(x, v, h)
+        self.borne.zero_()
+        for springs, impulses, _ in self.colours:
+            self._launch(bear, len(springs), [springs.particles, x, self.work.held.S, impulses, h, self.borne])
+
+    def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
         self.h = h
         self.impulses.zero_()
         if not self._pass(x, v, h, look=1):
@@ -124,6 +130,23 @@ def begin_with(
 
 
 @wp.kernel
+def bear(
+    # model
+    particles: wp.array(dtype=wp.vec2i),
+    # in
+    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), impulses: wp.array(dtype=real), h: real,
+    # in and out
+    borne_out: wp.array(dtype=vec3),
+):
+    """What constraints exert so that impulses leave held directions alone."""
+    s = wp.tid()
+    i, j = particles[s][0], particles[s][1]
+    force = (impulses[s] / h) * wp.normalize(x[j] - x[i])
+    borne_out[i] = borne_out[i] + (force - S[i] * force)
+    borne_out[j] = borne_out[j] - (force - S[j] * force)
+
+
+@wp.kernel
 def limit_springs(
     # model
     particles: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real), kind: wp.array(dtype=wp.int32),
@@ -146,7 +169,9 @@ def limit_springs(
     high, low = longest[kind[s]] * lengths[s], shortest[kind[s]] * lengths[s]
     high += still * wp.max(length - high, real(0.0))
     low -= still * wp.max(low - length, real(0.0))
-    along = length + h * wp.dot(n, v_out[j] - v_out[i])
+    d = x_ij + h * (v_out[j] - v_out[i])
+    along = wp.dot(n, d)
+    low = wp.sqrt(wp.max(low * low - (wp.dot(d, d) - along * along), real(0.0)))
     # What brings it to its largest length, if that is a pull; else what brings it to its smallest, if that is a push.
     before = real(1.0) * impulses_out[s]
     after = before + (high - along) / (h * w)
