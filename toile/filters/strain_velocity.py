@@ -1,12 +1,16 @@
 """No spring longer or shorter than it may be at the end of a step: velocities are changed so that none will be.
 
-    (1 - b) l0  <=  n . (x_ij + h v_ij)  <=  (1 + a) l0
+    n . d <= (1 + a) l0,    |d| >= (1 - b) l0,    d = x_ij + h v_ij
     v_i <- v_i - lambda W_i n,    v_j <- v_j + lambda W_j n        lambda < 0 pulls, > 0 pushes, 0 within the limits
 
 One spring after the other, structural ones first, and all of them again in every pass until none is outside or there
 are no more passes. What a spring no longer needs because others have done its work is taken back, so that endless
 passes lead to those velocities within the limits that are nearest, in kinetic energy, to the wanted ones. Impulses act
 along the springs as they are at the start of the step, which keeps linear and angular momentum.
+
+A spring that turns by phi in a step has n . d = |d| cos phi. Of both limits that form is used which asks for less: a
+pull for the whole of |d| grows with what turns it, and passes could drive neighbours ever farther across; a push for
+n . d would stretch whatever turns.
 
 Source      [BMF03] sec. 3, "in the same manner" as [BFA02]; 10 % and 0 % are the paper's
 Symbols     l0  length at rest [m]     a, b  extension and compression at most [-]     n = x_ij/|x_ij| at the start
@@ -16,7 +20,6 @@ Deviations  Passes begin with the impulses of the step before, which saves many 
             The paper limits all edges of its triangles. Here, on meshes of rows and columns of threads, compression is
             limited along the threads only: a sheared cell has one diagonal that is shorter, and if none could be, cloth
             would have to stretch wherever it is draped. Other meshes have the paper's limits on all edges.
-            A spring that turns by omega h in a step comes out of it longer by half the square of that.
 """
 
 from itertools import accumulate, pairwise
@@ -171,6 +174,7 @@ def limit_springs(
     low -= still * wp.max(low - length, real(0.0))
     d = x_ij + h * (v_out[j] - v_out[i])
     along = wp.dot(n, d)
+    # The smallest n . d, with what d has across n.
     low = wp.sqrt(wp.max(low * low - (wp.dot(d, d) - along * along), real(0.0)))
     # What brings it to its largest length, if that is a pull; else what brings it to its smallest, if that is a push.
     before = real(1.0) * impulses_out[s]
