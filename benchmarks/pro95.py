@@ -104,7 +104,7 @@ def medians(runs: dict[str, Run], steps: int) -> dict[str, float]:
 
 
 def sheet() -> dict[str, Any]:
-    """P11, P12: elongation of the hanging sheet after 200 steps, plain and limited."""
+    """Elongation of the hanging sheet after 200 steps, plain and limited."""
     found: dict[str, Any] = {"plain": Run("pro95_sheet", PLAIN).largest(PAPER_STEPS)}
     for passes in (1, 2, 5, 10, 20, 40, 80):
         for name, shear in (("structural", False), ("structural and shear", True)):
@@ -114,7 +114,7 @@ def sheet() -> dict[str, Any]:
 
 
 def cost() -> dict[str, Any]:
-    """P13: time of a step with the filter relative to the same without it."""
+    """Time of a step with the filter relative to the same without it."""
     found = {}
     for n in (17, 33):
         size = [f"cloth[0].shape.resolution=[{n},{n}]", *(steps_of(1 / 600) if n == 33 else [])]
@@ -134,7 +134,7 @@ NEARLY = 0.95
 
 
 def speed() -> dict[str, Any]:
-    """P14: time to simulate the limited sheet against a plain one as stiff as to be stretched no more."""
+    """Time to simulate the limited sheet against a plain one as stiff as to be stretched no more."""
     found = {}
     for K, h, passes in LIMITED:
         overrides = [*stiffness(K), *steps_of(h)]
@@ -179,13 +179,13 @@ def _as_stiff(wanted: float) -> tuple[float, float]:
 
 
 def passes() -> dict[str, Any]:
-    """P15: 33 x 33, largest elongation after the same time as above against the number of passes."""
+    """33 x 33, largest elongation after the same time as above against the number of passes."""
     finer = ["cloth[0].shape.resolution=[33,33]", *steps_of(1 / 600)]
     return {str(p): Run("pro95_sheet", filtered(p), *finer).largest(2 * PAPER_STEPS) for p in range(1, 11)}
 
 
 def flag() -> dict[str, Any]:
-    """P16: ten seconds of wind with the filter, and how far the plain flag comes."""
+    """Ten seconds of wind with the filter, and how far the plain flag comes."""
     found: dict[str, Any] = {}
     for name, chosen in (("limited", filtered(20, 0.05)), ("limited, 1 pass", filtered(1, 0.05)), ("plain", PLAIN)):
         run = Run("pro95_flag", chosen)
@@ -201,14 +201,14 @@ def flag() -> dict[str, Any]:
 
 
 def sail() -> dict[str, Any]:
-    """P17: largest elongation of the sail while it fills and when it is full."""
+    """Largest elongation of the sail while it fills and when it is full."""
     plain, limited = Run("pro95_sail", PLAIN), Run("pro95_sail")
     steps = round(4.0 / limited.h)
     return {"plain": plain.largest(steps), "limited": limited.largest(steps)}
 
 
 def oscillation() -> dict[str, Any]:
-    """P18: the sheet hangs flat and is let go: how far its centre of mass falls below where it comes to rest."""
+    """The sheet hangs flat and is let go: how far its centre of mass falls below where it comes to rest."""
     found = {}
     hanging = "cloth[0].rotation=[90, 0, 0]"
     variants = {"plain": PLAIN, "1 pass": filtered(1), "2 passes": filtered(2), "40 passes": filtered(40)}
@@ -245,7 +245,7 @@ def _apart(places: np.ndarray, values: np.ndarray, distance: int) -> list[int]:
 
 
 def hung_energy() -> dict[str, Any]:
-    """D5, T9: energy [J] of the sheet in 3 s without damping; springs that are still too long give some back."""
+    """Energy [J] of the sheet in 3 s without damping; springs that are still too long give some back."""
     found = {}
     variants = {f"{p} passes": filtered(p) for p in (1, 2, 10, 40)}
     variants["40 passes, velocities kept"] = filtered(40, velocities="kept")
@@ -266,7 +266,7 @@ def hung_energy() -> dict[str, Any]:
 
 
 def energy() -> dict[str, Any]:
-    """D2, D5: a free sheet thrown apart, by backward Euler: rises of its energy in a step, relative to the start."""
+    """A free sheet thrown apart, by backward Euler: rises of its energy in a step, relative to the start."""
     found = {}
     for name, chosen in {"plain": PLAIN, **{f"{p} passes": filtered(p) for p in (1, 2, 10, 40)}}.items():
         run = Run("pro95_sheet", "constraints=[]", "forces=[]", "gravity=[0,0,0]", "integrator=implicit_euler", chosen)

@@ -218,7 +218,7 @@ def test_takes_from_the_energy_of_motion(passes: int, device: str) -> None:
 
 @pytest.mark.parametrize("h", [2e-3, H])
 def test_energy_never_rises(h: float, device: str) -> None:
-    """D5: an undamped sheet alone in the world, thrown about; backward Euler by itself only takes energy."""
+    """An undamped sheet alone in the world, thrown about; backward Euler by itself only takes energy."""
     simulation = sheet(device, (1.0, 1.0), (9, 9), h=h, gravity=0.0, fabric=WEAK)
     simulation = _with_filter(simulation)
     x = positions(simulation)

@@ -39,7 +39,7 @@ def crossings(height: np.ndarray, least: float) -> int:
 
 @pytest.mark.slow
 def test_the_limits_hold(device: str) -> None:
-    """P30, as P19: 99 % of springs within +10 % and -0 % in all frames, none outside by more than two points."""
+    """99 % of springs within +10 % and -0 % in all frames, none outside by more than two points."""
     strains, _ = pushed_together("0.0", device)
     outside = np.maximum(strains - 0.1, -strains)
     assert np.mean(outside <= 0.01) > 0.99
@@ -50,7 +50,7 @@ def test_the_limits_hold(device: str) -> None:
 
 @pytest.mark.slow
 def test_it_folds_where_it_would_be_squeezed(device: str) -> None:
-    """P30: zero crossings of the height around the sleeve, ring by ring; the squeezed one is round in every ring."""
+    """Zero crossings of the height around the sleeve, ring by ring; the squeezed one is round in every ring."""
     (_, folded), (_, squeezed) = (pushed_together(compression, device) for compression in ("0.0", "null"))
     many, few = (sum(crossings(ring, RESOLVED) for ring in height) for height in (folded, squeezed))
     assert many > 2 * ALONG  # more than two in a ring

@@ -218,12 +218,12 @@ class Sheet:
 
 
 def test_springs_alone_stretch_beyond_twice_their_length(device: str) -> None:
-    """P11, figure 2b: after 200 steps; 108 % here."""
+    """Figure 2b: after 200 steps; 108 % here."""
     assert Sheet(device, "pro95_sheet", PLAIN).after(PAPER_STEPS).elongation() > 1.0
 
 
 def test_limited_springs_do_not(device: str) -> None:
-    """P12, figure 4: after 200 steps a tenth longer, once enough passes are made. One leaves 27 %, two 18 %, forty
+    """Figure 4: after 200 steps a tenth longer, once enough passes are made. One leaves 27 %, two 18 %, forty
     10.3 %: each pass moves on what the one before has left to the neighbours."""
     found = [Sheet(device, "pro95_sheet", limited(p)).after(PAPER_STEPS).elongation() for p in (1, 2, 40)]
     assert found[0] > found[1] > found[2] > 0.1
@@ -238,7 +238,7 @@ def test_without_a_limit_on_shear_the_sheet_shears(device: str) -> None:
 
 
 def test_more_passes_leave_less_on_a_finer_mesh(device: str) -> None:
-    """P15: 33 x 33, after the same time and at any time until then: each of the first passes helps, and ten more so.
+    """33 x 33, after the same time and at any time until then: each of the first passes helps, and ten more so.
     All of them are in benchmarks/pro95.py."""
     at_end, most = [], []
     for passes in (1, 2, 3, 10):
@@ -252,7 +252,7 @@ def test_more_passes_leave_less_on_a_finer_mesh(device: str) -> None:
 
 
 def test_the_flag_survives_a_step_that_its_springs_do_not(device: str) -> None:
-    """P16: the same wind, step and K, the step 15 % above 2/omega_max. Without the filter it is torn within 0.1 s; with
+    """The same wind, step and K, the step 15 % above 2/omega_max. Without the filter it is torn within 0.1 s; with
     it ten seconds pass, and 20 passes keep it within 3 points of its limit."""
     plain = Sheet(device, "pro95_flag", PLAIN)
     assert plain.h > 1.1 * plain.limit()
@@ -269,7 +269,7 @@ def test_the_flag_survives_a_step_that_its_springs_do_not(device: str) -> None:
 
 
 def test_the_sail_is_no_longer_than_it_may_be(device: str) -> None:
-    """P17: while it fills and when it is full, within a point of its limit."""
+    """While it fills and when it is full, within a point of its limit."""
     sail = Sheet(device, "pro95_sail")
     assert max(sail.elongation() for _ in sail.walk(1.0)) < 0.06
 
@@ -282,7 +282,7 @@ def sinking(sheet: Sheet) -> np.ndarray:
 
 
 def test_the_sheet_sways_less_and_for_a_shorter_time(device: str) -> None:
-    """P18: let go flat and upright, so that it only sinks and rises: how far, and until when by more than 1 cm."""
+    """Let go flat and upright, so that it only sinks and rises: how far, and until when by more than 1 cm."""
     upright = "cloth[0].rotation=[90, 0, 0]"
     plain, filtered = (sinking(Sheet(device, "pro95_sheet", upright, f)) for f in (PLAIN, limited(10)))
     first, lasting = [[f(below) for below in (plain, filtered)] for f in (np.max, last_beyond)]
@@ -308,7 +308,7 @@ def thrown(device: str, *overrides: str) -> Sheet:
 
 @pytest.mark.parametrize("integrator", ["explicit_euler", "implicit_euler", "implicit_bdf2"])
 def test_a_free_sheet_keeps_its_momentum(integrator: str, device: str) -> None:
-    """D2: 200 steps with the filter at work. Linear solves are held to 1e-10."""
+    """200 steps with the filter at work. Linear solves are held to 1e-10."""
     sheet = thrown(device, limited(5), f"integrator={integrator}", "solver.tolerance=1e-10")
     before, most = sheet.momentum, 0.0
     for _ in range(PAPER_STEPS):
@@ -320,7 +320,7 @@ def test_a_free_sheet_keeps_its_momentum(integrator: str, device: str) -> None:
 
 @pytest.mark.parametrize("passes", [1, 10])
 def test_energy_of_a_free_sheet_never_rises(passes: int, device: str) -> None:
-    """D5: backward Euler loses some in every step, and the filter does not give more back."""
+    """Backward Euler loses some in every step, and the filter does not give more back."""
     sheet = thrown(device, limited(passes), "integrator=implicit_euler")
     energies = [sheet.energy]
     for _ in range(PAPER_STEPS):
@@ -348,8 +348,8 @@ def energies_of(sheet: Sheet, seconds: float) -> np.ndarray:
 
 
 def test_energy_of_the_hanging_sheet_stays_below_that_at_the_start(device: str) -> None:
-    """D5 with pins, which do no work, and without damping: springs that a few passes leave too long give something back
-    while they are shortened, less with more passes; all of it stays below the start. With velocities kept (T9) what
+    """With pins, which do no work, and without damping: springs that a few passes leave too long give something back
+    while they are shortened, less with more passes; all of it stays below the start. With velocities kept what
     gravity adds while the filter holds a particle is never taken away again."""
     regained: Callable[[np.ndarray], float] = lambda E: float((E - np.minimum.accumulate(E)).max())  # noqa: E731
     few, many = (energies_of(Sheet(device, "pro95_sheet", "forces=[]", limited(p)), 1.0) for p in (2, 40))

@@ -92,7 +92,7 @@ def rest_stretch(simulation: Simulation, time: float) -> tuple[np.ndarray, np.nd
 
 
 def bend_energy(simulation: Simulation, frame: Frame) -> float:
-    """8 D |e|^2/(A0 + A1) sin^2(angle/4) over all pairs of triangles with a common edge; angles between their normals."""
+    """8 D |e|^2/(A0 + A1) sin^2(angle/4) over all pairs of triangles with a common edge, by angles of their normals."""
     surface = simulation.surface
     x = frame.positions[surface.triangles]
     normals = np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])
