@@ -42,7 +42,7 @@ from toile.plugins import quantity
 HELD = wp.constant(real(1e-9))
 # How far the impulses of one solve turn any thread [rad]: if they would more, all of them are smaller. Its direction is
 # then still that solved for; and what cannot be met, as between pins too far apart, does not throw cloth about.
-MOST_TURN = 0.1
+MOST_TURN = 0.2
 # Compliance of warps and wefts, of their own entry in A: of those that are corrected, since they may be more than there
 # are ways to move; and at most, of fabrics that resist little or not at all.
 NEARLY_RIGID, LOOSE = wp.constant(real(1e-3)), wp.constant(real(1e3))
@@ -60,7 +60,7 @@ class StrainImpulse(Filter):
     compression_warp: float | None = quantity(None, doc="along u; compression when not given", ge=0, lt=1)
     compression_weft: float | None = quantity(None, doc="along v; compression when not given", ge=0, lt=1)
     passes: int = quantity(
-        3, doc="solves per step at most; those after the first take the directions at its end", ge=1, le=100
+        8, doc="solves per step at most; those after the first take the directions at its end", ge=1, le=100
     )
 
     def start(self, work: FilterWork) -> Correction:
