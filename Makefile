@@ -1,5 +1,5 @@
 # make demo      drape a sheet over a cylinder; everything it needs is installed into .venv first
-# make test      style, types, import directions and tests
+# make test      style, types, import directions and tests, on all cores
 # make test-all  the same with the slow tests
 # make lint      style, types and import directions only
 # make lock      choose versions anew and write the lock files (needs uv)
@@ -24,10 +24,10 @@ demo: .venv/demo.stamp
 	$(BIN)/toile run drape --out out/drape
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST)
+	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST)
 
 test-all: lint
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -n auto $(PYTEST)
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
