@@ -74,6 +74,14 @@ class FallingTriangle:
 
 
 @pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Also where the tests themselves run in the background, and were started deaf to Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
 def falling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[FallingTriangle]:
     class Falling(FallingTriangle):
         pass
