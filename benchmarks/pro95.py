@@ -8,16 +8,13 @@ of the springs themselves, over all of them and after every step. Variants whose
 
 from __future__ import annotations
 
-import datetime
-import json
-import platform
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import record
 
 from toile.constraints.held import Held
 from toile.diagnostics import FrameTally
@@ -301,24 +298,5 @@ MEASURED: tuple[Callable[[], dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-def main() -> None:
-    path = HERE / "pro95.json"
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    wanted = sys.argv[1:] or [function.__name__ for function in MEASURED]
-    for function in MEASURED:
-        if function.__name__ not in wanted:
-            continue
-        begin = time.perf_counter()
-        figures[function.__name__] = {
-            "about": (function.__doc__ or "").strip(),
-            "date": datetime.date.today().isoformat(),
-            "machine": f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
-            "figures": function(),
-        }
-        print(f"{function.__name__}: {time.perf_counter() - begin:.0f} s")
-        print(json.dumps(figures[function.__name__]["figures"], indent=1))
-        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    record(HERE / "pro95.json", MEASURED)

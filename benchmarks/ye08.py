@@ -8,10 +8,6 @@ structural springs, over all of them and after every step.
 
 from __future__ import annotations
 
-import datetime
-import json
-import platform
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
+from figures import record
 from scipy.sparse.linalg import cg
 
 from toile.diagnostics import FrameTally
@@ -103,7 +100,7 @@ def attempt(run: Run, frames: int | None = None) -> dict[str, Any]:
 
 
 def swing() -> dict[str, Any]:
-    """P19: springs within their limits in the swinging sheet, as it is shipped and with softer springs."""
+    """Springs within their limits in the swinging sheet, as it is shipped and with softer springs."""
     found: dict[str, Any] = {"as shipped": attempt(Run("ye08_swing"))}
     found["as shipped, no impulses"] = attempt(Run("ye08_swing", PLAIN))
     for k in (500.0, 250.0):
@@ -150,7 +147,7 @@ def milliseconds(work: Callable[[], Any], repeats: int = 7) -> float:
 
 
 def symbolic() -> dict[str, Any]:
-    """P20: order, permutation and symbolic factor kept, against all anew; table 1 without its first three rows."""
+    """Order, permutation and symbolic factor kept, against all anew; table 1 without its first three rows."""
     systems = Systems("ye08_swing", 75, 25)
     factor = systems.factor
     whole, kept, solve = [], [], []
@@ -178,7 +175,7 @@ def symbolic() -> dict[str, Any]:
 
 
 def direct_against_cg() -> dict[str, Any]:
-    """P21: a factor with its solve, against conjugate gradients with the diagonal as preconditioner, from zero."""
+    """A factor with its solve, against conjugate gradients with the diagonal as preconditioner, from zero."""
     found = {}
     for n, frames in ((41, 60), (81, 40)):
         overrides = [f"cloth[0].shape.resolution=[{n},{n}]"]
@@ -214,7 +211,7 @@ def direct_against_cg() -> dict[str, Any]:
 
 
 def ball() -> dict[str, Any]:
-    """P22: the sheet hit by a ball, at two resolutions; springs half as long are twice as stiff."""
+    """The sheet hit by a ball, at two resolutions; springs half as long are twice as stiff."""
     found: dict[str, Any] = {}
     for n, frames in ((41, None), (81, 20)):
         size = [f"cloth[0].shape.resolution=[{n},{n}]", *stiffness(1000.0 * (n - 1) / 40.0)]
@@ -230,7 +227,7 @@ def ball() -> dict[str, Any]:
 
 
 def skirt() -> dict[str, Any]:
-    """P23: frames a second of the skirt of 108 nodes on one core, and where the time goes."""
+    """Frames a second of the skirt of 108 nodes on one core, and where the time goes."""
     found = {}
     for name, overrides in (("as shipped", []), ("steps of 2.22 ms", ["time.max_step=0.0022222222222222222"])):
         simulation = Simulation(load("ye08_skirt", overrides=["outputs=[]", *overrides]))
@@ -255,7 +252,7 @@ def skirt() -> dict[str, Any]:
 
 
 def momentum() -> dict[str, Any]:
-    """P24: what the filter changes of the momentum of a free, crumpled sheet, relative to sum m |v| (|x|)."""
+    """What the filter changes of the momentum of a free, crumpled sheet, relative to sum m |v| (|x|)."""
     import warp as wp
 
     from toile.math.types import vec3
@@ -284,7 +281,7 @@ def momentum() -> dict[str, Any]:
 
 
 def steps() -> dict[str, Any]:
-    """P25: steps four and sixteen times as long, and softer springs: finite, and how rough the sheet is."""
+    """Steps four and sixteen times as long, and softer springs: finite, and how rough the sheet is."""
     found = {}
     for k in (700.0, 250.0):
         for factor in (1, 4, 16):
@@ -336,24 +333,5 @@ MEASURED: tuple[Callable[[], dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-def main() -> None:
-    path = HERE / "ye08.json"
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    wanted = sys.argv[1:] or [function.__name__ for function in MEASURED]
-    for function in MEASURED:
-        if function.__name__ not in wanted:
-            continue
-        begin = time.perf_counter()
-        figures[function.__name__] = {
-            "about": (function.__doc__ or "").strip(),
-            "date": datetime.date.today().isoformat(),
-            "machine": f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
-            "figures": function(),
-        }
-        print(f"{function.__name__}: {time.perf_counter() - begin:.0f} s")
-        print(json.dumps(figures[function.__name__]["figures"], indent=1), flush=True)
-        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    record(HERE / "ye08.json", MEASURED)

@@ -76,7 +76,7 @@ def test_springs_stay_within_limits_small(device: str) -> None:
 
 @pytest.mark.slow
 def test_springs_stay_within_limits(device: str) -> None:
-    """P19, the whole of figure 4: 1,681 nodes, 1,125 steps of 2.22 ms, one corner released."""
+    """The whole of figure 4: 1,681 nodes, 1,125 steps of 2.22 ms, one corner released."""
     strains = Run("ye08_swing", device).frames()
     assert strains.shape[0] == 1125
     assert within(strains) > 0.999
@@ -92,7 +92,7 @@ def test_further_passes_hold_what_one_cannot(k: int, device: str) -> None:
 
 
 def test_the_symbolic_factor_pays() -> None:
-    """P20: at least a quarter of the solver's time is saved by what depends on the pattern alone; the paper has 36 %.
+    """At least a quarter of the solver's time is saved by what depends on the pattern alone; the paper has 36 %.
 
     Medians of alternating measurements: three times faster on the machines this was tried on.
     """
@@ -119,7 +119,7 @@ def test_the_symbolic_factor_pays() -> None:
 
 @pytest.mark.slow
 def test_a_ball_is_given_way(device: str) -> None:
-    """P22, figure 5: the sheet is out of the ball's way without any spring beyond 12 %, and moves with it."""
+    """Figure 5: the sheet is out of the ball's way without any spring beyond 12 %, and moves with it."""
     run = Run("ye08_ball", device)
     speed = []
     strains = run.frames(12)
@@ -134,7 +134,7 @@ def test_a_ball_is_given_way(device: str) -> None:
 
 @pytest.mark.slow
 def test_the_skirt_is_faster_than_real_time() -> None:
-    """P23, figure 6: 108 nodes, 140 frames a second on one core: time of this process, not of others beside it."""
+    """Figure 6: 108 nodes, 140 frames a second on one core: time of this process, not of others beside it."""
     simulation = Simulation(load("ye08_skirt", overrides=["outputs=[]"]))
     assert simulation.model.particle_count == 108
     assert simulation.scene.time.fps >= 140
@@ -151,7 +151,7 @@ def test_the_skirt_is_faster_than_real_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [4, 16])
 def test_long_steps_do_not_blow_up(factor: int, device: str) -> None:
-    """P25: steps of 8.9 and 35.6 ms. Rougher they may be, but finite, and near their limits with further passes."""
+    """Steps of 8.9 and 35.6 ms. Rougher they may be, but finite, and near their limits with further passes."""
     run = Run("ye08_swing", device, f"time.max_step={factor / 450.0}", "filters[0].passes=8")
     strains = run.frames()
     assert np.isfinite(run.x).all()
@@ -177,7 +177,7 @@ def row(device: str, stiffness: float = 1e9) -> tuple[Bench, np.ndarray, float]:
 
 @pytest.mark.parametrize("kappa", [0.5, 5.0, 20.0, 60.0, 100.0, 120.0])
 def test_a_compressed_spring_is_an_arc(kappa: float, device: str) -> None:
-    """S11: force and energy, 1e-9; the curvatures are those of arcs from nearly straight to nearly a full circle."""
+    """Force and energy, 1e-9; the curvatures are those of arcs from nearly straight to nearly a full circle."""
     bench, x, k_b = row(device)
     q = 0.5 * kappa * L
     sinc = np.sin(q) / q
@@ -193,7 +193,7 @@ def test_a_compressed_spring_is_an_arc(kappa: float, device: str) -> None:
 
 
 def test_the_onset_is_twelve(device: str) -> None:
-    """f -> -12 k_b/L^2 as a spring begins to buckle, 21.6 % above Euler's load; none before, and none in tension."""
+    """F -> -12 k_b/L^2 as a spring begins to buckle, 21.6 % above Euler's load; none before, and none in tension."""
     bench, x, k_b = row(device)
     for shorter, expected in ((1e-7, -12.0), (0.0, 0.0), (-1e-3, 0.0)):
         moved = x.copy()
