@@ -117,16 +117,16 @@ class Intersections:
         self._largest: int | None = None  # since the frame before
         self.start: int | None = None
 
-    def begin(self, x: wp.array, strict: bool) -> list[str]:
+    def begin(self, x: wp.array, strict: bool, time: float = 0.0) -> list[str]:
         """Count those that the scene comes with; a warning if there are any, or an error."""
         if self.when == "none" and not strict:
             return []
-        self._count(x, 0.0)
+        self._count(x, time)
         self.start, self._largest = self._largest, None
         if not self.start:
             return []
         number = "1 pair of triangles intersects" if self.start == 1 else f"{self.start} pairs of triangles intersect"
-        found = f"{number} at the start: {'; '.join(self._first(x))}."
+        found = f"{number} at the start: {'; '.join(self._first(x, time))}."
         if strict:
             raise InputError(f"{found} Move them apart, or leave out --strict to run nevertheless.")
         then = "pairs are left as they are"
@@ -162,10 +162,10 @@ class Intersections:
             return x
         return np.concatenate([x.numpy().astype(float), *(solid.vertices(time) for solid in self.solids)])
 
-    def _first(self, x: wp.array) -> list[str]:
+    def _first(self, x: wp.array, time: float) -> list[str]:
         """Which triangles, and where [m]."""
         first = self._pairs[:PAIRS_TOLD]
-        places = self._audit.places(self._positions(x, 0.0), first)
+        places = self._audit.places(self._positions(x, time), first)
         told = [
             f"{self._told(i)} and {self._told(j)} at ({', '.join(f'{c:.4g}' for c in place)}) m"
             for (i, j), place in zip(first.tolist(), places.tolist(), strict=True)

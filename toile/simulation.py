@@ -131,13 +131,36 @@ class Simulation:
         self.certificate.intersections_start = self.intersections.start
 
     def run(self, frames: int | None = None) -> Iterator[Frame]:
-        """The start state as frame 0, then each frame."""
+        """The present state, frame 0 at the start, and then each frame up to the last."""
         wanted = self.scene.time.frames if frames is None else frames
         self.certificate.complete = False
         yield self._frame(None)
-        for _ in range(wanted):
+        while self.frame < wanted:
             yield self.advance_frame()
         self.certificate.complete = True
+
+    def take_over(self, other: Simulation) -> None:
+        """Goes on from where another simulation of the same particles is: its positions, velocities, time and frame.
+
+        For a scene that is changed while it runs. Solids and forces are where this scene has them at that time. New
+        constraints hold particles where they are, and go on from there along their motion. Steps, contacts and what
+        the integrator remembers begin anew, and so does the certificate.
+        """
+        if not np.array_equal(self.model.triangles, other.model.triangles) or len(self.state.x) != len(other.state.x):
+            raise InputError("take_over: the other simulation has other cloths, or other meshes. Start anew.")
+        if self.scene.time.fps != other.scene.time.fps:
+            raise InputError("take_over: the other simulation has another time.fps. Start anew.")
+        x, v, t = other.state.x.numpy(), other.state.v.numpy(), other.state.t
+        for state in (self.state, self._next):
+            state.x.assign(x)
+            state.v.assign(v)
+            state.t = t
+        self.frame = other.frame
+        self.held.take_over(other.held, t, x.astype(float))
+        if self.contacts is not None:
+            self.contacts.start(self.state.x, t)
+        self.intersections.begin(self.state.x, strict=False, time=t)
+        self.certificate.intersections_start = self.intersections.start
 
     def advance_frame(self) -> Frame:
         """Step to the next multiple of 1/fps."""

@@ -69,6 +69,10 @@ class Constraint(Plugin):
             return anchors, np.zeros_like(anchors)
         return self.motion.carry(anchors, self.start, time)
 
+    def anchors(self, points: np.ndarray, time: float) -> np.ndarray:
+        """Where particles were when the constraint began, if its motion carried them to these points at a time."""
+        return points if self.motion is None else self.motion.carry(points, time, self.start)[0]
+
     def turned(self, directions: np.ndarray, time: float) -> np.ndarray:
         """Directions carried along by the motion since the constraint began."""
         if self.motion is None:

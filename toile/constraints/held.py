@@ -68,6 +68,20 @@ class Held:
         self._fill([(self.constraints[k][1], self.constraints[k][0].hold(self._anchors[k], time)) for k in active])
         return changed
 
+    def take_over(self, other: "Held", time: float, x: np.ndarray) -> None:
+        """Goes on from another's state: a constraint that both have holds what it held. Another that holds now holds
+        particles where they are in x, on their way along its motion.
+        """
+        self._active = None
+        self._anchors = {}
+        for k, (constraint, particles) in enumerate(self.constraints):
+            if constraint.active(time):
+                self._anchors[k] = constraint.anchors(x[particles], time)
+                for j, anchors in other._anchors.items():
+                    same, of = other.constraints[j]
+                    if same == constraint and np.array_equal(of, particles):
+                        self._anchors[k] = anchors
+
     def forget_jumps(self) -> None:
         """A step is tried: nothing has changed at once yet."""
         self.jumped.zero_()

@@ -82,7 +82,7 @@ class Motion(BaseModel):
         return rotation, arm + centre + value[:3], np.cross(angular_velocity, arm) + rate[:3], angular_velocity
 
     def carry(self, points: np.ndarray, since: float, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities, at a time, of points given where they were at an earlier time."""
+        """Positions and velocities, at a time, of points given where they were at another."""
         rotation, translation = self.pose(since)
         centre = points.mean(axis=0) - translation if self.centre is None else np.asarray(self.centre)
         start = (points - translation - centre) @ rotation + centre
