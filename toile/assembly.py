@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Energy, Formulas, both
+from toile.energies.base import Elements, Energy, Formulas, both
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import mat33, real, vec3
@@ -173,6 +173,13 @@ class Term:
             self._rest.assign(wp.array(rest, dtype=self.formulas.Rest, device=self.device))
 
 
+    def put(self, elements: Elements) -> None:
+        """Act elsewhere: on as many elements as before."""
+        self.elements = elements
+        self._particles.assign(elements.particles)
+        self._rest.assign(wp.array(elements.rest, dtype=self.formulas.Rest, device=self.device))
+
+
 class Meetings(Protocol):
     """A force between particles that meet: which they are is found anew in every step."""
 
@@ -230,10 +237,8 @@ class Batch:
             pair.first, pair.second = uniform, term.uniform
             rest, uniform = joined, pair
         self.kernels = make_kernels("_".join(term.name for term in terms), formulas)
-        particles = terms[0].elements.particles
-        self._count, points = particles.shape
-        rows, columns = np.repeat(particles, points, axis=1), np.tile(particles, (1, points))
-        self._slots = wp.array(A.slots(rows, columns), dtype=wp.int32, device=self.device)
+        self._count = len(terms[0].elements.particles)
+        self._slots = wp.array(_slots(terms[0], A), dtype=wp.int32, device=self.device)
         self._particles = terms[0]._particles
         # A term by itself may change in time, and is then read anew; several are constant, and are copied here.
         self._rest = terms[0]._rest if len(terms) == 1 else wp.array(rest, dtype=formulas.Rest, device=self.device)
@@ -244,6 +249,10 @@ class Batch:
     def uniform(self) -> Any:
         return self.terms[0].uniform if len(self.terms) == 1 else self._uniform
 
+    def put(self, A: BlockMatrix) -> None:
+        """Its only term acts elsewhere now."""
+        self._slots.assign(_slots(self.terms[0], A))
+
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         model = [self._particles, self._slots, self._rest]
         inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
@@ -253,6 +262,13 @@ class Batch:
         """y += -df/dv u, at x and v."""
         inputs = [self._particles, self._rest, self.uniform, x, v, u, y_out]
         self._launch(self.kernels.add_damping, self._count, inputs)
+
+
+def _slots(term: Term, A: BlockMatrix) -> np.ndarray:
+    """Where in the matrix the blocks of each element go."""
+    particles = term.elements.particles
+    points = particles.shape[1]
+    return A.slots(np.repeat(particles, points, axis=1), np.tile(particles, (1, points)))
 
 
 def batches(terms: list[Term], A: BlockMatrix) -> list[Batch]:

@@ -42,7 +42,7 @@ from toile.system import System
 from toile.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from toile.colliders.base import Solid
     from toile.energies.base import Energy
@@ -71,9 +71,17 @@ FRAME_ROUNDING = 1e-10
 class Simulation:
     """A scene at work. `run` yields its frames; `report` is the certificate of what has run so far."""
 
-    def __init__(self, scene: Scene, device: str = "cpu", audit: str | None = None, strict: bool = False):
+    def __init__(
+        self,
+        scene: Scene,
+        device: str = "cpu",
+        audit: str | None = None,
+        strict: bool = False,
+        forces: Sequence[Energy] = (),
+    ):
         """`audit` says when intersections are counted: "none", every "frame", or every "step"; by default at every
-        frame of a scene in which cloth meets cloth. `strict` makes an error of those at the start.
+        frame of a scene in which cloth meets cloth. `strict` makes an error of those at the start. `forces` act besides
+        those that the scene names.
         """
         self.scene, self.device = scene, _device(device)
         cloths, meshes = scene.cloth, load_meshes(scene)
@@ -97,7 +105,8 @@ class Simulation:
             tuple(SolidSurface(s.name, s.triangles, s.vertices(0.0), s.moves) for s in self.solids),
         )
         energies = build_energies(scene, meshes)
-        self.system = System(self.model, build_terms(scene, energies, self.model, self.device), self.device)
+        terms = build_terms(scene, energies, self.model, self.device, forces)
+        self.system = System(self.model, terms, self.device)
         self.timers = Timers(self.device)
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         with_contacts = self._solid_contact() is not None
@@ -460,12 +469,14 @@ def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]
     ]
 
 
-def build_terms(scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str) -> list[Term | Springs]:
-    """Everything that acts on the cloth: each cloth's own energies, gravity, and the scene's forces."""
+def build_terms(
+    scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str, forces: Sequence[Energy] = ()
+) -> list[Term | Springs]:
+    """Everything that acts on the cloth: each cloth's own energies, gravity, the scene's forces, and further ones."""
     if not scene.cloth:
         return []
     acting: list[tuple[Energy, int | None]] = list(energies)
-    acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in scene.forces)]
+    acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in (*scene.forces, *forces))]
     return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from toile.assembly import Linearization, Meetings, Springs, Term, batches
+from toile.energies.base import Elements, Energy
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, real, vec3
@@ -33,6 +34,12 @@ class System:
         """Bring everything that depends on time to this time."""
         for term in self.terms:
             term.move(time)
+
+    def put(self, energy: Energy, elements: Elements) -> None:
+        """Let a force that changes in time act on other elements, of particles that are coupled anyway."""
+        batch = next(batch for batch in self._batches if batch.terms[0].energy is energy)
+        batch.terms[0].put(elements)
+        batch.put(self.A)
 
     def join(self, meetings: Sequence[Meetings]) -> None:
         """More that acts on what happens to meet, without being a force of the scene."""

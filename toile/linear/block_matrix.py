@@ -76,6 +76,11 @@ class BlockMatrix:
     def row_count(self) -> int:
         return len(self.offsets) - 1
 
+    def couples(self, particles: np.ndarray) -> bool:
+        """Whether every two of these have a slot."""
+        keys = np.repeat(particles, len(particles)) * np.int64(self.row_count) + np.tile(particles, len(particles))
+        return bool(np.isin(keys, self._keys).all())
+
     def slots(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Slot of each (row, column); they must be in the pattern."""
         keys = np.asarray(rows, np.int64) * max(self.row_count, 1) + columns
