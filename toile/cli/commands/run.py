@@ -1,0 +1,66 @@
+"""`toile run`: a scene into a folder."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+import toile
+from toile.cli.options import (
+    DebugOption,
+    Device,
+    DeviceOption,
+    JsonOption,
+    OutFolder,
+    OutsideOption,
+    Precision,
+    PrecisionOption,
+    QuietOption,
+    SceneArgument,
+    SetOption,
+)
+from toile.cli.simulating import load, print_result, simulate
+from toile.cli.telling import told
+
+
+class Audited(StrEnum):
+    none = "none"
+    frame = "frame"
+    step = "step"
+
+
+def command(
+    scene: SceneArgument,
+    frames: Annotated[int | None, typer.Option(min=0, help="frames to simulate instead of the scene's number")] = None,
+    out: OutFolder = None,
+    device: DeviceOption = Device.cpu,
+    precision: PrecisionOption = Precision.double,
+    changes: SetOption = None,
+    audit: Annotated[
+        Audited | None,
+        typer.Option(help="when to count intersecting triangles; every frame when cloth meets cloth, if not given"),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="refuse a scene whose cloths intersect at the start")
+    ] = False,
+    allow_outside: OutsideOption = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Simulate a scene and write its results."""
+    with told(debug):
+        toile.use_precision(precision)
+        loaded = load(scene, changes, allow_outside)
+        counted = None if audit is None else audit.value
+        result = simulate(loaded, out, device, quiet or as_json, frames, counted, strict)
+        if as_json:
+            written = [str(path) for path in result.written]
+            typer.echo(
+                json.dumps({"folder": str(result.folder), "written": written, "summary": result.report["summary"]})
+            )
+        elif not quiet:
+            print_result(result)

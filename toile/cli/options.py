@@ -1,0 +1,35 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Device(StrEnum):
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Precision(StrEnum):
+    double = "double"
+    single = "single"
+
+
+SceneArgument = Annotated[str, typer.Argument(metavar="SCENE", help="a shipped scene by name, or a scene file")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a finished run")]
+OutFolder = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="folder for the results; out/NAME when not given")
+]
+DeviceOption = Annotated[Device, typer.Option(help="where to compute")]
+PrecisionOption = Annotated[Precision, typer.Option(envvar="TOILE_PRECISION", help="number type of the kernels")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a value of the scene; may be repeated")
+]
+OutsideOption = Annotated[bool, typer.Option("--allow-outside", help="let the scene read files outside its folder")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="print warnings and errors only")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="show where in the code an error arose")]
