@@ -13,19 +13,18 @@ import numpy as np
 import warp as wp
 from threadpoolctl import ThreadpoolController
 
+from toile import advice
 from toile.assembly import Springs, Term, make_term
-from toile.colliders.solids import Solids, inside_at_start
+from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.held import Held
-from toile.constraints.pin import Pin
 from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.diagnostics import Certificate, FrameTally, Intersections, Strain
 from toile.energies.gravity import Gravity
 from toile.energies.stretch import Stretch
-from toile.errors import SMALLER_STEP, InputError, StepFailed
+from toile.errors import InputError, StepFailed
 from toile.filters.base import FilterWork
 from toile.filters.forecast import Forecast
-from toile.filters.self_contact import SelfContact
 from toile.integrators.base import Workplace
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
@@ -34,7 +33,7 @@ from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
-from toile.scene.presets import FOR_SOLIDS, lost
+from toile.scene.presets import lost
 from toile.scene.schema import solid_names
 from toile.scene.unheeded import unheeded
 from toile.stepping import StepControl
@@ -127,8 +126,7 @@ class Simulation:
         self.filters = [settings.start(correcting) for settings in scene.filters]
         work.limits = [correction for correction in self.filters if correction.limits_velocity]
         self.system.join([meetings for correction in self.filters for meetings in correction.meetings])
-        self.warnings += [*self._unstable(), *self._inside_at_start(), *self._advice()]
-        self.warnings += [*lost(scene), *unheeded(scene, meshes)]
+        self.warnings += [*advice.at_start(self), *lost(scene), *unheeded(scene, meshes)]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device, [_is_limited(cloth) for cloth in cloths])
@@ -292,38 +290,6 @@ class Simulation:
             found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
         return found
 
-    def _unstable(self) -> list[str]:
-        """Warnings about steps above what the integrator can take; an error if the scene does not insist on them."""
-        settings = self.scene.integrator
-        if settings.stable_at_any_step:
-            return []
-        # What is let go, or not held yet, has to be stable as well: only what holds in all of the run counts.
-        last = self.scene.time.frames / self.scene.time.fps
-        lasting = [found for found in self._held_particles() if found[0].end is None or found[0].end >= last]
-        held = Held(lasting, self.model.particle_count, self.device)
-        held.move(0.0, 0.0, self.state.x)
-        return settings.judge(self.control.max_step, self.integrator.largest_step(self.state, held.S))
-
-    def _advice(self) -> list[str]:
-        """What filters have to say about the scene's steps and meshes, and what has nothing to do."""
-        scene = self.scene
-        told = [advice for item in scene.filters if isinstance(item, SelfContact) for advice in item.advice(self.model)]
-        if not self.solids:
-            listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
-            return told + [
-                f"{key}: {item.word()} has nothing to do, because the scene has no solids."
-                for key, items in listed.items()
-                if (key,) not in scene._of_preset  # which is for any scene
-                for item in items
-                if item.word() in FOR_SOLIDS
-            ]
-        forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
-        told += [advice for item in forecasts if (advice := item.advice(self.control.max_step)) is not None]
-        if not any(item.word() == "self_contact" for item in scene.filters):
-            sharp = [solid.name for solid in self.solids if solid.settings.sharp]
-            told += [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
-        return told
-
     def _solid_contact(self) -> SolidContact | None:
         """How cloth meets solids: as the scene says, or by default, unless a filter does it instead."""
         constraints: tuple[Plugin, ...] = self.scene.constraints
@@ -342,31 +308,6 @@ class Simulation:
         contacts = SolidContacts(settings, self.solids, self.held, masses, gravity, self.control.max_step)
         contacts.start(self.state.x, 0.0)
         return contacts
-
-    def _keeps_out(self) -> SolidContact | Forecast | None:
-        """What keeps cloth out of solids."""
-        if not self.solids or not self.model.particle_count:
-            return None
-        return self._solid_contact() or next(item for item in self.scene.filters if isinstance(item, Forecast))
-
-    def _inside_at_start(self) -> list[str]:
-        """Warnings about cloth that starts inside solids; too deep is an error."""
-        settings = self._keeps_out()
-        if settings is None:
-            return []
-        pinned, surveyed = self._pinned(), self.solids.survey(self.state.x, 0.0)
-        return [
-            told
-            for solid, found in zip(self.solids, surveyed, strict=True)
-            for told in inside_at_start(solid, found["distance"], pinned, settings)
-        ]
-
-    def _pinned(self) -> np.ndarray:
-        """Whether a pin holds each particle now."""
-        pinned = np.zeros(self.model.particle_count, bool)
-        for constraint, particles in self.held.constraints:
-            pinned[particles] |= isinstance(constraint, Pin) and constraint.active(self.state.t)
-        return pinned
 
     def _measure_solids(self) -> dict[str, dict]:
         """For each solid: particles that touch it, the force on it in the last step [N], how deep cloth is in it [m].
@@ -434,21 +375,8 @@ class Simulation:
             self.state.t,
             self.state.x.numpy().astype(float),
             self.state.v.numpy().astype(float),
-            self._remedy(trouble),
+            advice.remedy(self, trouble),
         )
-
-    def _remedy(self, trouble: str) -> str:
-        """What helps where no step size does: cloth deep inside a solid is stretched by being brought out."""
-        for correction in self.filters:
-            if (told := correction.remedy(trouble, self._pinned())) is not None:
-                return told
-        settings = self._keeps_out()
-        for solid, found in zip(self.solids, self.solids.survey(self.state.x, self.state.t), strict=True):
-            worst = int(np.argmin(found["distance"]))
-            if settings is not None and (depth := -float(found["distance"][worst])) > settings.thickness:
-                held, move = ("pinned ", "Move the pin") if self._pinned()[worst] else ("", "Start the cloth")
-                return f'Vertex {worst} is {held}{depth:.3g} m inside solid "{solid.name}". {move} out of it.'
-        return SMALLER_STEP
 
     def _frame(self, entry: dict | None) -> Frame:
         x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
