@@ -58,6 +58,10 @@ class Correction:
         """Contacts between cloths in the last step."""
         return 0
 
+    def touching(self) -> np.ndarray:
+        """Particles in contact with cloth in the last step."""
+        return np.zeros(0, np.int64)
+
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
         """What helps against what `apply` has told last, where no step size does."""
         return None

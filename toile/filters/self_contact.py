@@ -119,6 +119,10 @@ class _Working(Correction):
     def contact_count(self) -> int:
         return self.contacts.touch_count
 
+    def touching(self) -> np.ndarray:
+        found = np.unique(self.contacts.encounters.vertices_of(0))
+        return found[found < self.bodies.moving_count]
+
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
         """Pins that lead cloth through cloth do so in steps of any size."""
         bodies, caught = self.bodies, self.contacts.caught
