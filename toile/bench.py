@@ -10,16 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
-from toile.scene.load import load, scene_names
+from toile.scene.load import load
 from toile.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from rich.console import Console
-
+    from toile.model.frame import Frame
     from toile.scene.schema import Scene
 
 # Grids with about the paper's numbers of particles: 500, 899, 2,602 and 7,359.
@@ -29,15 +27,19 @@ GROWTH_FRAMES = 12
 STAGES = ("EVAL", "CG", "C/C", "C/S")
 
 
-def measure(scene: Scene, frames: int | None = None) -> dict[str, Any]:
-    """Runs a scene without outputs; wall time per frame and the stages' shares of it."""
+def measure(
+    scene: Scene, frames: int | None = None, progress: Callable[[Frame], None] | None = None
+) -> dict[str, Any]:
+    """Runs a scene without outputs; wall time per frame and the stages' shares of it. `progress` gets every frame."""
     simulation = Simulation(scene)
     running = simulation.run(frames)
     next(running)
     times = []
     begin = time.perf_counter()
-    for _ in running:
+    for frame in running:
         times.append(1e3 * (time.perf_counter() - begin))
+        if progress is not None:
+            progress(frame)
         begin = time.perf_counter()
     report = simulation.report()
     entries = report["frames"][1:]  # the first frame loads kernels
@@ -57,36 +59,18 @@ def measure(scene: Scene, frames: int | None = None) -> dict[str, Any]:
     }
 
 
-def growth(sizes: Sequence[tuple[int, int]] = GROWTH, frames: int = GROWTH_FRAMES) -> tuple[list[dict], float]:
-    """The hanging sheet at several resolutions, and the exponent p of time ~ n^p through all of them."""
+def growth(
+    sizes: Sequence[tuple[int, int]] = GROWTH,
+    frames: int = GROWTH_FRAMES,
+    progress: Callable[[tuple[int, int]], Callable[[Frame], None]] | None = None,
+) -> tuple[list[dict], float]:
+    """The hanging sheet at several resolutions, and the exponent p of time ~ n^p through all of them.
+
+    `progress` is asked at each of them for what is to get its frames.
+    """
     rows = []
     for resolution in sizes:
         scene = load("hang", overrides=[f"cloth[0].shape.resolution={list(resolution)}", "outputs=[]"])
-        rows.append(measure(scene, frames))
+        rows.append(measure(scene, frames, progress(resolution) if progress is not None else None))
     slope = np.polyfit(np.log([row["particles"] for row in rows]), np.log([row["ms_per_frame"] for row in rows]), 1)[0]
     return rows, float(slope)
-
-
-def run(names: Sequence[str], console: Console) -> None:
-    """Prints both tables."""
-    columns = ("scene", "vertices/tri.", "fr./steps", "h [ms]", "ms/frame", *STAGES, "strain")
-    table = Table(*columns, box=None, padding=(0, 1, 0, 0))  # fits 80 columns
-    for name in names or scene_names():
-        row = measure(load(name, overrides=["outputs=[]"]))
-        table.add_row(
-            row["scene"],
-            f"{row['particles']:,}/{row['triangles']:,}",
-            f"{row['frames']}/{row['steps']}",
-            f"{1e3 * row['h_min']:.1f}/{1e3 * row['h_max']:.1f}",
-            f"{row['ms_per_frame']:.1f}",
-            *(f"{row['shares'][stage]:.1%}" for stage in STAGES),
-            f"{row['max_strain']:.1%}",
-        )
-    console.print(table)
-    rows, exponent = growth()
-    table = Table("particles", "ms/frame", *STAGES, box=None, title="hang at other resolutions")
-    for row in rows:
-        shares = (f"{row['shares'][stage]:.1%}" for stage in STAGES)
-        table.add_row(f"{row['particles']:,}", f"{row['ms_per_frame']:.1f}", *shares)
-    console.print(table)
-    console.print(f"time per frame grows as n^{exponent:.2f}")

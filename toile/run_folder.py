@@ -23,7 +23,7 @@ from toile.contact.audit import Audit
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs._obj_read import read_rest, read_solids
-from toile.outputs.base import Output, Writer
+from toile.outputs.base import Output, Writer, advanced
 from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_CACHE_NAME, SOLIDS_NAME
 
 REPORT_NAME = "report.json"
@@ -213,6 +213,7 @@ def _replay(run: RunFolder, writers: list[Writer]) -> list[Path]:
         for frame in run.frames():
             for writer in writers:
                 writer.write(frame)
+            advanced("frame", frame.number + 1, run.frame_count)
         while waiting:
             written += waiting[0].close()
             waiting.pop(0)

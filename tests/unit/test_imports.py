@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -46,12 +45,13 @@ def test_importing_toile_and_its_command_imports_nothing_heavy() -> None:
 
 def test_help_answers_within_half_a_second() -> None:
     def seconds() -> float:
-        start = time.perf_counter()
+        before = os.times()
         subprocess.run([sys.executable, "-m", "toile", "--help"], capture_output=True, check=True, timeout=60)
-        return time.perf_counter() - start
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # The best of several: what the machine does besides is not ours.
-    assert min(seconds() for _ in range(5)) < 0.5
+    # Time of the processor, and the best of several: what the machine does besides is not ours.
+    assert min(seconds() for _ in range(3)) < 0.5
 
 
 def test_precision_is_chosen_before_the_kernels() -> None:

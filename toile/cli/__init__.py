@@ -11,24 +11,40 @@ from typing import Annotated
 import typer
 
 import toile
-from toile.cli.streams import console
+from toile.cli import completion
+from toile.cli.streams import console, escape_what_cannot_be_written
+from toile.cli.usage import Commands
 
 # In the order of the help.
 COMMANDS = ("run", "list", "explain", "check", "render", "export", "bench")
 
+START = """\
+Toile simulates cloth. Three commands to begin with:
+
+  toile run drape        drape a sheet over a cylinder, into out/drape
+  toile list scenes      what else there is
+  toile explain drape    every value of that scene, its unit and what it means
+
+toile --help shows all commands, toile run --help the options of one."""
+
 app = typer.Typer(
+    cls=Commands,
     help="Cloth simulation in SI units, with a certificate for every run.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+completion.prepare()
 
 
 @app.callback(invoke_without_command=True)
-def options(version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False) -> None:
+def options(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False,
+) -> None:
     if version:
         console.print(f"toile {toile.__version__}")
         raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        console.print(START)
 
 
 for _name in COMMANDS:
@@ -36,4 +52,5 @@ for _name in COMMANDS:
 
 
 def main() -> None:
+    escape_what_cannot_be_written()
     app()

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from toile.cli import completion
+
 
 class Device(StrEnum):
     cpu = "cpu"
@@ -19,17 +21,30 @@ class Precision(StrEnum):
     single = "single"
 
 
-SceneArgument = Annotated[str, typer.Argument(metavar="SCENE", help="a shipped scene by name, or a scene file")]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a finished run")]
+SceneArgument = Annotated[
+    str,
+    typer.Argument(metavar="SCENE", help="a shipped scene by name, or a scene file", autocompletion=completion.scenes),
+]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="the folder of a finished run", autocompletion=completion.runs)
+]
 OutFolder = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="folder for the results; out/NAME when not given")
 ]
 DeviceOption = Annotated[Device, typer.Option(help="where to compute")]
 PrecisionOption = Annotated[Precision, typer.Option(envvar="TOILE_PRECISION", help="number type of the kernels")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a value of the scene; may be repeated")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="change a value of the scene; may be repeated",
+        autocompletion=completion.changes,
+    ),
 ]
 OutsideOption = Annotated[bool, typer.Option("--allow-outside", help="let the scene read files outside its folder")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="print warnings and errors only")]
-JsonOption = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="show where in the code an error arose")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print the result as one JSON document")]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", envvar="TOILE_DEBUG", help="show where in the code an error arose")
+]

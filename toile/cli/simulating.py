@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from toile.cli.options import Device
-from toile.cli.progress import Bar
-from toile.cli.streams import console, errors
-from toile.cli.telling import Terminated
+from toile.cli.progress import Progress, RunProgress, kernels_told, outputs_told
+from toile.cli.streams import errors
+from toile.cli.telling import Voice
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from toile.runs import RunResult
     from toile.scene.schema import Scene
 
@@ -28,45 +29,56 @@ def simulate(
     scene: Scene,
     out: Path | None,
     device: Device,
-    quiet: bool,
+    voice: Voice,
     frames: int | None = None,
     audit: str | None = None,
     strict: bool = False,
 ) -> RunResult:
-    """Run with a progress bar; a run that is stopped shows what it could complete."""
-    from toile.runs import Interrupted, run
-
+    """Run with a progress bar; a run that is stopped tells what it could complete."""
     folder = Path("out", scene.name) if out is None else out
-    signal.signal(signal.SIGTERM, _terminate)
-    with Bar(scene.time.frames if frames is None else frames, hidden=quiet) as bar:
+    with RunProgress(scene.time.frames if frames is None else frames, voice.quiet) as bar:
+        from toile.runs import Interrupted, run
+
         try:
-            return run(
-                scene,
-                folder,
-                device=device.value,
-                frames=frames,
-                audit=audit,
-                strict=strict,
-                progress=bar.show,
-                warn=bar.warn,
-            )
+            with kernels_told(bar), outputs_told(bar), _stop_told(bar):
+                return run(
+                    scene,
+                    folder,
+                    device=device.value,
+                    frames=frames,
+                    audit=audit,
+                    strict=strict,
+                    progress=bar.show,
+                    warn=voice.warn,
+                )
         except Interrupted as stop:
             bar.close()
-            print_result(stop.result, to=errors)
+            voice.document.update(result_document(stop.result))
+            errors.print(result_line(stop.result.report["summary"]))
+            for path in stop.result.written:
+                errors.print(f"  {path}")
             raise stop.__cause__ or stop from None
 
 
-def print_result(result: RunResult, to: Console = console) -> None:
+def result_document(result: RunResult) -> dict[str, Any]:
+    written = [str(path) for path in result.written]
+    return {"folder": str(result.folder), "written": written, "summary": result.report["summary"]}
+
+
+def tell_result(result: RunResult, voice: Voice) -> None:
     summary = result.report["summary"]
-    to.print(
+    voice.document.update(result_document(result))
+    voice.say("\n  ".join([result_line(summary), *map(str, result.written)]))
+    if not summary["ok"] and "stopped" not in result.report:
+        errors.print("The certificate is not ok: report.json says what is wrong.")
+
+
+def result_line(summary: dict[str, Any]) -> str:
+    return (
         f"{summary['frames']} frames, {summary['steps']} steps, {summary['rejected']} rejected, "
         f"{figure(summary['ms_per_frame'])} ms a frame, largest strain {100 * summary['max_strain']:.1f} %"
         f"{_intersections(summary)}"
     )
-    for path in result.written:
-        to.print(f"  {path}")
-    if not summary["ok"] and "stopped" not in result.report:
-        errors.print("The certificate is not ok: report.json says what is wrong.")
 
 
 def figure(value: Any) -> str:
@@ -75,8 +87,24 @@ def figure(value: Any) -> str:
     return "none" if value is None else str(value).lower()
 
 
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
+@contextlib.contextmanager
+def _stop_told(progress: Progress) -> Iterator[None]:
+    """Ctrl-C does not end a run at once: its outputs are completed. Who waits is told, and what a second one does."""
+
+    def stop(*_: object) -> None:
+        progress.phase("stopping: completing what there is (Ctrl-C again gives it up)")
+        raise KeyboardInterrupt
+
+    # A run in the background was started deaf to Ctrl-C, and stays so.
+    in_charge = threading.current_thread() is threading.main_thread()
+    if not in_charge or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _intersections(summary: dict[str, Any]) -> str:

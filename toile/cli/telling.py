@@ -1,42 +1,132 @@
-"""Errors become messages and exit codes. Tracebacks are for those who ask for them."""
+"""How a command speaks: to a person, briefly, or as one JSON document; and how errors become messages and exit codes.
+
+    with told(debug, quiet, as_json) as voice:
+        voice.warn("the cloth is 300 m wide.")       # error stream; with --json also in the document
+        voice.say("4 frames")                        # output stream; nothing with --quiet or --json
+        voice.document["frames"] = 4                 # printed at the end, with --json
+
+An error is `{"error": {"kind", "message", "exit_code"}}` in the document. Tracebacks are for those who ask for them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import signal
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from toile.cli.streams import errors
+from toile.cli.streams import Unheard, console, errors
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 # Exit codes beyond those of toile.errors. Shells expect 128 and the number of the signal for a stopped command.
-NOT_MET, INTERNAL, INTERRUPTED, TERMINATED = 1, 70, 130, 143
+NOT_MET, USAGE, INTERNAL, INTERRUPTED, UNHEARD, TERMINATED = 1, 2, 70, 130, 141, 143
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM: the run ends as for Ctrl-C."""
 
 
-@contextlib.contextmanager
-def told(debug: bool = False) -> Iterator[None]:
-    """Around the body of every command."""
-    from toile.errors import ToileError
+class Voice:
+    """What one command has to say."""
 
+    def __init__(self, quiet: bool = False, as_json: bool = False):
+        self.quiet, self.as_json = quiet, as_json
+        self.document: dict[str, Any] = {}
+        self.warnings: list[str] = []
+
+    def say(self, what: RenderableType) -> None:
+        """A result, for people."""
+        if not self.quiet and not self.as_json:
+            console.print(what)
+
+    def wrote(self, paths: Iterable[Path]) -> None:
+        self.document["written"] = [str(path) for path in paths]
+        for path in self.document["written"]:
+            self.say(path)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+        errors.print(f"Warning: {message}")
+
+    def fail(self, kind: str, message: str, code: int, **more: Any) -> int:
+        """Tell an error; returns its exit code."""
+        errors.print(message)
+        self.document["error"] = {"kind": kind, "message": message, "exit_code": code, **more}
+        return code
+
+    def finish(self) -> None:
+        """Print the document, if it was asked for."""
+        if self.as_json:
+            document = {**self.document, "warnings": self.warnings} if self.warnings else self.document
+            console.print(json.dumps(document, allow_nan=False, default=str))
+
+
+@contextlib.contextmanager
+def told(debug: bool = False, quiet: bool = False, as_json: bool = False) -> Iterator[Voice]:
+    """Around the body of every command."""
+    voice = Voice(quiet, as_json)
+    code = 0
+    try:
+        with _terminable():
+            try:
+                yield voice
+            except typer.Exit as stop:
+                code = stop.exit_code
+            except Unheard:
+                raise
+            except (Exception, KeyboardInterrupt) as error:
+                if debug:
+                    traceback.print_exc()
+                code = _tell(error, voice)
+        voice.finish()
+    except Unheard:
+        code = UNHEARD
+    if code:
+        raise typer.Exit(code) from None
+
+
+def _tell(error: BaseException, voice: Voice) -> int:
+    from toile.errors import InputError, SceneError, StepFailed, ToileError
+
+    text = str(error)
+    if isinstance(error, SceneError):
+        return voice.fail("scene", text, error.exit_code, problems=error.problems)
+    if isinstance(error, InputError):
+        return voice.fail("input", text, error.exit_code)
+    if isinstance(error, StepFailed):
+        return voice.fail("step", text, error.exit_code, frame=error.frame, time=error.time)
+    if isinstance(error, ToileError):
+        return voice.fail("output", text, error.exit_code)
+    if isinstance(error, Terminated):
+        return voice.fail("terminated", "Stopped.", TERMINATED)
+    if isinstance(error, KeyboardInterrupt):
+        return voice.fail("interrupted", "Stopped.", INTERRUPTED)
+    if isinstance(error, OSError) and error.filename is not None:  # what the system refuses is no fault of the code
+        return voice.fail("file", f"{error.filename}: {(error.strerror or text).lower()}.", ToileError.exit_code)
+    advice = "This is a fault in Toile. --debug shows where it arose."
+    return voice.fail("internal", f"{type(error).__name__}: {text}\n{advice}", INTERNAL)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():  # signals do not arrive elsewhere
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
-    except (typer.Exit, BrokenPipeError):
-        raise
-    except (Exception, KeyboardInterrupt) as error:
-        if debug:
-            traceback.print_exc()
-        if isinstance(error, ToileError):
-            errors.print(str(error))
-            code = error.exit_code
-        elif isinstance(error, KeyboardInterrupt):
-            errors.print("Stopped.")
-            code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-        else:
-            errors.print(f"{type(error).__name__}: {error}\nThis is a fault in Toile. --debug shows where it arose.")
-            code = INTERNAL
-        raise typer.Exit(code) from None
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from toile.model.frame import Frame, Surface
 from toile.plugins import Plugin
+
+Watcher = Callable[[str, int, int], None]
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextlib.contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Within the block, `watcher` is called with what is done, how many of it, and of how many."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def advanced(what: str, done: int, total: int) -> None:
+    """For what takes long, such as drawing a film: `advanced("frames drawn", 3, 75)`."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher(what, done, total)
 
 
 class Output(Plugin):

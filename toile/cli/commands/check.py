@@ -2,61 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 import toile
+from toile.cli import completion
 from toile.cli.options import (
     DebugOption,
     Device,
     DeviceOption,
+    JsonOption,
     OutFolder,
     OutsideOption,
     Precision,
     PrecisionOption,
     QuietOption,
 )
-from toile.cli.simulating import figure, load, simulate
+from toile.cli.simulating import figure, load, result_line, simulate
 from toile.cli.streams import console, errors
 from toile.cli.telling import NOT_MET, told
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from toile.check import Finding
+
 
 def command(
-    scene: Annotated[str, typer.Argument(metavar="SCENE|RUN", help="a scene to run, or the folder of a finished run")],
+    scene: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENE|RUN",
+            help="a scene to run, or the folder of a finished run",
+            autocompletion=completion.scenes_or_runs,
+        ),
+    ],
     out: OutFolder = None,
     device: DeviceOption = Device.cpu,
     precision: PrecisionOption = Precision.double,
     allow_outside: OutsideOption = False,
     quiet: QuietOption = False,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Compare a run with what its scene expects of it."""
-    with told(debug):
+    with told(debug, quiet, as_json) as voice:
         from toile.check import check, read_report
 
         if Path(scene).is_dir():
+            folder = scene
             expect, report = read_report(Path(scene))
         else:
             toile.use_precision(precision)
             loaded = load(scene, None, allow_outside)
-            expect, report = loaded.expect, simulate(loaded, out, device, quiet).report
+            result = simulate(loaded, out, device, voice)
+            expect, report, folder = loaded.expect, result.report, str(result.folder)
+            voice.say(f"{folder}: {result_line(report['summary'])}")
+            voice.document["written"] = [str(path) for path in result.written]
         findings = check(expect, report)
-        table = Table("figure", "expected", "found", "at frame", "")
-        for finding in findings:
-            frame = "" if finding.frame is None else str(finding.frame)
-            table.add_row(finding.key, finding.bound, figure(finding.value), frame, "met" if finding.ok else "NOT MET")
         failed = sum(not finding.ok for finding in findings)
-        if findings and (failed or not quiet):
-            console.print(table)
+        complete = report["summary"]["ok"]
+        voice.document.update(folder=folder, ok=complete and not failed, findings=[asdict(found) for found in findings])
+        if findings and failed and quiet and not as_json:
+            console.print(_table(findings))
+        elif findings:
+            voice.say(_table(findings))
         if not findings:
             errors.print(f"{scene} expects nothing: its expect block is empty.")
         if failed:
             errors.print(f"{failed} of {len(findings)} expectations not met.")
-        complete = report["summary"]["ok"]
         if not complete:
             errors.print(f"{scene}: the run is not complete: {report.get('stopped', 'its certificate is not ok.')}")
         if failed or not complete:
             raise typer.Exit(NOT_MET)
+
+
+def _table(findings: list[Finding]) -> Table:
+    from rich.table import Table
+
+    table = Table("figure", "expected", "found", "at frame", "")
+    for finding in findings:
+        frame = "" if finding.frame is None else str(finding.frame)
+        table.add_row(finding.key, finding.bound, figure(finding.value), frame, "met" if finding.ok else "NOT MET")
+    return table

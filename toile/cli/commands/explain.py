@@ -3,52 +3,102 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toile.cli.options import DebugOption, OutsideOption, SetOption
+from toile.cli import catalogue, completion
+from toile.cli.options import DebugOption, JsonOption, OutsideOption, SetOption
 from toile.cli.simulating import load
-from toile.cli.streams import console
-from toile.cli.telling import told
+from toile.cli.telling import Voice, told
+
+if TYPE_CHECKING:
+    from toile.scene.explain import Row
+    from toile.scene.schema import Scene
 
 
 def command(
     scene: Annotated[
-        str, typer.Argument(metavar="SCENE|WORD", help="a scene, or a word that scenes use, such as grid, pull or bw98")
+        str,
+        typer.Argument(
+            metavar="SCENE|WORD",
+            help="a scene, or a word that scenes use, such as grid, pull or bw98",
+            autocompletion=completion.words,
+        ),
     ],
     changes: SetOption = None,
     allow_outside: OutsideOption = False,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
-    with told(debug):
-        from toile.scene.explain import explain, explain_plugin, explain_preset
-
-        families, presets = _families(scene), _presets(scene)
-        for family in families:
-            console.print(explain_plugin(family, scene))
-        for preset in presets:
-            console.print(explain_preset(preset))
-        if not families and not presets:
-            console.print(explain(load(scene, changes, allow_outside)))
+    with told(debug, as_json=as_json) as voice:
+        is_scene = scene in catalogue.scenes() or Path(scene).exists()
+        if is_scene or not _explain_word(scene, voice):
+            _explain_scene(_loaded(scene, changes, allow_outside), voice)
 
 
-def _families(word: str) -> list[str]:
-    """Which families have a member of this name; none when it is a scene's."""
-    from toile.plugins import FAMILIES, names
-    from toile.scene.load import scene_names
+def _explain_word(word: str, voice: Voice) -> bool:
+    """Whatever has this name; all presets for the word "preset". False where nothing has it."""
+    from toile.plugins import FAMILIES, find, names
+    from toile.scene.explain import explain_plugin, explain_preset, field_rows
+    from toile.scene.presets import preset_names, read_preset
 
-    if word in scene_names() or Path(word).exists():
-        return []
-    return [family for family in FAMILIES if word in names(family)]
+    families = [family for family in FAMILIES if word in names(family)]
+    presets = [name for name in preset_names() if word in (name, "preset")]
+    for family in families:
+        voice.say(explain_plugin(family, word))
+        plugin = find(family, word)
+        about = {"name": word, "kind": FAMILIES[family][1], "about": plugin.summary()}
+        voice.document.setdefault("words", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
+    for preset in presets:
+        voice.say(explain_preset(preset))
+        about = {"name": preset, "about": catalogue.presets()[preset]}
+        voice.document.setdefault("presets", []).append({**about, "values": read_preset(preset)})
+    return bool(families or presets)
 
 
-def _presets(word: str) -> list[str]:
-    """The preset of this name; all of them for the word itself. None when it is a scene's."""
-    from toile.scene.load import scene_names
-    from toile.scene.presets import preset_names
+def _explain_scene(scene: Scene, voice: Voice) -> None:
+    from toile.scene.explain import explain, judgement_constants, rows
 
-    if word in scene_names() or Path(word).exists():
-        return []
-    return [name for name in preset_names() if word in (name, "preset")]
+    if not voice.as_json:
+        voice.say(explain(scene))
+        return
+    constants = [
+        {"name": f"{module}.{name}", "value": value, "doc": doc} for module, name, value, doc in judgement_constants()
+    ]
+    voice.document.update(
+        name=scene.name, about=scene.about, preset=scene.preset, values=_entries(list(rows(scene))), constants=constants
+    )
+
+
+def _entries(rows: list[Row]) -> list[dict[str, Any]]:
+    """Rows with their whole keys, as --set takes them. Those that only hold others are left out."""
+    found, path = [], []
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        path = [*path[: row.depth], row.key]
+        if after is not None and after.depth > row.depth and not row.value:
+            continue
+        by = "default" if row.is_default else "preset" if row.of_preset else "scene"
+        key = ".".join(path).replace(".[", "[")
+        found.append(
+            {"key": key, "value": row.value, "unit": row.unit, "limits": row.limits, "doc": row.doc, "set_by": by}
+        )
+    return found
+
+
+def _loaded(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene:
+    """SceneError says that there is no such scene; the word may have been meant for something else."""
+    from toile.errors import SceneError
+
+    try:
+        return load(scene, changes, allow_outside)
+    except SceneError as error:
+        if not error.problems[0].startswith(f'no scene "{scene}"'):
+            raise
+        from toile.plugins import nearest
+
+        words = [word for family in catalogue.families() for word in catalogue.members(family)]
+        hint = nearest(scene, {*catalogue.scenes(), *catalogue.presets(), *words})
+        hint = hint if "Did you mean" in hint else " `toile list` shows what there is."
+        raise SceneError([f'no scene "{scene}", and no word that scenes use.{hint}']) from None

@@ -7,22 +7,32 @@ from typing import Annotated
 
 import typer
 
-from toile.cli.options import DebugOption, RunArgument
-from toile.cli.streams import console
+from toile.cli import completion
+from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
+from toile.cli.progress import Progress, outputs_told
 from toile.cli.telling import told
 
 
 def command(
     run: RunArgument,
-    formats: Annotated[list[str], typer.Option("--format", help="an output by name, such as usd; may be repeated")],
+    formats: Annotated[
+        list[str],
+        typer.Option(
+            "--format", help="an output by name, such as usd; may be repeated", autocompletion=completion.formats
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="folder to write to; the run's when not given")
     ] = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Write a finished run in other formats."""
-    with told(debug):
-        from toile.run_folder import export_run
+    with told(debug, quiet, as_json) as voice:
+        with Progress("reading the run", quiet) as progress:
+            from toile.run_folder import export_run
 
-        for path in export_run(run, formats, out):
-            console.print(str(path))
+            with outputs_told(progress):
+                written = export_run(run, formats, out)
+        voice.wrote(written)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from toile.cli.options import DebugOption
-from toile.cli.streams import console
+from toile.cli import catalogue
+from toile.cli.options import DebugOption, JsonOption
 from toile.cli.telling import told
 
 
@@ -30,40 +29,38 @@ class Kind(StrEnum):
 
 def command(
     kind: Annotated[Kind | None, typer.Argument(help="what to list; everything when not given")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="print the names only")] = False,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show what a scene can name, with one line about each."""
-    with told(debug):
+    with told(debug, as_json=as_json) as voice:
         for each in [kind] if kind else list(Kind):
             entries = entries_of(each)
-            width = max((len(name) for name, _ in entries), default=0)
+            voice.document[each.value] = [{"name": name, "about": about} for name, about in entries.items()]
+            width = 0 if quiet else max(map(len, entries), default=0)
             indent = "" if kind else "  "
             if not kind:
-                console.print(each.value)
-            for name, about in entries:
-                console.print(f"{indent}{name:<{width}}  {about}".rstrip())
+                voice.say(each.value)
+            for name, about in entries.items():
+                voice.say(f"{indent}{name:<{width}}  {'' if quiet else about}".rstrip())
 
 
-def entries_of(kind: Kind) -> list[tuple[str, str]]:
-    """Name and one line about each member of a kind."""
-    from toile.plugins import find, names
-
+def entries_of(kind: Kind) -> dict[str, str]:
+    """Every member of a kind with one line about it."""
     if kind is Kind.scenes:
-        from toile.scene.load import SCENES
-
-        return [(path.stem, _first_line(path)) for path in sorted(SCENES.glob("*.yaml"))]
-    if kind is Kind.fabrics:
-        from toile.scene.schema import Fabric, fabric_names, read_fabric
-
-        return [(name, Fabric.model_validate(read_fabric(name)).source) for name in fabric_names()]
+        return catalogue.scenes()
     if kind is Kind.presets:
-        from toile.scene.presets import PRESETS
+        return catalogue.presets()
+    if kind is Kind.fabrics:
+        import yaml
 
-        return [(path.stem, _first_line(path)) for path in sorted(PRESETS.glob("*.yaml"))]
-    return [(name, find(kind.value, name).summary()) for name in names(kind.value)]
+        folder = catalogue.PACKAGE / "scene" / "fabrics"
+        files = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8") for name in catalogue.fabrics()}
+        return {name: yaml.safe_load(text).get("source", "") for name, text in files.items()}
+    entries = dict(catalogue.members(kind.value))
+    for name in catalogue.outside(kind.value):
+        from toile.plugins import find
 
-
-def _first_line(path: Path) -> str:
-    """A scene opens with a comment that says what it shows."""
-    with path.open(encoding="utf-8") as file:
-        return file.readline().lstrip("# ").strip()
+        entries[name] = find(kind.value, name).summary()
+    return dict(sorted(entries.items()))

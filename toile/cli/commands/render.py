@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from toile.cli.options import DebugOption, RunArgument
-from toile.cli.streams import console
+from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
+from toile.cli.progress import Progress, outputs_told
 from toile.cli.telling import told
 
 
@@ -19,10 +19,15 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="a .png for one frame, or a .mp4 for all; a picture in RUN when not given"),
     ] = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Make a picture or a film of a finished run."""
-    with told(debug):
-        from toile.run_folder import render_run
+    with told(debug, quiet, as_json) as voice:
+        with Progress("reading the run", quiet) as progress:
+            from toile.run_folder import render_run
 
-        console.print(str(render_run(run, out, frame)))
+            with outputs_told(progress):
+                picture = render_run(run, out, frame)
+        voice.wrote([picture])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from toile.cli.options import (
     SceneArgument,
     SetOption,
 )
-from toile.cli.simulating import load, print_result, simulate
+from toile.cli.simulating import load, simulate, tell_result
 from toile.cli.telling import told
 
 
@@ -52,15 +51,8 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Simulate a scene and write its results."""
-    with told(debug):
+    with told(debug, quiet, as_json) as voice:
         toile.use_precision(precision)
         loaded = load(scene, changes, allow_outside)
         counted = None if audit is None else audit.value
-        result = simulate(loaded, out, device, quiet or as_json, frames, counted, strict)
-        if as_json:
-            written = [str(path) for path in result.written]
-            typer.echo(
-                json.dumps({"folder": str(result.folder), "written": written, "summary": result.report["summary"]})
-            )
-        elif not quiet:
-            print_result(result)
+        tell_result(simulate(loaded, out, device, voice, frames, counted, strict), voice)

@@ -1,0 +1,127 @@
+"""What the tab key offers: scenes, words, formats, folders of runs, and the keys and values of --set.
+
+Nothing heavy is imported: an answer takes about a tenth of a second. typer speaks with the shells; only its script for
+bash is replaced, because readline would add a space behind `time.`, and takes `key=value` for three words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from toile.cli import catalogue
+
+SCENE_FILES = (".yaml", ".yml", ".json")
+
+BASH = """
+%(complete_func)s() {
+    local IFS=$' \\t\\n' line="${COMP_LINE:0:COMP_POINT}" words count word
+    read -ra words <<< "$line"
+    count=${#words[@]}
+    if [[ $line == *[![:space:]] ]]; then count=$((count - 1)); word="${words[count]}"; fi
+    IFS=$'\\n'
+    COMPREPLY=( $( env COMP_WORDS="$line" COMP_CWORD=$count %(autocomplete_var)s=complete_bash $1 2>/dev/null ) )
+    # What stands before the last = is no part of what readline completes.
+    if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then
+        COMPREPLY=( "${COMPREPLY[@]#"${word%%"${word##*=}"}"}" )
+    fi
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=./] ]]; then compopt -o nospace; fi
+    return 0
+}
+
+complete -o default -F %(complete_func)s %(prog_name)s
+"""
+
+
+def prepare() -> None:
+    """Give typer the script for bash. Where a newer typer keeps its own elsewhere, that is the one."""
+    try:
+        from typer import _completion_shared
+
+        _completion_shared._completion_scripts["bash"] = BASH
+    except (ImportError, AttributeError):
+        pass
+
+
+def scenes(incomplete: str) -> list[tuple[str, str]]:
+    """Shipped scenes, and files."""
+    return [*catalogue.scenes().items(), *_files(incomplete)]
+
+
+def words(incomplete: str) -> list[tuple[str, str]]:
+    """What `explain` knows: scenes, what they can name, and presets."""
+    named = [entry for family in catalogue.families() for entry in catalogue.members(family).items()]
+    return [*scenes(incomplete), *named, *catalogue.presets().items()]
+
+
+def formats() -> list[tuple[str, str]]:
+    """Outputs, with those that other packages add."""
+    return [*catalogue.members("outputs").items(), *((name, "") for name in catalogue.outside("outputs"))]
+
+
+def runs(incomplete: str) -> list[tuple[str, str]]:
+    """Folders of runs, and folders on the way to them."""
+    found = []
+    for path, shown in _below(incomplete):
+        if path.is_dir():
+            is_run = (path / "cache.pc2").is_file()
+            found.append((shown if is_run else f"{shown}/", "a run" if is_run else "a folder"))
+    return found
+
+
+def scenes_or_runs(incomplete: str) -> list[tuple[str, str]]:
+    folders = runs(incomplete)
+    taken = {name for name, _ in folders}
+    return [*folders, *(entry for entry in scenes(incomplete) if entry[0] not in taken)]
+
+
+def changes(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Keys of the scene that was named before, or of any."""
+    from toile.cli.keys import complete
+
+    return complete(incomplete, _values(ctx.params.get("scene")))
+
+
+def _values(scene: Any) -> list[Any]:
+    """Those of a scene, of its preset and the defaults. Without a scene that can be read: nothing."""
+    import yaml
+
+    file = catalogue.PACKAGE / "scenes" / f"{scene}.yaml"
+    try:
+        given = yaml.safe_load((file if file.is_file() else Path(str(scene))).read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return []
+    if not isinstance(given, dict):
+        return []
+    cloths = given.get("cloth")
+    layers: list[Any] = [given]
+    for name in (given.get("preset"), "default"):
+        path = catalogue.PACKAGE / "scene" / "presets" / f"{name}.yaml"
+        if path.is_file():
+            layer = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if "cloth" in layer:  # one mapping, for every cloth
+                layer["cloth"] = [layer["cloth"]] * (len(cloths) if isinstance(cloths, list) else 1)
+            layers.append(layer)
+    return layers
+
+
+def _files(incomplete: str) -> Iterable[tuple[str, str]]:
+    for path, shown in _below(incomplete):
+        if path.is_dir():
+            yield f"{shown}/", "a folder"
+        elif path.suffix.lower() in SCENE_FILES:
+            yield shown, "a scene file"
+
+
+def _below(incomplete: str) -> list[tuple[Path, str]]:
+    """What lies in the folder that an incomplete path is in, and how to write it."""
+    folder, slash, start = incomplete.rpartition("/")
+    try:
+        entries = sorted(Path(f"{folder}{slash}" or ".").iterdir())
+    except OSError:
+        return []
+    hidden = start.startswith(".")
+    return [(path, f"{folder}{slash}{path.name}") for path in entries if hidden or not path.name.startswith(".")]
