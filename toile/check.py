@@ -75,24 +75,25 @@ def _paths(figures: Mapping[str, Any], prefix: str = "") -> set[str]:
 
 def _find(key: str, bound: Bound, report: Mapping[str, Any]) -> Finding:
     if not key.startswith("frames."):
-        value = _value(report["summary"], key)
-        return Finding(key, _words(bound), value, _excess(value, bound) <= 0)
+        value = value_at(report["summary"], key)
+        return Finding(key, _words(bound), value, excess(value, bound) <= 0)
     path = key.removeprefix("frames.")
-    values = [(_value(frame, path), frame["frame"]) for frame in report["frames"]]
+    values = [(value_at(frame, path), frame["frame"]) for frame in report["frames"]]
     if not values:
         return Finding(key, _words(bound), None, False)
-    worst, frame = max(values, key=lambda entry: _excess(entry[0], bound))
-    return Finding(key, _words(bound), worst, _excess(worst, bound) <= 0, frame)
+    worst, frame = max(values, key=lambda entry: excess(entry[0], bound))
+    return Finding(key, _words(bound), worst, excess(worst, bound) <= 0, frame)
 
 
-def _value(figures: Mapping[str, Any], path: str) -> Any:
+def value_at(figures: Mapping[str, Any], path: str) -> Any:
+    """The figure at a dotted path; None where there is none."""
     value: Any = figures
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
-def _excess(value: Any, bound: Bound) -> float:
+def excess(value: Any, bound: Bound) -> float:
     """How far outside the limits, at most 0 when inside; what is missing or not a number is infinitely far."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return math.inf

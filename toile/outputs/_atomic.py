@@ -38,6 +38,11 @@ def explained(path: Path) -> Iterator[None]:
         raise ToileError(f"{path}: cannot be written: {what}. {advice}") from error
 
 
+def part_of(path: Path) -> Path:
+    """The temporary name of what is not complete yet."""
+    return path.with_name(f".{path.stem}.part{path.suffix}")
+
+
 class Draft:
     """One file, or one folder of files, under a temporary name until it is complete.
 
@@ -47,7 +52,7 @@ class Draft:
 
     def __init__(self, path: Path, folder: bool = False):
         self.path = path
-        self.part = path.with_name(f".{path.stem}.part{path.suffix}")
+        self.part = part_of(path)
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self.discard()
