@@ -73,11 +73,15 @@ class Strain:
         self._launch(kernel, self.model.triangle_count, inputs)
         return float(self._change.numpy()[0])
 
-    def summary(self, x: wp.array, time: float) -> dict[str, float]:
-        """The certificate's strain entry."""
+    def move(self, time: float) -> None:
+        """What is at rest at a time."""
         if self._moves:
             self._b.assign(self._rest_stretch(time))
             self._lengths.assign(self.model.edge_lengths(time))
+
+    def summary(self, x: wp.array, time: float) -> dict[str, float]:
+        """The certificate's strain entry."""
+        self.move(time)
         self._found.zero_()
         triangle_inputs = [self._triangles, self._weights, self._shares, self._b, x, self._found]
         self._launch(measure_triangles, self.model.triangle_count, triangle_inputs)
@@ -147,6 +151,11 @@ class Intersections:
             self._count(x, time)
         largest, self._largest = self._largest, None
         return largest
+
+    def look(self, x: wp.array, time: float) -> None:
+        """Which triangles intersect, without counting them."""
+        if self.when != "none":
+            self._pairs = self._audit.pairs(self._positions(x, time))
 
     def triangles(self) -> np.ndarray:
         """Triangles of the cloths that intersected something when it was last counted, in order."""

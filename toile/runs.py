@@ -3,7 +3,7 @@
 The folder appears only when the simulation could be built. It holds what `pc2` writes always, what the scene's outputs
 add, `intersections.obj` if the start is tangled, and `report.json`, written last. A run that is stopped by Ctrl-C
 completes its outputs with the frames it has; one that fails keeps the cache of its good frames and the state before the
-step that failed.
+step that failed. All of them, and those that are killed, can be resumed (toile/checkpoint.py).
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from typing import IO, Any
 
 import numpy as np
 
+from toile.checkpoint import Checkpoints
 from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft, explained
 from toile.outputs._intersections_obj import IntersectionsWriter
 from toile.outputs.base import Writer
 from toile.outputs.pc2 import Pc2
+from toile.run_folder import RunFolder
 from toile.scene.schema import Scene
 from toile.simulation import Simulation
 
@@ -40,7 +42,8 @@ class RunResult:
 
     folder: Path | None
     report: dict[str, Any]
-    written: list[Path]
+    written: list[Path]  # nothing if a run was to be resumed that is complete
+    resumed: int | None = None  # the frame it went on from
 
 
 class Interrupted(KeyboardInterrupt):
@@ -59,6 +62,7 @@ def run(
     frames: int | None = None,
     audit: str | None = None,
     strict: bool = False,
+    resume: bool = False,
     progress: Callable[[Frame], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> RunResult:
@@ -66,9 +70,12 @@ def run(
 
     `frames` replaces the scene's own number, `progress` is called with every frame, `warn` with every warning (by
     default they go to Python's `warnings`). `audit` says when intersections are counted: "none", "frame" or "step"; by
-    default at every frame of a scene in which cloth meets cloth. `strict` refuses those at the start. Raises InputError
-    before anything is written, StepFailed when the simulation cannot go on, Interrupted for Ctrl-C.
+    default at every frame of a scene in which cloth meets cloth. `strict` refuses those at the start. `resume` goes on
+    with the run that is in the folder, if there is one: what comes out is what it would have been without a break.
+    Raises InputError before anything is written, StepFailed when the simulation cannot go on, Interrupted for Ctrl-C.
     """
+    if resume and out is None:
+        raise InputError("resume needs the folder of the run: give `out` as well.")
     simulation = Simulation(scene, device=device, audit=audit, strict=strict)
     for message in simulation.warnings:
         warn(message) if warn else warnings.warn(message, stacklevel=2)
@@ -77,31 +84,62 @@ def run(
             if progress:
                 progress(frame)
         return RunResult(None, _finished(simulation.report(), scene), [])
-    with _folder(Path(out)) as folder, _Outputs(scene, folder, simulation.surface) as outputs:
-        try:
-            for frame in simulation.run(frames=frames):
+    with _folder(Path(out)) as folder, contextlib.closing(Checkpoints(folder, simulation)) as checkpoints:
+        standing = checkpoints.standing() if resume else None
+        if standing is not None:
+            wanted = scene.time.frames if frames is None else frames
+            standing.require_at_most(wanted)
+            if standing.complete and standing.frames == wanted and (report := _report_in(folder)) is not None:
+                return RunResult(folder, report, [], standing.frames)
+        if standing is None or not checkpoints.resume():
+            checkpoints.begin()
+        with _Outputs(scene, folder, simulation.surface) as outputs:
+            for frame in checkpoints.past():
                 outputs.write(frame)
                 if progress:
                     progress(frame)
-        except KeyboardInterrupt as stop:
-            outputs.close()
-            report = outputs.certify(_finished(simulation.report(), scene, stopped="interrupted"))
-            raise Interrupted(RunResult(folder, report, outputs.written)) from stop
-        except StepFailed as failure:
-            outputs.keep_cache()
-            saved = _save_state(folder, failure)
-            outputs.certify(_finished(simulation.report(), scene, stopped=str(failure)))
-            raise StepFailed(
-                f"{failure}\n  State before the step saved to {saved}. {failure.remedy}",
-                failure.frame,
-                failure.time,
-                failure.positions,
-                failure.velocities,
-                failure.remedy,
-            ) from failure
+            return _go_on(simulation, checkpoints, outputs, frames, progress)
+
+
+def _go_on(
+    simulation: Simulation,
+    checkpoints: Checkpoints,
+    outputs: _Outputs,
+    frames: int | None,
+    progress: Callable[[Frame], None] | None,
+) -> RunResult:
+    """From where the simulation and the outputs are to the end of the run."""
+    scene, folder, resumed = simulation.scene, outputs.folder, checkpoints.resumed
+    try:
+        computed = simulation.run(frames=frames)
+        if resumed is not None:
+            next(computed)  # the outputs have had it
+        for frame in computed:
+            outputs.write(frame)
+            checkpoints.keep(frame)
+            if progress:
+                progress(frame)
+        checkpoints.save()
+    except KeyboardInterrupt as stop:
         outputs.close()
-        report = outputs.certify(_finished(simulation.report(), scene))
-        return RunResult(folder, report, outputs.written)
+        report = outputs.certify(_finished(simulation.report(), scene, stopped="interrupted"))
+        raise Interrupted(RunResult(folder, report, outputs.written, resumed)) from stop
+    except StepFailed as failure:
+        outputs.keep_cache()
+        saved = _save_state(folder, failure)
+        outputs.certify(_finished(simulation.report(), scene, stopped=str(failure)))
+        raise StepFailed(
+            f"{failure}\n  State before the step saved to {saved}. {failure.remedy}",
+            failure.frame,
+            failure.time,
+            failure.positions,
+            failure.velocities,
+            failure.remedy,
+        ) from failure
+    outputs.close()
+    report = outputs.certify(_finished(simulation.report(), scene))
+    checkpoints.finish()
+    return RunResult(folder, report, outputs.written, resumed)
 
 
 @dataclass
@@ -166,6 +204,13 @@ def _finished(report: dict[str, Any], scene: Scene, stopped: str | None = None) 
         report["summary"]["ok"] = False
         report["stopped"] = stopped
     return report
+
+
+def _report_in(folder: Path) -> dict[str, Any] | None:
+    """The certificate of a run whose results are all there."""
+    with contextlib.suppress(InputError):
+        return RunFolder(folder).report()
+    return None
 
 
 def _save_state(folder: Path, failure: StepFailed) -> Path:

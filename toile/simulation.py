@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 from threadpoolctl import ThreadpoolController
 
-from toile import advice
+from toile import __version__, advice
 from toile.assembly import Springs, Term, make_term
 from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
@@ -29,7 +30,9 @@ from toile.integrators.base import Workplace
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.linear.solver import Solver
+from toile.math.types import precision
 from toile.model.frame import Frame, Part, SolidSurface, Surface
+from toile.model.memory import Memory, joined, part_of
 from toile.model.model import build_model
 from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
@@ -131,7 +134,8 @@ class Simulation:
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.strain = Strain(self.model, self.device, [_is_limited(cloth) for cloth in cloths])
         self.frame = 0
-        content = _hash(scene, self.surface, self.solids, energies)
+        self._files = _hashes(self.surface, self.solids, energies)
+        content = _hash(scene.model_dump_json().encode(), *map(str.encode, self._files.values()))
         self.certificate = Certificate(scene.name, content, self.device, scene.seed)
         self.intersections = Intersections(scene, self.model, self.solids, audit, self.device)
         self.warnings += self.intersections.begin(self.state.x, strict)
@@ -168,6 +172,46 @@ class Simulation:
             self.contacts.start(self.state.x, t)
         self.intersections.begin(self.state.x, strict=False, time=t)
         self.certificate.intersections_start = self.intersections.start
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """All that the next step needs of those before it (toile/model/memory.py)."""
+        x, v = self.state.x.numpy(), self.state.v.numpy()
+        own = {"x": x, "v": v, "t": self.state.t, "frame": self.frame}
+        parts = joined({name: part.memory() for name, part in self._remembering().items()})
+        return {name: np.array(value) for name, value in {**own, **parts}.items()}  # copies: the next step overwrites
+
+    def recall(self, memory: Memory, entries: Sequence[dict[str, Any]] = ()) -> None:
+        """Goes on, as if never interrupted, from a memory of the same scene: to the last bit on the CPU.
+
+        `entries` are those of the certificate, of the frames so far.
+        """
+        self.state.x.assign(memory["x"])
+        self.state.v.assign(memory["v"])
+        self.state.t, self.frame = float(memory["t"]), int(memory["frame"])
+        for name, part in self._remembering().items():
+            part.recall(part_of(memory, name))
+        if self.frame:
+            self.strain.move(self.state.t)
+        self.intersections.look(self.state.x, self.state.t)
+        self.certificate.frames[:] = entries
+
+    def identity(self) -> dict[str, Any]:
+        """What a memory is of: one of another may not be recalled. Plain enough for JSON."""
+        free: Any = {"outputs": True, "expect": True, "about": True, "time": {"frames"}}  # as one likes, at any time
+        scene = json.loads(self.scene.model_dump_json(exclude=free))
+        kept = {"device": self.device, "precision": precision, "audit": self.intersections.when}
+        return {"toile": __version__, **kept, "scene": scene, "files": self._files}
+
+    def solids_at(self, time: float) -> tuple[np.ndarray, ...]:
+        """The vertices of each solid at a time."""
+        return tuple(solid.vertices(time) for solid in self.solids)
+
+    def _remembering(self) -> dict[str, Any]:
+        """Whatever remembers anything from step to step."""
+        parts = {"control": self.control, "held": self.held, "integrator": self.integrator}
+        if self.contacts is not None:
+            parts["contacts"] = self.contacts
+        return {**parts, **{f"filters.{k}": correction for k, correction in enumerate(self.filters)}}
 
     def advance_frame(self) -> Frame:
         """Step to the next multiple of 1/fps."""
@@ -383,9 +427,8 @@ class Simulation:
         x, v = x.copy(), v.copy()
         for finish in self.post:
             x = finish.apply(x, self.state.t)
-        solids = tuple(solid.vertices(self.state.t) for solid in self.solids)
         counted = None if self.intersections.when == "none" else self.intersections.triangles()
-        return Frame(self.frame, self.state.t, x, v, entry, solids, counted)
+        return Frame(self.frame, self.state.t, x, v, entry, self.solids_at(self.state.t), counted)
 
 
 def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]:
@@ -428,13 +471,18 @@ def _window(item: Plugin) -> list[float]:
     return [time for name in ("start", "end") if (time := getattr(item, name, None)) is not None]
 
 
-def _hash(scene: Scene, surface: Surface, solids: Solids, energies: list[tuple[Energy, int]]) -> str:
-    """Of the scene and of the files it reads: two runs with the same hash had the same input."""
-    digest = hashlib.sha256(scene.model_dump_json().encode())
-    of_solids = [array for solid in solids for array in solid.content()]
-    of_energies = [array for energy, _ in energies for array in energy.content()]
-    for array in (surface.rest, surface.triangles, surface.uv, *of_solids, *of_energies):
-        digest.update(np.ascontiguousarray(array).tobytes())
+def _hashes(surface: Surface, solids: Solids, energies: list[tuple[Energy, int]]) -> dict[str, str]:
+    """Of what came from files or was made: two runs with the same scene and the same hashes had the same input."""
+    arrays = {"cloth": [surface.rest, surface.triangles, surface.uv]}
+    arrays |= {f'solid "{solid.name}"': solid.content() for solid in solids}
+    arrays["energies"] = [array for energy, _ in energies for array in energy.content()]
+    return {name: _hash(*(np.ascontiguousarray(a).tobytes() for a in each)) for name, each in arrays.items()}
+
+
+def _hash(*pieces: bytes) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
     return digest.hexdigest()
 
 

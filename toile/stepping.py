@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from toile.model.memory import Memory
+
 # Successes at a reduced step before a larger one is tried; doubled each time that fails, up to the second number.
 FIRST_PATIENCE, LAST_PATIENCE = 2, 40
 
@@ -56,3 +58,10 @@ class StepControl:
         self.growing, self.successes = False, 0
         self.level += 1
         return self.size >= self.min_step
+
+    def memory(self) -> Memory:
+        return {name: getattr(self, name) for name in ("level", "patience", "successes", "growing")}
+
+    def recall(self, memory: Memory) -> None:
+        self.level, self.patience = int(memory["level"]), int(memory["patience"])
+        self.successes, self.growing = int(memory["successes"]), bool(memory["growing"])

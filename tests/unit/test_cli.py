@@ -60,6 +60,12 @@ class FallingTriangle:
             )
             yield Frame(number, t, TRIANGLE + t * velocities, velocities, self.entries[-1])
 
+    def identity(self) -> dict[str, Any]:
+        return {"scene": self.scene.name, "files": {}}
+
+    def memory(self) -> dict[str, np.ndarray]:
+        return {"frame": np.array(len(self.entries))}
+
     def report(self) -> dict[str, Any]:
         count = len(self.entries)
         strain = max((entry["strain"]["warp_max"] for entry in self.entries), default=0.0)
@@ -112,7 +118,8 @@ def cached_frames(folder: Path) -> int:
 
 
 def files(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+    """Results; what a run keeps to be resumed is in tests/unit/test_resume.py."""
+    return {path.name for path in folder.iterdir() if path.name != ".resume"} if folder.exists() else set()
 
 
 def test_a_run_leaves_its_results_and_says_where(tmp_path: Path) -> None:

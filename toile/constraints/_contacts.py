@@ -11,9 +11,11 @@ Deviations  none
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from toile.math.types import real, vec3
+from toile.model.memory import Memory
 
 MOST = wp.constant(3)  # contacts of a particle
 FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -72,6 +74,31 @@ def make_contacts(particles: int, solids: int, device: str) -> Contacts:
     contacts.clearance = wp.zeros(solids * particles, dtype=real, device=device)
     contacts.exerted = wp.zeros(solids * particles, dtype=vec3, device=device)
     return contacts
+
+
+def remembered(contacts: Contacts) -> Memory:
+    """All but forces, which every solve finds anew; of the slots those that are in use."""
+    used = _slots_in_use(contacts)
+    return {
+        "clearance": contacts.clearance.numpy(),
+        **{name: getattr(contacts, name).numpy() for name in PER_PARTICLE},
+        **{name: getattr(contacts, name).numpy()[used] for name in PER_SLOT},
+    }
+
+
+def recall_contacts(memory: Memory, contacts_out: Contacts) -> None:
+    for name in ("clearance", *PER_PARTICLE):
+        getattr(contacts_out, name).assign(memory[name])
+    used = _slots_in_use(contacts_out)
+    for name in PER_SLOT:
+        array = getattr(contacts_out, name)
+        values = array.numpy().copy()
+        values[used] = memory[name]
+        array.assign(values)
+
+
+def _slots_in_use(contacts: Contacts) -> np.ndarray:
+    return (np.arange(int(MOST)) < contacts.count.numpy()[:, None]).ravel()
 
 
 @wp.func

@@ -19,7 +19,17 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.constraints._contacts import COUNTS, GROSS, MOST, RUBBING, TOUCHING, WRONG, make_contacts
+from toile.constraints._contacts import (
+    COUNTS,
+    GROSS,
+    MOST,
+    RUBBING,
+    TOUCHING,
+    WRONG,
+    make_contacts,
+    recall_contacts,
+    remembered,
+)
 from toile.constraints._detection import detection_kernels
 from toile.constraints._holding import drag_velocity, hold_contacts, push_out
 from toile.constraints._modes import begin_step, choose_modes, end_step, judge_forces
@@ -27,6 +37,7 @@ from toile.constraints.held import Held
 from toile.contact.bodies import Planes
 from toile.launcher import Launcher
 from toile.math.types import vec3
+from toile.model.memory import Memory
 from toile.model.motion import Vector
 from toile.model.state import State
 from toile.plugins import Plugin, quantity
@@ -129,6 +140,13 @@ class SolidContacts:
         """The step stands: its contacts are what the next one remembers."""
         self._now, self._before = self._before, self._now
         self._first = False
+
+    def memory(self) -> Memory:
+        return {"first": self._first, **remembered(self._before)}
+
+    def recall(self, memory: Memory) -> None:
+        self._first = bool(memory["first"])
+        recall_contacts(memory, self._before)
 
     def planes(self) -> Planes:
         """What holds particles in the present step."""

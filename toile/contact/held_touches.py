@@ -26,6 +26,7 @@ from toile.contact.touches import CLOSE, TOUCH_KINDS, Encounters, Touches, on_si
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, numpy_real, real, vec3, vec4
+from toile.model.memory import Memory
 
 # Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
 # iterations grow with its root, because its factor does not know which particles are coupled.
@@ -64,6 +65,16 @@ class HeldTouches:
     def keep(self) -> None:
         """The step stands: what it pushed is what the next one begins with."""
         self._kept, self._kept_h = self._gather(), self._h
+
+    def memory(self) -> Memory:
+        """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
+        anew."""
+        return {"W": self.bodies.W.numpy(), "h": self._kept_h, **self._kept}
+
+    def recall(self, memory: Memory) -> None:
+        self.bodies.W.assign(memory["W"])
+        self._kept_h = float(memory["h"])
+        self._kept = {name: np.asarray(memory[name]) for name in TOUCH_KINDS if name in memory}
 
     def find(self, x: wp.array, v: wp.array, h: float) -> None:
         """Where touches of the step before are now; those that separate are let go."""

@@ -10,6 +10,7 @@ import warp as wp
 from toile.contact.bodies import Planes
 from toile.launcher import Launcher
 from toile.math.types import real, vec3
+from toile.model.memory import Memory
 from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import Plugin
@@ -53,6 +54,13 @@ class Correction:
 
     def accept(self) -> None:
         """The step stands."""
+
+    def memory(self) -> Memory:
+        """What the next step needs of those before it (toile/model/memory.py)."""
+        return {}
+
+    def recall(self, memory: Memory) -> None:
+        """Goes on from there."""
 
     def contact_count(self) -> int:
         """Contacts between cloths in the last step."""

@@ -22,6 +22,7 @@ from toile.contact.untangle import Untangling
 from toile.filters.base import Correction, Filter, FilterWork
 from toile.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
+from toile.model.memory import Memory
 from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import quantity
@@ -97,6 +98,14 @@ class _Working(Correction):
 
     def accept(self) -> None:
         self.held_touches.keep()
+
+    def memory(self) -> Memory:
+        return {"tangled": self.untangling is not None, **self.held_touches.memory()}
+
+    def recall(self, memory: Memory) -> None:
+        if not memory["tangled"]:
+            self.untangling = None
+        self.held_touches.recall(memory)
 
     def _untangle(self, untangling: Untangling) -> None:
         """Lets pass what is tangled, and moves it apart. Once nothing is, nothing will be."""

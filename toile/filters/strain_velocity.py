@@ -29,6 +29,7 @@ import warp as wp
 from toile.filters._springs import SpringLists
 from toile.filters.base import Correction, Filter, FilterWork, VelocityLimit
 from toile.math.types import TINY, mat33, real, vec3
+from toile.model.memory import Memory
 from toile.model.springs import SHEAR, STRUCTURAL
 from toile.plugins import quantity
 
@@ -110,6 +111,13 @@ class _Working(VelocityLimit):
     def accept(self) -> None:
         wp.copy(self.kept, self.impulses)
         self.h_kept = self.h
+
+    def memory(self) -> Memory:
+        return {"impulses": self.kept.numpy(), "h": self.h_kept}
+
+    def recall(self, memory: Memory) -> None:
+        self.kept.assign(memory["impulses"])
+        self.h_kept = float(memory["h"])
 
 
 @wp.kernel

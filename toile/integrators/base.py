@@ -7,6 +7,7 @@ import warp as wp
 
 from toile.constraints.held import Held
 from toile.linear.modified_pcg import Solution
+from toile.model.memory import Memory
 from toile.model.state import State
 from toile.plugins import Plugin
 from toile.system import System
@@ -67,3 +68,10 @@ class Stepper:
 
     def restart(self) -> None:
         """Something jumped (constraints began or ended): forget what lies before."""
+
+    def memory(self) -> Memory:
+        """What the next step needs of those before it (toile/model/memory.py)."""
+        return {}
+
+    def recall(self, memory: Memory) -> None:
+        """Goes on from there."""

@@ -19,6 +19,7 @@ from toile.integrators.newton import NewtonStep, from_velocity
 from toile.launcher import Launcher
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
+from toile.model.memory import Memory
 from toile.model.state import State
 from toile.plugins import quantity
 
@@ -70,6 +71,19 @@ class _Stepper(Stepper):
 
     def restart(self) -> None:
         self.h_before = None
+
+    def memory(self) -> Memory:
+        memory = dict(self.newton.solver.memory())
+        if self.h_before is not None:
+            memory |= {"h": self.h_before, "x": self.x_before.numpy(), "v": self.v_before.numpy()}
+        return memory
+
+    def recall(self, memory: Memory) -> None:
+        self.newton.solver.recall(memory)
+        if "h" in memory:
+            self.h_before = float(memory["h"])
+            self.x_before.assign(memory["x"])
+            self.v_before.assign(memory["v"])
 
 
 @wp.kernel

@@ -12,6 +12,7 @@ import warp as wp
 from toile.integrators.base import Integrator, Stepper, Workplace
 from toile.integrators.newton import NewtonStep, from_start
 from toile.linear.modified_pcg import Solution
+from toile.model.memory import Memory
 from toile.model.state import State
 from toile.plugins import quantity
 
@@ -37,3 +38,9 @@ class _Stepper(Stepper):
 
     def improve(self, state: State, state_out: State, h: float) -> Solution:
         return self.newton.improve(state, state_out, h)
+
+    def memory(self) -> Memory:
+        return self.newton.solver.memory()
+
+    def recall(self, memory: Memory) -> None:
+        self.newton.solver.recall(memory)

@@ -17,5 +17,10 @@ class Preconditioner(Plugin):
         update() -> bool       takes in the present values of A and S; False when A is not positive definite
         apply(r, s_out)        s = P^-1 r
         give_up_after          iterations with an old one after which a new one is made; 0 to make a new one always
+
+        and, where an old one may serve again,
+
+        made_from() -> array   the numbers that it was made from
+        make_again(array)      the same one from these
         """
         raise NotImplementedError

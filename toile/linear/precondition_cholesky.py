@@ -97,5 +97,12 @@ class _Working:
         self._launch(fill_lower_triangle, len(self._model[0]), inputs)
         return self.factor.factor()
 
+    def made_from(self) -> np.ndarray:
+        return self.factor.values
+
+    def make_again(self, values: np.ndarray) -> bool:
+        self.factor.values[:] = values
+        return self.factor.factor()
+
     def apply(self, r: wp.array, s_out: wp.array) -> None:
         self.factor.solve(r.numpy().ravel(), s_out.numpy().reshape(-1))

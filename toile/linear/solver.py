@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from toile.linear.modified_pcg import ModifiedPCG, Solution
+from toile.model.memory import Memory
 
 # After an old preconditioner failed to serve, so many solves get a new one before an old one is tried again.
 SOLVES_BEFORE_RETRY = 8
@@ -38,3 +39,14 @@ class Solver:
             return Solution(spent, float("nan"), False)
         solution = self.pcg.solve(self.preconditioner, tolerance, self.max_iterations)
         return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged)
+
+    def memory(self) -> Memory:
+        """The preconditioner that is kept, if one is: what was solved with it depends on it by rounding."""
+        if self.preconditioner.give_up_after == 0 or not self._usable:
+            return {}
+        return {"wait": self._wait, "preconditioner": self.preconditioner.made_from()}
+
+    def recall(self, memory: Memory) -> None:
+        if "preconditioner" in memory:
+            self._wait = int(memory["wait"])
+            self._usable = self.preconditioner.make_again(memory["preconditioner"])
