@@ -69,7 +69,7 @@ def parsed(module: str) -> ast.Module:
 def assigned(module: str, name: str) -> ast.expr:
     """What a module assigns to a name."""
     for node in parsed(module).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
             return node.value
     raise LookupError(f"{module}.{name}")
 

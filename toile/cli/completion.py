@@ -6,6 +6,7 @@ bash is replaced, because readline would add a space behind `time.`, and takes `
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ complete -o default -F %(complete_func)s %(prog_name)s
 
 def prepare() -> None:
     """Give typer the script for bash. Where a newer typer keeps its own elsewhere, that is the one."""
+    if "_TOILE_COMPLETE" in os.environ:
+        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # which typer uses, and which looks through all packages for them
     try:
         from typer import _completion_shared
 
@@ -48,18 +51,18 @@ def prepare() -> None:
 
 def scenes(incomplete: str) -> list[tuple[str, str]]:
     """Shipped scenes, and files."""
-    return [*catalogue.scenes().items(), *_files(incomplete)]
+    return [*_plain(catalogue.scenes().items()), *_files(incomplete)]
 
 
 def words(incomplete: str) -> list[tuple[str, str]]:
     """What `explain` knows: scenes, what they can name, and presets."""
     named = [entry for family in catalogue.families() for entry in catalogue.members(family).items()]
-    return [*scenes(incomplete), *named, *catalogue.presets().items()]
+    return [*scenes(incomplete), *_plain(named), *_plain(catalogue.presets().items())]
 
 
 def formats() -> list[tuple[str, str]]:
     """Outputs, with those that other packages add."""
-    return [*catalogue.members("outputs").items(), *((name, "") for name in catalogue.outside("outputs"))]
+    return [*_plain(catalogue.members("outputs").items()), *((name, "") for name in catalogue.outside("outputs"))]
 
 
 def runs(incomplete: str) -> list[tuple[str, str]]:
@@ -82,7 +85,14 @@ def changes(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Keys of the scene that was named before, or of any."""
     from toile.cli.keys import complete
 
-    return complete(incomplete, _values(ctx.params.get("scene")))
+    # While an option waits for its value, arguments before it are not told apart yet.
+    scene = ctx.params.get("scene") or next(iter(ctx.args), None)
+    return _plain(complete(incomplete, _values(scene)))
+
+
+def _plain(entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Without brackets in the lines about them: typer takes [s] for markup."""
+    return [(name, about.replace("[", "(").replace("]", ")")) for name, about in entries]
 
 
 def _values(scene: Any) -> list[Any]:

@@ -69,6 +69,7 @@ def complete(incomplete: str, values: Sequence[Any]) -> list[tuple[str, str]]:
     return list(_keys_below(parent + dot, values))
 
 
+@cache
 def fields(model: Model) -> dict[str, Field]:
     """Those of its bases first."""
     found: dict[str, Field] = {}
@@ -184,7 +185,7 @@ def _scope(model: Model) -> str | None:
     """What a class, or one that it is made from, assigns to `scope`."""
     definition = _class(model)
     for node in definition.body:
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "scope" and node.value is not None:
+        if isinstance(node, ast.AnnAssign) and _named(node.target, "scope") and node.value is not None:
             return str(ast.literal_eval(node.value))
     bases = [_resolved(model.module, ast.unparse(base)) for base in definition.bases]
     return next((found for base in bases if isinstance(base, Model) and (found := _scope(base))), None)
@@ -205,19 +206,27 @@ def _held(field: Field) -> tuple[Model | Family | None, bool]:
 def _resolved(module: str, name: str) -> Model | Family | None:
     """The class, or the choice from a family, that a name stands for in a module of Toile."""
     imported: str | None = None
-    for node in ast.walk(catalogue.parsed(module)):
+    for node in _statements(catalogue.parsed(module).body):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return Model(module, name) if _has_fields(module, node) else None
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+        if isinstance(node, ast.Assign) and _named(node.targets[0], name):
             calls = [part for part in ast.walk(node.value) if isinstance(part, ast.Call)]
             for call in calls:
-                if ast.unparse(call.func) == "choice":
+                if _named(call.func, "choice"):
                     return Family(*(str(ast.literal_eval(argument)) for argument in call.args))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("toile."):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     imported = f"{node.module}:{alias.name}"
     return _resolved(*imported.split(":")) if imported else None
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Those of a module, and of its `if TYPE_CHECKING: ... else: ...`."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If):
+            yield from _statements([*node.body, *node.orelse])
 
 
 def _has_fields(module: str, definition: ast.ClassDef) -> bool:
@@ -234,6 +243,10 @@ def _class(model: Model) -> ast.ClassDef:
         if isinstance(node, ast.ClassDef) and node.name == model.name:
             return node
     raise LookupError(f"{model.module}.{model.name}")
+
+
+def _named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _doc(value: ast.expr | None) -> str:

@@ -21,7 +21,7 @@ class Unheard(Exception):
 class Output(Console):
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        _to_nowhere(1)
+        to_nowhere(1)
         raise Unheard
 
 
@@ -30,7 +30,7 @@ class ErrorOutput(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        _to_nowhere(2)
+        to_nowhere(2)
 
 
 console = Output(highlight=False, markup=False, soft_wrap=True)
@@ -44,7 +44,7 @@ def escape_what_cannot_be_written() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _to_nowhere(descriptor: int) -> None:
+def to_nowhere(descriptor: int) -> None:
     """Python writes what is left in its buffers at the end, and would complain again."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

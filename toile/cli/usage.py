@@ -1,4 +1,6 @@
-"""Wrong arguments: with --json they are told in the document too, like any other error."""
+"""What goes wrong outside of the commands: arguments, which --json tells in the document like any other error, and a
+reader of the help who has gone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from toile.cli.streams import Unheard
+from toile.cli.streams import Unheard, to_nowhere
 from toile.cli.telling import UNHEARD, Voice
 
 
@@ -21,7 +23,8 @@ class Commands(TyperGroup):
             if not standalone_mode or "--json" not in words:
                 return super().main(args, *rest, standalone_mode=standalone_mode, **extra)
             code = super().main(args, *rest, standalone_mode=False, **extra)
-        except Unheard:
+        except (Unheard, BrokenPipeError):
+            to_nowhere(1)
             code = UNHEARD
         except Exception as error:
             # Its class has another name in every version of typer; what it can do has not changed.
