@@ -33,6 +33,7 @@ def simulate(
     frames: int | None = None,
     audit: str | None = None,
     strict: bool = False,
+    resume: bool = False,
 ) -> RunResult:
     """Run with a progress bar; a run that is stopped tells what it could complete."""
     folder = Path("out", scene.name) if out is None else out
@@ -48,6 +49,7 @@ def simulate(
                     frames=frames,
                     audit=audit,
                     strict=strict,
+                    resume=resume,
                     progress=bar.show,
                     warn=voice.warn,
                 )
@@ -62,12 +64,16 @@ def simulate(
 
 def result_document(result: RunResult) -> dict[str, Any]:
     written = [str(path) for path in result.written]
-    return {"folder": str(result.folder), "written": written, "summary": result.report["summary"]}
+    resumed = {} if result.resumed is None else {"resumed": result.resumed}
+    return {"folder": str(result.folder), "written": written, **resumed, "summary": result.report["summary"]}
 
 
 def tell_result(result: RunResult, voice: Voice) -> None:
     summary = result.report["summary"]
     voice.document.update(result_document(result))
+    if result.resumed is not None:
+        told = f"went on from frame {result.resumed}" if result.written else "complete already, nothing was to be done"
+        voice.say(f"{result.folder}: {told}.")
     voice.say("\n  ".join([result_line(summary), *map(str, result.written)]))
     if not summary["ok"] and "stopped" not in result.report:
         errors.print("The certificate is not ok: report.json says what is wrong.")

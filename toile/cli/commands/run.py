@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from enum import StrEnum
 from typing import Annotated
 
@@ -22,6 +24,7 @@ from toile.cli.options import (
     SetOption,
 )
 from toile.cli.simulating import load, simulate, tell_result
+from toile.cli.streams import errors
 from toile.cli.telling import told
 
 
@@ -45,6 +48,9 @@ def command(
     strict: Annotated[
         bool, typer.Option("--strict", help="refuse a scene whose cloths intersect at the start")
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on with the run in the folder; begin one if there is none")
+    ] = False,
     allow_outside: OutsideOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -55,4 +61,9 @@ def command(
         toile.use_precision(precision)
         loaded = load(scene, changes, allow_outside)
         counted = None if audit is None else audit.value
-        tell_result(simulate(loaded, out, device, voice, frames, counted, strict), voice)
+        try:
+            tell_result(simulate(loaded, out, device, voice, frames, counted, strict, resume), voice)
+        except KeyboardInterrupt:
+            words = sys.argv[1:] if resume else [*sys.argv[1:], "--resume"]
+            errors.print(f"Go on with: {shlex.join(['toile', *words])}")
+            raise
