@@ -102,7 +102,9 @@ class Simulation:
             self.model.triangles,
             self.model.uv,
             positions,
-            tuple(Part(p.name, p.particles, p.triangles, p.fabric.name) for p in self.model.parts),
+            tuple(
+                Part(p.name, p.particles, p.triangles, p.fabric.name, p.fabric.figures()) for p in self.model.parts
+            ),
             scene.time.fps,
             tuple(SolidSurface(s.name, s.triangles, s.vertices(0.0), s.moves) for s in self.solids),
         )

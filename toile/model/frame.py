@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +16,7 @@ class Part:
     vertices: slice
     triangles: slice
     fabric: str = ""
+    figures: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # of the fabric: value and unit, in SI
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from toile.model.motion import Vector
 from toile.model.selection import Selection
 from toile.plugins import choice, nearest, quantity
+from toile.scene.fields import unit_of
 from toile.scene.presets import DEFAULT, fill, preset_names, read_preset
 from toile.scene.tree import Path as KeyPath
 
@@ -100,6 +101,11 @@ class Fabric(SceneModel):
     damping: float = quantity(
         1e-3, unit="s", doc="damping time of stretch, shear and bend: damping coefficient / stiffness", ge=0
     )
+
+    def figures(self) -> dict[str, tuple[float, str]]:
+        """Every number that it has, with its unit."""
+        values = {key: (getattr(self, key), unit_of(info)) for key, info in type(self).model_fields.items()}
+        return {key: (value, unit) for key, (value, unit) in values.items() if isinstance(value, float)}
 
 
 def fabric_names() -> list[str]:
