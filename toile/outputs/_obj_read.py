@@ -11,6 +11,8 @@ from toile.errors import InputError
 from toile.model.frame import Part, SolidSurface, Surface
 from toile.outputs._obj_text import PART_MARK, SOLID_MARK, SURFACE_MARK
 
+Start = tuple[str, str, dict[str, tuple[float, str]]]  # name, fabric and its figures
+
 
 def read_rest(path: Path) -> tuple[str, Surface]:
     """The run's name and its surface, as pc2 wrote them."""
@@ -19,7 +21,7 @@ def read_rest(path: Path) -> tuple[str, Surface]:
     uv: list[list[float]] = []
     triangles: list[list[int]] = []
     triangle_uv: list[list[int]] = []
-    starts: list[tuple[str, str, int, int]] = []  # of each part: name, fabric, first vertex, first triangle
+    starts: list[tuple[Start, int, int]] = []  # of each part: what it is, first vertex, first triangle
     line_number = 0
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
@@ -29,7 +31,8 @@ def read_rest(path: Path) -> tuple[str, Surface]:
                 name, fps = str(about["name"]), float(about["fps"])
             elif line.startswith(PART_MARK):
                 about = json.loads(line.removeprefix(PART_MARK))
-                starts.append((about["name"], about["fabric"], len(vertices), len(triangles)))
+                figures = {key: (float(value), str(unit)) for key, (value, unit) in about.get("figures", {}).items()}
+                starts.append(((about["name"], about["fabric"], figures), len(vertices), len(triangles)))
             elif line.startswith("v "):
                 x, y, z = line.split()[1:]
                 vertices.append([float(x), float(y), float(z)])
@@ -89,16 +92,16 @@ def _surface(
     uv: list[list[float]],
     triangles: list[list[int]],
     triangle_uv: list[list[int]],
-    starts: list[tuple[str, str, int, int]],
+    starts: list[tuple[Start, int, int]],
 ) -> Surface:
     rest = np.array(vertices, np.float64).reshape(-1, 3)
     corners, corners_uv = np.array(triangles, np.int32).reshape(-1, 3), np.array(triangle_uv, np.int32).reshape(-1, 3)
     for what, index, count in (("vertex", corners, len(rest)), ("uv", corners_uv, len(uv))):
         if index.size and (index.min() < 0 or index.max() >= count):
             raise InputError(f"{path}: a triangle has a {what} that does not exist. Run the scene again.")
-    ends = [*starts[1:], ("", "", len(rest), len(corners))]
+    ends = [*(start[1:] for start in starts[1:]), (len(rest), len(corners))]
     parts = tuple(
-        Part(name, slice(v, v_end), slice(t, t_end), fabric)
-        for (name, fabric, v, t), (_, _, v_end, t_end) in zip(starts, ends, strict=True)
+        Part(name, slice(v, v_end), slice(t, t_end), fabric, figures)
+        for ((name, fabric, figures), v, t), (v_end, t_end) in zip(starts, ends, strict=True)
     ) if starts else ()
     return Surface(corners, np.array(uv, np.float64).reshape(-1, 2)[corners_uv], rest, parts, fps)

@@ -1,10 +1,11 @@
-"""A surface as OBJ text: one object per cloth or solid, every digit that reads back as the same number.
+"""A surface as OBJ text, one object per cloth or solid.
 
-What OBJ has no word for stands in comments as JSON, so that a rest surface can be read back completely:
+`at` has every digit that reads back as the same number, `pieces` those that read back as the same float32, and is ten
+times as fast. What OBJ has no word for stands in comments as JSON, so that a rest surface can be read back completely:
 
     # toile {"name": "hang", "fps": 30.0}
     o sheet
-    # part {"name": "sheet", "fabric": "cotton"}
+    # part {"name": "sheet", "fabric": "cotton", "figures": {"density": [0.12, "kg/m^2"], ...}}
     o table
     # solid {"name": "table", "moves": false}
 
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
 from toile.model.frame import Part, SolidSurface, Surface
+from toile.outputs._digits import number_lines
 
 SURFACE_MARK, PART_MARK, SOLID_MARK = "# toile ", "# part ", "# solid "
 
@@ -32,7 +35,9 @@ class ObjText:
         self.parts: list[tuple[str, slice, str]] = []  # text before the positions, which positions, text after
         first_uv = 1
         for part in surface.parts:
-            before = f"o {_one_line(part.name)}\n{PART_MARK}{json.dumps({'name': part.name, 'fabric': part.fabric})}\n"
+            figures = {"figures": dict(part.figures)} if part.figures else {}
+            about = {"name": part.name, "fabric": part.fabric, **figures}
+            before = f"o {_one_line(part.name)}\n{PART_MARK}{json.dumps(about)}\n"
             after, first_uv = _faces(surface, part, first_uv)
             self.parts.append((before, part.vertices, after))
 
@@ -43,26 +48,36 @@ class ObjText:
             pieces += [before, _lines("v", positions[vertices]), after]
         return "".join(pieces)
 
+    def pieces(self, positions: np.ndarray) -> Iterator[bytes]:
+        """The same in float32."""
+        yield self.header.encode()
+        for before, vertices, after in self.parts:
+            yield from (before.encode(), number_lines("v", positions[vertices]), after.encode())
+
 
 class SolidsText:
-    """The solids of a surface. What does not move is formatted once."""
+    """The solids of a surface."""
 
     def __init__(self, solids: tuple[SolidSurface, ...], first_vertex: int = 1):
         """`first_vertex` is the number that the first vertex has in its file."""
-        self.solids: list[tuple[str, str | None, str]] = []  # text before the positions, of them if at rest, after
+        self.solids: list[tuple[str, str]] = []  # text before the positions and after them
         for solid in solids:
             about = json.dumps({"name": solid.name, "moves": solid.moves})
             faces = _triangles(solid.triangles + first_vertex)
-            at_rest = None if solid.moves else _lines("v", solid.rest)
-            self.solids.append((f"o {_one_line(solid.name)}\n{SOLID_MARK}{about}\n", at_rest, faces))
+            self.solids.append((f"o {_one_line(solid.name)}\n{SOLID_MARK}{about}\n", faces))
             first_vertex += len(solid.rest)
 
     def at(self, positions: tuple[np.ndarray, ...]) -> str:
         """All solids with these positions of their vertices."""
         pieces = []
-        for (before, at_rest, faces), points in zip(self.solids, positions, strict=True):
-            pieces += [before, _lines("v", points) if at_rest is None else at_rest, faces]
+        for (before, faces), points in zip(self.solids, positions, strict=True):
+            pieces += [before, _lines("v", points), faces]
         return "".join(pieces)
+
+    def pieces(self, positions: tuple[np.ndarray, ...]) -> Iterator[bytes]:
+        """The same in float32."""
+        for (before, faces), points in zip(self.solids, positions, strict=True):
+            yield from (before.encode(), number_lines("v", points), faces.encode())
 
 
 def header(name: str, fps: float) -> str:

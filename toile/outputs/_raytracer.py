@@ -24,21 +24,14 @@ import toile.math.types  # noqa: F401  starts Warp, and keeps it quiet
 from toile.errors import InputError
 from toile.model.frame import Surface
 from toile.outputs._camera import Camera
+from toile.outputs._palette import CLOTH_COLOURS, SOLID, linear
 from toile.outputs._solid_mesh import SolidMesh
 from toile.outputs._staging import Shown, Stage
 
-# Judgements of taste, as sRGB: front and back of each cloth in turn
-CLOTH_COLOURS = (
-    ("#3a6ea5", "#e6c79c"),
-    ("#b4493a", "#ead8c3"),
-    ("#4f8a5b", "#ddd3a4"),
-    ("#c98f2e", "#c3d3dc"),
-    ("#70599c", "#e4d0e2"),
-    ("#3e8f8d", "#f0cbb2"),
-)
-MARKED_COLOUR = "#ff0000"  # of triangles that intersect others, on both sides
+# Judgements of taste
+MARKED_COLOUR = "#ff0000"  # sRGB  of triangles that intersect others, on both sides
 GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
-SOLID_COLOUR = wp.constant(wp.vec3(0.32, 0.305, 0.285))
+SOLID_COLOUR = wp.constant(wp.vec3(*SOLID))
 HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
 # Strength of the light, of a weak one at the camera that shows folds in the shade, of what comes from above and below
 LIGHT, LAMP = 0.92, 0.14
@@ -407,8 +400,8 @@ class RayTracer:
         self.host_parts = parts
         self.uv = wp.array(uv.astype(np.float32), dtype=wp.vec2, device=self.device)
         self.parts = wp.array(parts, dtype=wp.int32, device=self.device)
-        self.fronts = wp.array([_linear(front) for front, _ in colours], dtype=wp.vec3, device=self.device)
-        self.backs = wp.array([_linear(back) for _, back in colours], dtype=wp.vec3, device=self.device)
+        self.fronts = wp.array([linear(front) for front, _ in colours], dtype=wp.vec3, device=self.device)
+        self.backs = wp.array([linear(back) for _, back in colours], dtype=wp.vec3, device=self.device)
 
     def draw(self, shown: Shown, stage: Stage, marked: np.ndarray | None = None) -> np.ndarray:
         """A frame as it was staged."""
@@ -533,8 +526,3 @@ def _round_down(length: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(length))
     return power * max(step for step in (1.0, 2.0, 5.0) if step * power <= length * (1.0 + 1e-9))
-
-
-def _linear(colour: str) -> tuple[float, ...]:
-    values = [int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
-    return tuple(v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values)

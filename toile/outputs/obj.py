@@ -5,13 +5,11 @@ Every file holds the cloths, one object each, and after them the solids.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from toile.model.frame import Frame, Surface
-from toile.outputs._atomic import Draft, explained
-from toile.outputs._names import file_name
 from toile.outputs._obj_text import ObjText, SolidsText
+from toile.outputs._sequence import Sequence
 from toile.outputs.base import Output, Writer
 
 
@@ -23,36 +21,20 @@ class Obj(Output):
 
 
 class ObjWriter(Writer):
-    """Files gather in a hidden folder that gets its name at the end."""
+    """Everything but the positions is formatted once."""
 
     def __init__(self, folder: Path, name: str, surface: Surface):
-        self.stem = file_name(name)
         self.surface = surface
         self.text = ObjText(name, surface)
         self.solids_text = SolidsText(surface.solids, surface.vertex_count + 1)
-        self.files: list[str] = []
-        self.draft = Draft(folder, folder=True)
+        self.files = Sequence(folder, name, ".obj")
 
     def write(self, frame: Frame) -> None:
-        file = f"{self.stem}_{frame.number:04d}.obj"
-        with explained(self.draft.path / file):
-            text = self.text.at(frame.positions) + self.solids_text.at(self.surface.solids_at(frame))
-            (self.draft.part / file).write_text(text, encoding="utf-8", newline="\n")
-        self.files.append(file)
+        solids = self.surface.solids_at(frame)
+        self.files.add(frame.number, [*self.text.pieces(frame.positions), *self.solids_text.pieces(solids)])
 
     def close(self) -> list[Path]:
-        with self.draft.finishing():
-            pass
-        self._remove_older()
-        return [self.draft.path / file for file in self.files]
+        return self.files.close()
 
     def discard(self) -> None:
-        self.draft.discard()
-
-    def _remove_older(self) -> None:
-        """Frames of an earlier, longer run of the same name would read as the end of this one."""
-        number = re.compile(re.escape(self.stem) + r"_\d{4,}\.obj")
-        with explained(self.draft.path):
-            for path in self.draft.path.iterdir():
-                if number.fullmatch(path.name) and path.name not in self.files:
-                    path.unlink()
+        self.files.discard()

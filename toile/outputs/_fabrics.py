@@ -1,0 +1,32 @@
+"""The fabrics of a surface, each once, however many cloths are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toile.model.frame import Surface
+from toile.outputs._palette import cloth_colour
+
+
+@dataclass(frozen=True)
+class Material:
+    """A fabric with the colour of the first cloth that is made of it."""
+
+    name: str
+    figures: Mapping[str, tuple[float, str]]  # value and unit, in SI
+    colour: tuple[float, ...]  # linear
+
+
+def materials(surface: Surface) -> tuple[list[Material], list[int]]:
+    """All fabrics, and the number of that of each cloth. Two of one name differ when their figures do."""
+    found: list[Material] = []
+    numbers = []
+    for i, part in enumerate(surface.parts):
+        name = part.fabric or "cloth"
+        same = (k for k, material in enumerate(found) if (material.name, material.figures) == (name, part.figures))
+        number = next(same, len(found))
+        if number == len(found):
+            found.append(Material(name, part.figures, cloth_colour(i)))
+        numbers.append(number)
+    return found, numbers

@@ -1,0 +1,215 @@
+"""Binary glTF NAME.glb: one file that web pages and viewers play, with the whole run as morph targets.
+
+    x_n = x_0 + d_n      vertices at frame n: the start, and the target of that frame with weight 1
+
+The weights are keys of one animation, at the time of each frame and straight between them: at that time the picture is
+the frame. Cloths and solids are a node each; solids that stand still have no targets. Metres, y up, v down the picture,
+as glTF has it. Where uv jumps, as on a seam, copies of vertices follow those of the cloth; solids have copies at sharp
+edges. Materials are the fabrics, with their figures as `extras`.
+
+Source      glTF 2.0 specification (Khronos), secs. 3.7.2.2 (morph targets), 3.11 (animations)
+Symbols     x_0  positions at the first frame [m]     d_n  float32 difference of frame n to it [m]
+Deviations  none. x_0 + d_n is the frame to within 2^-24 |d_n|: targets hold differences, and float32 rounds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from toile.errors import ToileError
+from toile.model.frame import Frame, SolidSurface, Surface
+from toile.outputs._atomic import Draft, Spool
+from toile.outputs._corners import split_by_uv
+from toile.outputs._fabrics import materials
+from toile.outputs._gltf import CORNERS, FLOAT, VERTICES, Document, Json, bounds
+from toile.outputs._names import file_name
+from toile.outputs._normals import VertexNormals
+from toile.outputs._palette import ROUGHNESS, SOLID
+from toile.outputs._solid_mesh import split_sharp
+from toile.outputs._y_up import y_up
+from toile.outputs.base import Output, Writer
+from toile.plugins import quantity
+
+
+class Glb(Output):
+    """For web pages, viewers and game engines."""
+
+    normals: bool = quantity(True, doc="also write normals, for smooth shading; the file is twice as large")
+
+    def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
+        return GlbWriter(folder / f"{file_name(name)}.glb", name, surface, self.normals)
+
+
+class GlbWriter(Writer):
+    """What describes the file stands first in it, so targets wait in a nameless file until all are known."""
+
+    def __init__(self, path: Path, name: str, surface: Surface, normals: bool):
+        self.name, self.surface = name, surface
+        self.fabrics, number = materials(surface)
+        cloths = [_cloth(surface, i, number[i], normals) for i in range(len(surface.parts))]
+        solids = [_solid(solid, len(self.fabrics), normals) for solid in surface.solids]
+        self.shapes = [*cloths, *solids]
+        self._begin([*(surface.rest[part.vertices] for part in surface.parts), *(s.rest for s in surface.solids)])
+        self.moving = [shape for shape in self.shapes if shape.moves]
+        self.times: list[float] = []
+        self.draft = Draft(path)
+        self.targets = Spool(path, (sum(shape.rows for shape in self.moving), 3), np.float32)
+
+    def write(self, frame: Frame) -> None:
+        cloths = (frame.positions[part.vertices] for part in self.surface.parts)
+        points = [*cloths, *self.surface.solids_at(frame)]
+        if not self.times:
+            self._begin(points)
+        else:
+            moved = [shape.target(own) for shape, own in zip(self.shapes, points, strict=True) if shape.moves]
+            self.targets.append(np.concatenate([np.zeros((0, 3), np.float32), *moved]))
+        self.times.append(frame.time)
+
+    def close(self) -> list[Path]:
+        try:
+            with self.draft.finishing(), self.draft.part.open("wb") as file:
+                file.writelines(self._pieces())
+        finally:
+            self.targets.close()
+        return [self.draft.path]
+
+    def discard(self) -> None:
+        self.targets.close()
+        self.draft.discard()
+
+    def _begin(self, points: list[np.ndarray]) -> None:
+        for shape, own in zip(self.shapes, points, strict=True):
+            shape.begin(own)
+
+    def _pieces(self) -> Iterator[bytes | memoryview]:
+        document = Document(self.name)
+        for fabric in self.fabrics:
+            figures = {key: {"value": value, "unit": unit} for key, (value, unit) in fabric.figures.items()}
+            document.add("materials", _material(fabric.name, fabric.colour, figures))
+        if self.surface.solids:
+            document.add("materials", _material("solid", SOLID))
+        meshes = [_add_mesh(document, shape) for shape in self.shapes]
+        if self.targets.count and self.moving:
+            self._add_run(document, [meshes[i] for i, shape in enumerate(self.shapes) if shape.moves])
+        try:
+            yield document.head()
+        except OverflowError as error:
+            raise ToileError(
+                f"{self.draft.path}: {error.args[0] / 2**30:.1f} GiB, and a .glb holds at most 4. "
+                "Leave out normals, or choose another format such as usd."
+            ) from error
+        yield from document.data
+        yield from (array.data for array in self.targets.arrays())
+
+    def _add_run(self, document: Document, meshes: list[Json]) -> None:
+        """The weights of all targets at every frame, none at the start and then each alone, and the targets."""
+        count = self.targets.count
+        times = np.array(self.times) - self.times[0]
+        sampler = {
+            "input": document.add_array(times.astype(np.float32), box=True),
+            "output": document.add_array(np.eye(count + 1, count, -1, dtype=np.float32).reshape(-1)),
+            "interpolation": "LINEAR",
+        }
+        channels = [{"sampler": 0, "target": {"node": mesh["node"], "path": "weights"}} for mesh in meshes]
+        document.add("animations", {"name": "run", "samplers": [sampler], "channels": channels})
+        size = 12 * self.targets.shape[0]
+        view = document.reserve(size * count, VERTICES, byteStride=12)
+        offset = 0
+        for shape, mesh in zip(self.moving, meshes, strict=True):
+            starts = range(offset, offset + size * count, size)
+            targets = [_add_target(document, shape, view, k, at) for k, at in enumerate(starts)]
+            document.lists["meshes"][mesh["mesh"]] |= {
+                "weights": [0.0] * count,
+                "extras": {"targetNames": [f"frame {k}" for k in range(1, count + 1)]},
+            }
+            document.lists["meshes"][mesh["mesh"]]["primitives"][0]["targets"] = targets
+            offset += 12 * shape.rows
+
+
+@dataclass
+class Shape:
+    """One cloth or solid with its vertices as glTF draws them: each has one uv and one normal."""
+
+    name: str
+    material: int
+    moves: bool
+    origin: np.ndarray  # the vertex of the run that each is
+    triangles: np.ndarray
+    uv: np.ndarray | None = None
+    normals: Callable[[np.ndarray], np.ndarray] | None = None  # of the vertices drawn, from those of the run
+    start: np.ndarray = field(init=False)  # positions at the first frame, then normals
+    boxes: list[Json] = field(default_factory=list)  # of each target
+
+    @property
+    def rows(self) -> int:
+        return len(self.origin) * (1 if self.normals is None else 2)
+
+    def begin(self, points: np.ndarray) -> None:
+        self.start = self._drawn(points)
+
+    def target(self, points: np.ndarray) -> np.ndarray:
+        difference = self._drawn(points) - self.start
+        self.boxes.append(bounds(difference[: len(self.origin)]))
+        return difference
+
+    def _drawn(self, points: np.ndarray) -> np.ndarray:
+        drawn = y_up(points[self.origin])
+        return drawn if self.normals is None else np.concatenate([drawn, y_up(self.normals(points))])
+
+
+def _cloth(surface: Surface, number: int, material: int, smooth: bool) -> Shape:
+    part = surface.parts[number]
+    triangles = surface.triangles[part.triangles] - part.vertices.start
+    count = part.vertices.stop - part.vertices.start
+    split = split_by_uv(triangles, surface.uv[part.triangles], count)
+    # In glTF an image hangs from its upper edge.
+    uv = np.column_stack([split.uv[:, 0], np.float32(1.0) - split.uv[:, 1]])
+    normals = VertexNormals(triangles, count) if smooth else None
+    return Shape(
+        part.name, material, True, split.origin, split.triangles, uv,
+        None if normals is None else lambda points: normals.at(points)[split.origin],  # both sides of a seam alike
+    )  # fmt: skip
+
+
+def _solid(solid: SolidSurface, material: int, smooth: bool) -> Shape:
+    if not smooth:
+        return Shape(solid.name, material, solid.moves, np.arange(len(solid.rest)), solid.triangles)
+    origin, triangles = split_sharp(solid.rest, solid.triangles)
+    normals = VertexNormals(triangles, len(origin))
+    return Shape(
+        solid.name, material, solid.moves, origin, triangles, normals=lambda points: normals.at(points[origin])
+    )
+
+
+def _material(name: str, colour: tuple[float, ...], extras: Json | None = None) -> Json:
+    surface = {"baseColorFactor": [*colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": ROUGHNESS}
+    material = {"name": name, "pbrMetallicRoughness": surface, "doubleSided": True}
+    return material | ({"extras": extras} if extras else {})
+
+
+def _add_mesh(document: Document, shape: Shape) -> Json:
+    """The numbers of its mesh and of its node."""
+    count = len(shape.origin)
+    attributes = {"POSITION": document.add_array(shape.start[:count], VERTICES, box=True)}
+    if shape.normals is not None:
+        attributes["NORMAL"] = document.add_array(shape.start[count:], VERTICES)
+    if shape.uv is not None:
+        attributes["TEXCOORD_0"] = document.add_array(shape.uv, VERTICES)
+    corners = document.add_array(shape.triangles.astype(np.uint32).ravel(), CORNERS)
+    primitive = {"attributes": attributes, "indices": corners, "material": shape.material}
+    mesh = document.add("meshes", {"name": shape.name, "primitives": [primitive]})
+    return {"mesh": mesh, "node": document.add("nodes", {"name": shape.name, "mesh": mesh})}
+
+
+def _add_target(document: Document, shape: Shape, view: int, number: int, at: int) -> Json:
+    """What a primitive says of one target, whose bytes start at `at` in their view."""
+    count = len(shape.origin)
+    entry = {"bufferView": view, "byteOffset": at, "componentType": FLOAT, "count": count, "type": "VEC3"}
+    target = {"POSITION": document.add("accessors", entry | shape.boxes[number])}
+    if shape.normals is not None:
+        target["NORMAL"] = document.add("accessors", entry | {"byteOffset": at + 12 * count})
+    return target
