@@ -129,12 +129,14 @@ class _Points:
         except FileNotFoundError:
             raise InputError(f"{path}: no such file. Run the scene again.") from None
         start = self.file.read(HEADER.size)
+        if not start:  # the first words of a run are still in its buffer
+            return
         if len(start) < HEADER.size or not start.startswith(SIGNATURE) or HEADER.unpack(start)[2] != points:
             self.file.close()
             raise InputError(f"{path}: not a PC2 cache of {points} points. Run the scene again.")
 
     def count(self) -> int:
-        return (self.file.seek(0, 2) - HEADER.size) // max(12 * self.points, 1)
+        return max(self.file.seek(0, 2) - HEADER.size, 0) // max(12 * self.points, 1)
 
     def at(self, frame: int) -> np.ndarray:
         size = 12 * self.points
