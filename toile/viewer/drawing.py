@@ -6,17 +6,22 @@ colours, whose triangles change from frame to frame.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from toile.model.frame import SolidSurface, Surface
-from toile.viewer.palette import BINS, CLOTHS, PIN, PULL, SCALE, SOLID
+from toile.viewer.palette import BACKGROUND, CLOTHS, MARK, PIN, PULL, SCALE, SOLID, Colour
 
 # A floor that reaches far beyond the cloth is drawn so much larger than the cloth.
 FLOOR = 4.0
+
+# How far the camera is, in sizes of what it looks at, and its angle of view [rad]
+DISTANCE, FIELD_OF_VIEW = 1.7, 0.7
+
+# Of the size of the cloth
+PIN_SIZE, HAND_SIZE, MARK_SIZE = 0.012, 0.008, 0.009
 
 
 class Drawing:
@@ -28,17 +33,23 @@ class Drawing:
         self.surface: Surface | None = None
         self._cloths: list[Any] = []
         self._bins: list[Any] = []
+        self._bin_colours: tuple[Colour, ...] = ()
         self._solids: list[Any] = []
         self._pins: Any = None
         self._hand: list[Any] = []
+        self._mark: Any = None
+        self._light()
 
-    def build(self, surface: Surface) -> None:
-        """Another surface in place of the one before."""
+    def build(self, surface: Surface) -> bool:
+        """Another surface in place of the one before. False if nothing but names is another."""
+        before, self.surface = self.surface, surface
+        if before is not None and _same(before, surface):
+            return False
         with self.server.atomic():
-            for node in (*self._cloths, *self._bins, *self._solids, self._pins, *self._hand):
+            for node in (*self._cloths, *self._bins, *self._solids, self._pins, *self._hand, self._mark):
                 if node is not None:
                     node.remove()
-            self.surface, self._bins, self._pins, self._hand = surface, [], None, []
+            self._bins, self._pins, self._hand, self._mark = [], None, [], None
             self._cloths = [
                 self._cloth(
                     f"/cloth/{number}",
@@ -49,6 +60,7 @@ class Drawing:
                 for number, part in enumerate(surface.parts)
             ]
             self._solids = [self._solid(f"/solid/{number}", solid) for number, solid in enumerate(surface.solids)]
+        return True
 
     def show(
         self,
@@ -57,16 +69,23 @@ class Drawing:
         pinned: np.ndarray,
         grip: tuple[np.ndarray, np.ndarray] | None,
         figures: np.ndarray | None = None,
+        colours: Sequence[Colour] | None = None,
+        mark: int | None = None,
     ) -> None:
-        """Everything where it is now. `figures` colour the triangles: from 0, as nothing, to 1."""
+        """Everything where it is now.
+
+        `figures` give each triangle one of `colours`: 0 the first, up to 1, the last; those of the scale, when not
+        given. Without figures, each cloth has one of them. `mark` is a vertex to be seen.
+        """
         with self.server.atomic():
-            self._show_cloth(positions, figures)
+            self._show_cloth(positions, figures, tuple(colours or (CLOTHS if figures is None else SCALE)))
             assert self.surface is not None
             for node, surface, points in zip(self._solids, self.surface.solids, solids, strict=True):
                 if surface.moves:
                     node.vertices = points.astype(np.float32)
             self._show_pins(positions[pinned])
             self._show_hand(grip)
+            self._show_mark(None if mark is None else positions[mark])
 
     def frame_all(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where a camera sees the cloth and where it will hang or fall to; and what it looks at."""
@@ -75,7 +94,24 @@ class Drawing:
         low, high = positions.min(axis=0), positions.max(axis=0)
         size = float(np.linalg.norm(high - low)) or 1.0
         middle = 0.5 * (low + high) - np.array([0.0, 0.0, 0.2 * size])
-        return middle + 1.6 * size * np.array([0.48, -0.84, 0.35]), middle
+        return middle + DISTANCE * size * np.array([0.48, -0.84, 0.35]), middle
+
+    def look(self, positions: np.ndarray) -> None:
+        """Pages see all of it, those that are open and those that come."""
+        position, target = self.frame_all(positions)
+        for camera in (self.server.initial_camera, *(client.camera for client in self.server.get_clients().values())):
+            camera.position, camera.look_at, camera.fov = position, target, FIELD_OF_VIEW
+
+    def _light(self) -> None:
+        """From above and from one side, without shadows and reflections: browsers without a GPU draw it too."""
+        scene = self.server.scene
+        scene.configure_default_lights(False)
+        scene.configure_environment_map(None)
+        scene.set_background_image(np.full((1, 1, 3), BACKGROUND, np.uint8))
+        scene.add_light_ambient("/lights/ambient", intensity=1.1)
+        scene.add_light_directional("/lights/key", intensity=2.0, position=(1.0, -2.0, 3.0))
+        scene.add_light_directional("/lights/fill", intensity=0.7, position=(-3.0, -1.0, 0.5))
+        scene.add_light_directional("/lights/back", intensity=0.5, position=(0.5, 3.0, 1.0))
 
     def _cloth(self, name: str, vertices: np.ndarray, triangles: np.ndarray, colour: tuple[int, int, int]) -> Any:
         node = self.server.scene.add_mesh_simple(
@@ -105,42 +141,60 @@ class Drawing:
         flat[:, 2] = points[:, 2] if np.ptp(points[:, 2]) == 0.0 else flat[:, 2]
         return flat
 
-    def _show_cloth(self, positions: np.ndarray, figures: np.ndarray | None) -> None:
+    def _show_cloth(self, positions: np.ndarray, figures: np.ndarray | None, colours: tuple[Colour, ...]) -> None:
         assert self.surface is not None
-        if figures is None:
+        for node in self._cloths:
+            node.visible = figures is None
+        if figures is None or colours != self._bin_colours:
             for node in self._bins:
                 node.remove()
-            self._bins = []
-            for node, part in zip(self._cloths, self.surface.parts, strict=True):
+            self._bins, self._bin_colours = [], colours
+        if figures is None:
+            for number, (node, part) in enumerate(zip(self._cloths, self.surface.parts, strict=True)):
                 node.vertices = positions[part.vertices]
-                node.visible = True
+                node.color = colours[number % len(colours)]
             return
-        for node in self._cloths:
-            node.visible = False
-        bins = np.clip((np.nan_to_num(figures) * BINS).astype(int), 0, BINS - 1)
-        pieces = [_piece(positions, self.surface.triangles[bins == number]) for number in range(BINS)]
+        count = len(colours)
+        bins = np.clip((np.nan_to_num(figures) * count).astype(int), 0, count - 1)
+        pieces = [_piece(positions, self.surface.triangles[bins == number]) for number in range(count)]
         if not self._bins:
             self._bins = [
-                self._cloth(f"/cloth/colour {number}", *piece, SCALE[number]) for number, piece in enumerate(pieces)
+                self._cloth(f"/cloth/colour {number}", *piece, colour)
+                for number, (piece, colour) in enumerate(zip(pieces, colours, strict=True))
             ]
             return
         for node, (vertices, triangles) in zip(self._bins, pieces, strict=True):
             node.vertices, node.faces = vertices, triangles
 
     def _show_pins(self, points: np.ndarray) -> None:
+        if self._pins is not None and len(points) != len(self._pins.points):
+            self._pins.remove()
+            self._pins = None
         if not len(points):
-            if self._pins is not None:
-                self._pins.remove()
-                self._pins = None
             return
-        points = points.astype(np.float32)
         if self._pins is None:
             self._pins = self.server.scene.add_point_cloud(
-                "/pins", points, colors=PIN, point_size=0.012 * self._size(), point_shape="circle"
+                "/pins",
+                points,
+                colors=PIN,
+                point_size=PIN_SIZE * self._size(),
+                point_shape="circle",
+                precision="float32",
             )
         else:
-            with contextlib.suppress(AttributeError):
-                self._pins.points = points
+            self._pins.points = points
+
+    def _show_mark(self, point: np.ndarray | None) -> None:
+        if point is None:
+            if self._mark is not None:
+                self._mark.remove()
+                self._mark = None
+        elif self._mark is None:
+            self._mark = self.server.scene.add_icosphere(
+                "/mark", MARK_SIZE * self._size(), color=MARK, position=tuple(point.tolist())
+            )
+        else:
+            self._mark.position = tuple(point.tolist())
 
     def _show_hand(self, grip: tuple[np.ndarray, np.ndarray] | None) -> None:
         if grip is None:
@@ -153,7 +207,7 @@ class Drawing:
             scene = self.server.scene
             self._hand = [
                 scene.add_line_segments("/pull/line", line, colors=PULL, line_width=3.0),
-                scene.add_icosphere("/pull/hand", 0.008 * self._size(), color=PULL, position=tuple(grip[1])),
+                scene.add_icosphere("/pull/hand", HAND_SIZE * self._size(), color=PULL, position=tuple(grip[1])),
             ]
         else:
             self._hand[0].points = line
@@ -164,9 +218,22 @@ class Drawing:
         return float(np.linalg.norm(np.ptp(self.surface.rest, axis=0))) if len(self.surface.rest) else 1.0
 
 
+def _same(one: Surface, other: Surface) -> bool:
+    """Whether both look alike at the start."""
+
+    def looks(surface: Surface) -> list[np.ndarray]:
+        solids = [array for solid in surface.solids for array in (solid.triangles, solid.rest)]
+        vertices = np.array([part.vertices.start for part in surface.parts])
+        return [surface.triangles, surface.rest, vertices, *solids]
+
+    own, others = looks(one), looks(other)
+    return len(own) == len(others) and all(np.array_equal(a, b) for a, b in zip(own, others, strict=True))
+
+
 def _piece(positions: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Some triangles with the vertices they use. An empty mesh is one triangle without extent: viser needs one."""
     if not len(triangles):
         return np.zeros((3, 3), np.float32), np.array([[0, 1, 2]], np.uint32)
-    used, inverse = np.unique(triangles, return_inverse=True)
-    return positions[used], inverse.reshape(-1, 3).astype(np.uint32)
+    used = np.zeros(len(positions), bool)
+    used[triangles] = True
+    return positions[used], (np.cumsum(used, dtype=np.uint32) - np.uint32(1))[triangles]

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from toile.energies.base import Elements, Energy, Formulas
-from toile.energies.pull import Hand, Pull, Rest
+from toile.energies.pull import Hand, Pull
 from toile.math.types import real, vec3
 from toile.model.model import Model
 from toile.simulation import Simulation
@@ -73,7 +73,7 @@ class Grab(Energy):
         return self._elements(0.0)
 
     def _elements(self, stiffness: float) -> Elements:
-        rest = np.zeros(1, Rest.numpy_dtype())
+        rest: Any = np.zeros(1, self.formulas.Rest.numpy_dtype())
         rest["weights"], rest["k"], rest["d"] = self._weights, stiffness, DAMPING_TIME * stiffness
         return Elements(self._corners[None], rest)
 

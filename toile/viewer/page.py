@@ -1,22 +1,41 @@
-"""The live page: what is on it, and what happens when someone touches it."""
+"""The live page: what is drawn when, and what happens when someone touches the cloth.
+
+The simulation is on a thread of its own and waits for nobody. The thread here takes the latest state there is, and
+viser keeps only the latest of what a slow browser has not fetched: frames are dropped, nothing queues up.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from toile.scene.load import SCENES, load
+import numpy as np
+
 from toile.scene.schema import Scene
+from toile.viewer import pins
+from toile.viewer.colouring import WARP, WEFT, shading
+from toile.viewer.colours import strain_along
 from toile.viewer.drawing import Drawing
-from toile.viewer.live import FAILED, PREPARING, RUNNING, Live, View
-from toile.viewer.picking import nearest_point
+from toile.viewer.live import RUNNING, Live, View
+from toile.viewer.live_panel import PINS, LivePanel
+from toile.viewer.picking import first_hit, nearest_point
+from toile.viewer.shelf import Shelf
 
 DRAWN_PER_SECOND = 30.0
 TOLD_PER_SECOND = 4.0
+PLOTTED_PER_SECOND = 1.5
 
-# Slower than real time by more than this is told.
-TOLD_SLOWNESS = 0.95
+# Frames that the plots go back
+PLOTTED = 300
+
+# How long controls may wait while nothing moves [s]
+PATIENCE = 0.1
+
+log = logging.getLogger(__name__)
 
 
 class LivePage:
@@ -24,11 +43,17 @@ class LivePage:
 
     def __init__(self, server: Any, scene: Scene, device: str = "cpu"):
         self.server = server
-        self.live = Live(scene, device)
-        self.drawing = Drawing(server, on_drag=self._dragged)
-        server.scene.set_up_direction("+z")
-        self._add_controls()
+        shelf = Shelf(scene)
+        self.live = Live(scene, device, title=shelf.own)
+        self.drawing = Drawing(server, on_drag=self._dragged, on_click=self._clicked)
+        self.panel = LivePanel(server, self.live, shelf)
+        self.picked: int | None = None
+        self._strain: Callable[[np.ndarray], np.ndarray] | None = None
+        self._entries: deque[dict[str, Any]] = deque(maxlen=PLOTTED)
+        self._serial, self._told, self._plotted = -1, 0.0, 0.0
+        self._shown: tuple[Any, ...] = ()
         self._closing = threading.Event()
+        server.scene.set_up_direction("+z")
         self._thread = threading.Thread(target=self._publish, name="page", daemon=True)
         self._thread.start()
 
@@ -37,22 +62,9 @@ class LivePage:
         self.live.close()
         self._thread.join()
 
-    def _add_controls(self) -> None:
-        gui = self.server.gui
-        names = sorted(path.stem for path in SCENES.glob("*.yaml"))
-        own = self.live.view.scene.name
-        self.status = gui.add_markdown("")
-        self.chooser = gui.add_dropdown("scene", options=[*({own} - set(names)), *names], initial_value=own)
-        self.play = gui.add_button("Pause")
-        self.step = gui.add_button("Step")
-        self.restart = gui.add_button("Restart")
-        self.chooser.on_update(lambda _: self.live.open(load(self.chooser.value)))
-        self.play.on_click(lambda _: self.live.pause() if self.live.view.state == RUNNING else self.live.play())
-        self.step.on_click(lambda _: self.live.step())
-        self.restart.on_click(lambda _: self.live.restart())
+    # What a hand does; events come in order only to `async` functions
 
     async def _dragged(self, event: Any) -> None:
-        """Events come in order only to `async` functions."""
         view = self.live.view
         if event.phase == "end":
             self.live.let_go()
@@ -63,41 +75,79 @@ class LivePage:
             triangle, weights = nearest_point(event.start_position, view.positions, triangles)
             self.live.take(triangles[triangle], weights, event.end_position)
 
+    async def _clicked(self, event: Any) -> None:
+        view = self.live.view
+        if view.surface is None:
+            return
+        hit = first_hit(event.ray_origin, event.ray_direction, view.positions, view.surface.triangles)
+        if hit is None:  # the cloth has moved away since it was drawn
+            return
+        triangle, weights = hit
+        picked = self.picked = int(view.surface.triangles[triangle][np.argmax(weights)])
+        if self.panel.click.value == PINS:
+            self.live.change(lambda scene: pins.toggled(scene, picked))
+
+    # The thread that draws
+
     def _publish(self) -> None:
-        serial, build, told = -1, 0, 0.0
         while not self._closing.is_set():
             begin = time.perf_counter()
-            view = self.live.wait(serial, 0.25)
-            if view.serial != serial:
-                serial = view.serial
-                if view.build != build and view.surface is not None:
-                    build = view.build
-                    self._begin(view)
-                if view.surface is not None:
-                    self.drawing.show(view.positions, view.solids, view.pinned, view.grip)
-            if begin - told > 1.0 / TOLD_PER_SECOND or view.state != RUNNING:
-                told = begin
-                self._tell(view)
+            view = self.live.wait(self._serial, PATIENCE)
+            try:
+                self._show(view, begin)
+            except Exception:  # a page that goes on with an old picture and says nothing would be worse
+                log.exception("The page could not be drawn.")
+                self._closing.wait(1.0)
+            self._serial = view.serial
             self._closing.wait(max(0.0, 1.0 / DRAWN_PER_SECOND - (time.perf_counter() - begin)))
 
+    def _show(self, view: View, now: float) -> None:
+        """What is new, and what is due again."""
+        if view.surface is not None:
+            if self.drawing.surface is not view.surface:
+                self._begin(view)
+            look = (view.serial, self.panel.colour.value, self.panel.limit.value, self.picked)
+            if look != self._shown:
+                self._shown = look
+                self._draw(view)
+        self._remember(view)
+        self.panel.controls.work()
+        if now - self._told > 1.0 / TOLD_PER_SECOND or (view.state != RUNNING and view.serial != self._serial):
+            self._told = now
+            self._tell(view)
+        if now - self._plotted > 1.0 / PLOTTED_PER_SECOND and self._entries:
+            self._plotted = now
+            self.panel.plot(self._entries)
+
     def _begin(self, view: View) -> None:
+        """A new simulation, maybe of other things to look at."""
         assert view.surface is not None
-        self.drawing.build(view.surface)
-        position, target = self.drawing.frame_all(view.surface.rest)
-        self.server.initial_camera.position, self.server.initial_camera.look_at = position, target
+        self._strain = strain_along(view.surface)
+        if self.drawing.build(view.surface):
+            self.picked = None
+            self.drawing.look(view.surface.rest)
+
+    def _draw(self, view: View) -> None:
+        strains = self._strains(view) if self.panel.colour.value in (WARP, WEFT) else None
+        figures, colours = shading(self.panel.colour.value, 0.01 * self.panel.limit.value, view, strains)
+        mark = self.picked if self.picked is not None and self.picked < len(view.positions) else None
+        self.drawing.show(view.positions, view.solids, view.pinned, view.grip, figures, colours, mark)
 
     def _tell(self, view: View) -> None:
-        lines = [f"**{view.state}** · frame {view.frame} · {view.time:.2f} s"]
-        if view.state == RUNNING and view.speed < TOLD_SLOWNESS:
-            lines.append(f"{1.0 / view.speed:.1f} times slower than real time ({view.milliseconds:.0f} ms a frame)")
-        if view.state == PREPARING:
-            lines.append("compiling what this scene needs")
-        if view.message:
-            lines.append(view.message)
-        content = "\n\n".join(lines)
-        if content != self.status.content:
-            self.status.content = content
-        label = "Pause" if view.state == RUNNING else "Play"
-        if self.play.label != label:
-            self.play.label = label
-        self.step.disabled = view.state in (PREPARING, FAILED)
+        self.panel.tell(view)
+        if self.picked is not None and self.picked < len(view.positions):
+            self.panel.tell_vertex(view, self.picked, self._strains(view))
+
+    def _strains(self, view: View) -> np.ndarray:
+        """Of the triangles along warp and weft, from what is at rest."""
+        assert self._strain is not None
+        strains = self._strain(view.positions)
+        return strains if view.rest_stretch is None else (strains + 1.0) / view.rest_stretch - 1.0
+
+    def _remember(self, view: View) -> None:
+        """One entry for each frame that was seen; those of a run that began anew are gone."""
+        entry, entries = view.entry, self._entries
+        if entry is None or (entries and entry["frame"] < entries[-1]["frame"]):
+            entries.clear()
+        if entry is not None and (not entries or entry["frame"] > entries[-1]["frame"]):
+            entries.append(entry)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-CLOTHS = ((196, 86, 74), (72, 120, 168), (212, 164, 72), (104, 150, 104), (140, 104, 160))
-SOLID = (150, 146, 140)
-PIN = (30, 30, 30)
-PULL = (20, 150, 60)
+Colour = tuple[int, int, int]
+
+CLOTHS: tuple[Colour, ...] = ((196, 86, 74), (72, 120, 168), (212, 164, 72), (104, 150, 104), (140, 104, 160))
+SOLID: Colour = (150, 146, 140)
+PIN: Colour = (30, 30, 30)
+PULL: Colour = (20, 150, 60)
+MARK: Colour = (240, 190, 0)
+BACKGROUND: Colour = (236, 238, 241)
+
+# Of triangles that touch: nothing, a solid, cloth, both.
+TOUCHES: tuple[Colour, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
 
 BINS = 12
 _STOPS = (
@@ -19,9 +26,9 @@ _STOPS = (
 )
 
 
-def _scale(at: float) -> tuple[int, int, int]:
-    places, colours = zip(*_STOPS, strict=True)
-    r, g, b = (round(float(np.interp(at, places, channel))) for channel in zip(*colours, strict=True))
+def _scale(at: float) -> Colour:
+    places = [place for place, _ in _STOPS]
+    r, g, b = (round(float(np.interp(at, places, [colour[i] for _, colour in _STOPS]))) for i in range(3))
     return r, g, b
 
 

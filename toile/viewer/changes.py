@@ -1,0 +1,323 @@
+"""What can be changed about a scene while it runs: a table, one entry for each parameter.
+
+An entry finds the places of its figure in a scene, and there may be none: what a scene does not have is not offered.
+Scenes do not change. A parameter makes another one, of which only what is new was checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pydantic import ValidationError
+
+from toile.errors import InputError
+from toile.plugins import Plugin, find, names
+from toile.scene.problems import key_text
+from toile.scene.schema import Scene, fabric_names, read_fabric
+from toile.scene.tree import Path
+
+Value = float | str | bool
+
+NO_FILTER = "none"
+CHANGED = " (changed)"  # after the name of a fabric
+NEW_WIND = (0.0, 3.0, 0.0)  # [m/s]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Something that can be changed about one scene."""
+
+    group: str
+    label: str
+    doc: str
+    read: Callable[[Scene], Value]
+    apply: Callable[[Scene, Any], Scene]
+
+    @property
+    def key(self) -> str:
+        return f"{self.group}/{self.label}"
+
+
+@dataclass(frozen=True)
+class Slider(Parameter):
+    """A number."""
+
+    unit: str
+    low: float
+    high: float
+    logarithmic: bool
+
+
+@dataclass(frozen=True)
+class Choice(Parameter):
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Switch(Parameter):
+    pass
+
+
+Places = Callable[[Scene], Iterator[tuple[str, Path]]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number, wherever a scene has it: `places` are named, by what has it, where there may be several."""
+
+    group: str
+    label: str
+    unit: str
+    low: float
+    high: float
+    places: Places
+    logarithmic: bool = False
+    scale: float = 1.0  # [SI unit / unit]
+    doc: str = ""
+
+
+def parameters(scene: Scene) -> list[Parameter]:
+    """All that this scene has."""
+    found = [*_fabrics(scene), *_wind(scene), *_contact(scene), *_method(scene), *_figures(scene)]
+    groups = list(dict.fromkeys(parameter.group for parameter in found))
+    return sorted(found, key=lambda parameter: groups.index(parameter.group))
+
+
+def changed(holder: Any, path: Path, value: Any) -> Any:
+    """A copy of a model or a tuple, with another value at a path. InputError if that value is not allowed there."""
+    key, rest = path[0], path[1:]
+    if isinstance(holder, tuple):
+        assert isinstance(key, int)
+        return (*holder[:key], changed(holder[key], rest, value) if rest else value, *holder[key + 1 :])
+    return replaced(holder, str(key), changed(getattr(holder, str(key)), rest, value) if rest else value)
+
+
+def replaced(holder: Any, key: str, value: Any) -> Any:
+    """A copy of a model with another value of one field, checked as if it had been written like that."""
+    given = {name: getattr(holder, name) for name in holder.model_fields_set}
+    try:
+        checked = type(holder).model_validate({**given, key: value})
+    except ValidationError as error:
+        told = [f"{key_text(problem['loc'])}: {problem['msg']}" for problem in error.errors()]
+        raise InputError("; ".join(told)) from error
+    # The copy keeps what no field says: where a scene's files are.
+    copy = holder.model_copy(update={key: getattr(checked, key)})
+    if isinstance(copy, Scene):
+        copy._of_preset = frozenset(path for path in holder._of_preset if path[0] != key)
+    return copy
+
+
+# Where figures are
+
+
+def at(*path: str | int) -> Places:
+    """At one place, that every scene has."""
+
+    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+        yield "", path
+
+    return places
+
+
+def each(key: str, field: str, *inner: str | int) -> Places:
+    """In every entry of a list of the scene that has this field, and a value in it."""
+
+    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+        for i, item in enumerate(getattr(scene, key)):
+            if getattr(item, field, None) is not None:
+                yield ("" if key == "cloth" else getattr(item, "name", None) or item.word()), (key, i, field, *inner)
+
+    return places
+
+
+def either(*several: Places) -> Places:
+    return lambda scene: chain.from_iterable(places(scene) for places in several)
+
+
+def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
+    """In the fabric of each cloth. Energies may have a figure of their own instead, in the first of these fields that
+    is given; `every` is for those that are not named.
+    """
+
+    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+        for i, cloth in enumerate(scene.cloth):
+            from_fabric = False
+            for e, energy in enumerate(cloth.energies):
+                fields = [name for name in own.get(energy.word(), own.get("every", ())) if hasattr(energy, name)]
+                given = [name for name in fields if getattr(energy, name) is not None]
+                if given:
+                    yield energy.word(), ("cloth", i, "energies", e, given[0])
+                from_fabric = from_fabric or bool(fields and not given)
+            if from_fabric:
+                yield "", ("cloth", i, "fabric", field)
+
+    return places
+
+
+def of_energy(word: str, field: str) -> Places:
+    """In the energies of one type that have a figure of their own."""
+
+    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+        for i, cloth in enumerate(scene.cloth):
+            for e, energy in enumerate(cloth.energies):
+                if energy.word() == word and getattr(energy, field) is not None:
+                    yield "", ("cloth", i, "energies", e, field)
+
+    return places
+
+
+_BENT_WARP, _BENT_WEFT = ("rigidity_warp", "rigidity"), ("rigidity_weft", "rigidity")
+_BENDING = ("bend_angle", "bend_mode", "bend_buckling")
+
+FIGURES = (
+    Figure("cloth", "stretch, warp", "N/m", 10.0, 1e5, of_cloth(
+        "stretch_warp", stretch=("stiffness_warp",), spring=("structural",), bend_buckling=("stiffness",)
+    ), logarithmic=True, doc="stiffness along the warp"),
+    Figure("cloth", "stretch, weft", "N/m", 10.0, 1e5, of_cloth(
+        "stretch_weft", stretch=("stiffness_weft",), spring=("structural",), bend_buckling=("stiffness",)
+    ), logarithmic=True, doc="stiffness along the weft"),
+    Figure("cloth", "shear", "N/m", 1.0, 1e4, of_cloth(
+        "shear", shear=("stiffness",), spring=("shear",)
+    ), logarithmic=True, doc="stiffness against shear"),
+    # In another unit than what bends otherwise: before it, because a place is in the table once.
+    Figure("cloth", "bending", "N/m", 1e-2, 1e3, of_energy("spring", "flexion"), logarithmic=True,
+           doc="stiffness of springs past one particle"),
+    Figure("cloth", "bending, warp", "N m", 1e-7, 1e-2, of_cloth(
+        "bend_warp", **dict.fromkeys(_BENDING, _BENT_WARP), spring=("flexion",)
+    ), logarithmic=True, doc="rigidity when the warp curves"),
+    Figure("cloth", "bending, weft", "N m", 1e-7, 1e-2, of_cloth(
+        "bend_weft", **dict.fromkeys(_BENDING, _BENT_WEFT), spring=("flexion",)
+    ), logarithmic=True, doc="rigidity when the weft curves"),
+    Figure("cloth", "damping", "s", 1e-5, 1e-1, of_cloth("damping", every=("damping",)), logarithmic=True,
+           doc="damping coefficient / stiffness"),
+    Figure("cloth", "density", "kg/m^2", 0.01, 10.0, each("cloth", "fabric", "density"), logarithmic=True,
+           doc="mass per area"),
+    Figure("forces", "gravity", "m/s^2", -20.0, 10.0, at("gravity", 2), doc="acceleration along z"),
+    Figure("forces", "wind, x", "m/s", -15.0, 15.0, each("forces", "velocity", 0), doc="velocity of the air along x"),
+    Figure("forces", "wind, y", "m/s", -15.0, 15.0, each("forces", "velocity", 1), doc="velocity of the air along y"),
+    Figure("forces", "wind, z", "m/s", -15.0, 15.0, each("forces", "velocity", 2), doc="velocity of the air along z"),
+    Figure("forces", "gusts", "", 0.0, 2.0, each("forces", "gust"), doc="relative to the velocity of the wind"),
+    Figure("forces", "air", "kg/m^3", 0.0, 3.0, each("forces", "quadratic"), doc="pressure per normal speed squared"),
+    Figure("forces", "viscous", "1/s", 0.0, 10.0, each("forces", "rate"), doc="share of speed lost per second"),
+    Figure("contact", "friction", "", 0.0, 1.5, either(
+        each("solids", "friction"), each("filters", "friction"), each("forces", "friction")
+    ), doc="Coulomb's coefficient"),
+    Figure("method", "largest step", "ms", 0.1, 100.0, at("time", "max_step"), logarithmic=True, scale=1e-3,
+           doc="a step never crosses a frame"),
+    Figure("method", "extension", "", 0.0, 0.5, each("filters", "extension"), doc="threads at most longer by"),
+)  # fmt: skip
+
+
+def _figures(scene: Scene) -> Iterator[Parameter]:
+    seen: set[Path] = set()  # a figure for warp and weft at once is in two entries
+    for figure in FIGURES:
+        places = [(name, path) for name, path in figure.places(scene) if path not in seen]
+        seen.update(path for _, path in places)
+        for name, path in places:
+            if path[0] == "cloth":
+                yield _slider(scene, figure, _cloth_group(scene, int(path[1])), name, path)
+            else:
+                yield _slider(scene, figure, figure.group, name if len(places) > 1 else "", path)
+
+
+def _cloth_group(scene: Scene, cloth: int) -> str:
+    return f"cloth: {scene.cloth[cloth].name}" if len(scene.cloth) > 1 else "cloth"
+
+
+def _slider(scene: Scene, figure: Figure, group: str, name: str, path: Path) -> Slider:
+    def read(scene: Scene) -> float:
+        value: Any = scene
+        for key in path:
+            value = value[key] if isinstance(key, int) else getattr(value, key)
+        return float(value) / figure.scale
+
+    def apply(scene: Scene, value: float) -> Scene:
+        scene = changed(scene, path, value * figure.scale)
+        return _named_anew(scene, int(path[1])) if path[0] == "cloth" and path[2] == "fabric" else scene
+
+    # A scene may be beyond what is offered.
+    low, high, value = figure.low, figure.high, read(scene)
+    if value > 0.0 or not figure.logarithmic:
+        low, high = min(low, value), max(high, value)
+    label = f"{figure.label} ({name})" if name else figure.label
+    return Slider(group, label, figure.doc, read, apply, figure.unit, low, high, figure.logarithmic)
+
+
+def _named_anew(scene: Scene, cloth: int) -> Scene:
+    """The fabric of a cloth is no longer the one that it was named after."""
+    name = scene.cloth[cloth].fabric.name
+    return scene if name.endswith(CHANGED) else changed(scene, ("cloth", cloth, "fabric", "name"), name + CHANGED)
+
+
+def _fabrics(scene: Scene) -> Iterator[Parameter]:
+    for i, cloth in enumerate(scene.cloth):
+
+        def read(scene: Scene, i: int = i) -> str:
+            return scene.cloth[i].fabric.name
+
+        def apply(scene: Scene, name: str, i: int = i) -> Scene:
+            return changed(scene, ("cloth", i, "fabric"), read_fabric(name))
+
+        own = () if cloth.fabric.name in fabric_names() else (cloth.fabric.name,)
+        yield Choice(_cloth_group(scene, i), "fabric", cloth.fabric.source, read, apply, (*own, *fabric_names()))
+
+
+def _wind(scene: Scene) -> Iterator[Parameter]:
+    winds = ("wind", "wind_particle")
+
+    def read(scene: Scene) -> bool:
+        return any(force.word() in winds for force in scene.forces)
+
+    def apply(scene: Scene, blows: bool) -> Scene:
+        forces = []
+        for force in scene.forces:
+            if force.word() in winds and not blows:
+                # Air at rest stays, as it was; wind_particle is a force of moving air only.
+                forces += [] if force.word() == "wind_particle" else [_air("drag", force)]
+            elif not (force.word() == "drag" and blows):  # wind includes it
+                forces.append(force)
+        if blows and not read(scene):
+            still = [force for force in scene.forces if force.word() == "drag"]
+            forces.append(_air("wind", still[0] if still else None, velocity=NEW_WIND))
+        return changed(scene, ("forces",), tuple(forces))
+
+    yield Switch("forces", "wind", "moving air in place of air at rest", read, apply)
+
+
+def _air(word: str, like: Plugin | None, **more: Any) -> Plugin:
+    given = {} if like is None else {name: getattr(like, name) for name in ("linear", "quadratic")}
+    return find("energies", word)(**given, **more)
+
+
+def _contact(scene: Scene) -> Iterator[Parameter]:
+    def read(scene: Scene) -> bool:
+        return any(item.word() == "self_contact" for item in scene.filters)
+
+    def apply(scene: Scene, wanted: bool) -> Scene:
+        others = tuple(item for item in scene.filters if item.word() != "self_contact")
+        return changed(scene, ("filters",), (*others, *((find("filters", "self_contact")(),) if wanted else ())))
+
+    yield Switch("contact", "cloth on cloth", "the filter self_contact", read, apply)
+
+
+def _method(scene: Scene) -> Iterator[Parameter]:
+    def integrator(scene: Scene, word: str) -> Scene:
+        old, new = scene.integrator, find("integrators", word)
+        given = {name: getattr(old, name) for name in old.model_fields_set if name in new.model_fields}
+        return changed(scene, ("integrator",), new(**given))
+
+    limits = tuple(word for word in names("filters") if word.startswith("strain_"))
+
+    def limit(scene: Scene) -> str:
+        return next((item.word() for item in scene.filters if item.word() in limits), NO_FILTER)
+
+    def limited(scene: Scene, word: str) -> Scene:
+        others = tuple(item for item in scene.filters if item.word() not in limits)
+        return changed(scene, ("filters",), (*(() if word == NO_FILTER else (find("filters", word)(),)), *others))
+
+    words = names("integrators")
+    yield Choice("method", "integrator", "how time advances", lambda s: s.integrator.word(), integrator, words)
+    yield Choice("method", "strain filter", "keeps threads from stretching", limit, limited, (NO_FILTER, *limits))
