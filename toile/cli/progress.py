@@ -53,7 +53,7 @@ class Progress:
                 redirect_stdout=False,
                 get_renderable=self._fitting,
             )
-            self._live.start()
+            self._live.start(refresh=True)
         else:
             self._ticker = threading.Thread(target=self._tick, daemon=True)
             self._ticker.start()
@@ -153,6 +153,8 @@ class RunProgress(Progress):
         self.strain = max(self.strain, *(strains.get(f"{way}_max") or 0.0 for way in ("warp", "weft", "edge")))
         state = (f"{self.steps} steps, {self.rejected} rejected", f"strain {100 * self.strain:.1f} %")
         self.count(self.what, frame.number, self.frames, *state)
+        if frame.number == self.frames:
+            self.phase("completing the results")
 
 
 @contextlib.contextmanager

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from toile.scene.schema import Scene
 
 
-def load(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene:
-    from toile.scene.load import load as read
+def load(scene: str, changes: list[str] | None, allow_outside: bool, quiet: bool = False) -> Scene:
+    with Progress("reading the scene", quiet):
+        from toile.scene.load import load as read
 
-    return read(scene, overrides=changes or (), allow_outside=allow_outside)
+        return read(scene, overrides=changes or (), allow_outside=allow_outside)
 
 
 def simulate(

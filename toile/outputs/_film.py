@@ -12,6 +12,7 @@ from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Spool
 from toile.outputs._drawing import Drawing
 from toile.outputs._staging import Shown, Staging
+from toile.outputs.base import advanced
 
 
 class Film:
@@ -39,7 +40,10 @@ class Film:
     def images(self, every: int = 1) -> Iterator[np.ndarray]:
         """(height, width, 3) uint8 of each frame, or of each `every`-th."""
         stage = self.staging.stage(self._shown, self.settings.camera)
-        for shown, marked in islice(zip(self._shown(), self.marked, strict=True), 0, None, every):
+        count = -(-len(self.numbers) // every)
+        drawn = islice(zip(self._shown(), self.marked, strict=True), 0, None, every)
+        for number, (shown, marked) in enumerate(drawn):
+            advanced("frames drawn", number, count)
             yield self.raytracer.draw(shown, stage, marked)
 
     def close(self) -> None:

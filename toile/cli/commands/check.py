@@ -57,7 +57,7 @@ def command(
             expect, report = read_report(Path(scene))
         else:
             toile.use_precision(precision)
-            loaded = load(scene, None, allow_outside)
+            loaded = load(scene, None, allow_outside, quiet)
             result = simulate(loaded, out, device, voice)
             expect, report, folder = loaded.expect, result.report, str(result.folder)
             voice.say(f"{folder}: {result_line(report['summary'])}")

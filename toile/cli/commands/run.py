@@ -59,7 +59,7 @@ def command(
     """Simulate a scene and write its results."""
     with told(debug, quiet, as_json) as voice:
         toile.use_precision(precision)
-        loaded = load(scene, changes, allow_outside)
+        loaded = load(scene, changes, allow_outside, quiet)
         counted = None if audit is None else audit.value
         try:
             tell_result(simulate(loaded, out, device, voice, frames, counted, strict, resume), voice)
