@@ -182,7 +182,7 @@ class TestMarks:
         expect = {"max_strain": Bound(max=0.075), "frames.ms.CG": Bound(max=18.5), "steps": Bound(max=1)}
         found = marks(expect, certificate(9), 10)
         assert [(mark.first, mark.last, mark.worst) for mark in found] == [(8, 9, 9), (9, 9, 9)]
-        assert found[0].what == "max_strain not as expected: 0.09"
+        assert found[0].what == "max_strain out of bounds: 0.09"
         assert marked_frames(found) == {8, 9}
 
     def test_where_it_stopped_and_how_it_began(self) -> None:
@@ -259,7 +259,7 @@ def test_text_from_files_is_no_markup() -> None:
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Any]:
-    """A page of a run in `tmp_path`, served as `toile view` does; without shadows, which software draws slowly."""
+    """A page of a run in `tmp_path`, served as `toile view` does."""
     pytest.importorskip("viser")
     from toile.viewer.guard import serve
     from toile.viewer.playback import PlaybackPage
@@ -269,8 +269,6 @@ def play(tmp_path: Path) -> Iterator[Any]:
 
     def begin() -> tuple[PlaybackPage, str]:
         pages.append(PlaybackPage(served.viser, tmp_path))
-        served.viser.scene.configure_default_lights(cast_shadow=False)
-        served.viser.scene.configure_environment_map(None)
         return pages[0], served.url
 
     yield begin

@@ -28,7 +28,7 @@ def shading(
         return shade(strains[:, MODES.index(mode) - MODES.index(WARP)], limit), SCALE
     if mode == CONTACT:
         return touches(view), TOUCHES
-    return None, _of_fabrics(view.surface) if mode == FABRIC else CLOTHS
+    return None, of_fabrics(view.surface) if mode == FABRIC else CLOTHS
 
 
 def touches(view: View) -> np.ndarray:
@@ -63,7 +63,7 @@ def _fabrics(surface: Surface) -> list[str]:
     return list(dict.fromkeys(part.fabric for part in surface.parts))
 
 
-def _of_fabrics(surface: Surface) -> list[Colour]:
+def of_fabrics(surface: Surface) -> list[Colour]:
     """The colour of each cloth."""
     fabrics = _fabrics(surface)
     return [CLOTHS[fabrics.index(part.fabric) % len(CLOTHS)] for part in surface.parts] or list(CLOTHS)

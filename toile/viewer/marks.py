@@ -24,7 +24,7 @@ class Mark:
     what: str
 
     def __str__(self) -> str:
-        frames = f"frame {self.first}" if self.first == self.last else f"frames {self.first} to {self.last}"
+        frames = f"frame {self.first}" if self.first == self.last else f"frames {self.first}-{self.last}"
         return f"{frames}: {self.what}"
 
 
@@ -74,7 +74,7 @@ def _faults(what: str, entries: Sequence[Mapping[str, Any]], measure: Measure) -
 
 def _outside(name: str, bound: Bound, entries: Sequence[Mapping[str, Any]], measure: Measure) -> list[Mark]:
     values = [(entry["frame"], measure(entry)) for entry in entries]
-    return _rows([(frame, value, excess(value, bound)) for frame, value in values], f"{name} not as expected")
+    return _rows([(frame, value, excess(value, bound)) for frame, value in values], f"{name} out of bounds")
 
 
 def _rows(found: Sequence[tuple[int, float | None, float]], what: str) -> list[Mark]:

@@ -16,7 +16,8 @@ BACKGROUND: Colour = (236, 238, 241)
 # Of triangles that touch: nothing, a solid, cloth, both.
 TOUCHES: tuple[Colour, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
 
-BINS = 12
+# Odd, so that rest, in the middle, has a colour of its own and does not flicker between two.
+BINS = 13
 _STOPS = (
     (0.0, (59, 76, 192)),
     (0.25, (141, 176, 254)),

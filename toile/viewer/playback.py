@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from toile.errors import InputError
+from toile.viewer.colouring import FABRIC, WARP, WEFT, of_fabrics
 from toile.viewer.colours import shade, strain_along
 from toile.viewer.drawing import Drawing
-from toile.viewer.playback_panel import FABRIC, WARP, PlaybackPanel
+from toile.viewer.playback_panel import PlaybackPanel
 from toile.viewer.player import Player
 from toile.viewer.recording import Recording
 
@@ -59,9 +60,8 @@ class PlaybackPage:
         player.fps, player.frame_count = recording.fps, recording.frame_count
         player.frame = min(player.frame, player.last)
         self._strain = strain_along(recording.surface)
-        self.drawing.build(recording.surface)
-        position, target = self.drawing.frame_all(recording.surface.rest)
-        self.server.initial_camera.position, self.server.initial_camera.look_at = position, target
+        if self.drawing.build(recording.surface):
+            self.drawing.look(recording.surface.rest)
         self.panel.show_run(recording)
 
     def _work(self) -> None:
@@ -94,10 +94,12 @@ class PlaybackPage:
 
     def _draw(self, frame: int, colour: str, limit: float) -> None:
         positions = self.recording.positions(frame)
-        figures = None
-        if colour != FABRIC:
-            figures = shade(self._strain(positions)[:, 0 if colour == WARP else 1], 0.01 * limit)
-        self.drawing.show(positions, self.recording.solids(frame), NOBODY, None, figures)
+        figures, colours = None, None
+        if colour in (WARP, WEFT):
+            figures = shade(self._strain(positions)[:, (WARP, WEFT).index(colour)], 0.01 * limit)
+        elif colour == FABRIC:
+            colours = of_fabrics(self.recording.surface)
+        self.drawing.show(positions, self.recording.solids(frame), NOBODY, None, figures, colours)
 
     def _look(self) -> bool:
         """Whether the folder holds another recording by now; one that only grew is longer."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from toile.check import check
 from toile.errors import SceneError
+from toile.model.frame import Surface
+from toile.viewer.colouring import CLOTH, FABRIC, WARP, WEFT, legend
 from toile.viewer.marks import Mark, marked_frames, marks
 from toile.viewer.player import Player
 from toile.viewer.plots import Plots
@@ -15,7 +17,7 @@ from toile.viewer.text import number, plain
 
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 FIRST, BACK, ON, LAST = "first", "back", "on", "last"
-FABRIC, WARP, WEFT = "fabric", "strain along warp", "strain along weft"
+MODES = (CLOTH, FABRIC, WARP, WEFT)
 LIMITS = (0.5, 50.0)  # [%] strain with the strongest colour
 
 # The list stays one that can be read.
@@ -30,6 +32,7 @@ class PlaybackPanel:
         self.marks: list[Mark] = []
         self._entries: dict[int, dict[str, Any]] = {}
         self._mark_entries: list[Any] = []
+        self._surface: Surface | None = None
         gui = server.gui
         self.title = gui.add_markdown("")
         self.told = gui.add_markdown("")
@@ -38,11 +41,11 @@ class PlaybackPanel:
         self.steps = gui.add_button_group("step", (FIRST, BACK, ON, LAST))
         self.speed = gui.add_dropdown("speed", tuple(SPEEDS), initial_value="1")
         self.loop = gui.add_checkbox("loop", initial_value=False)
-        self.colour = gui.add_dropdown("colour", (FABRIC, WARP, WEFT), initial_value=FABRIC)
-        hint = "Blue is shortened by so much, grey as it was made, red stretched."
+        self.colour = gui.add_dropdown("colour", MODES, initial_value=CLOTH)
         self.limit = gui.add_slider(
-            "full at [%]", min=LIMITS[0], max=LIMITS[1], step=0.5, initial_value=5.0, visible=False, hint=hint
+            "up to [%]", min=LIMITS[0], max=LIMITS[1], step=0.5, initial_value=5.0, visible=False
         )
+        self.legend = gui.add_html("")
         self.figures = gui.add_markdown("")  # below what a hand is on: it takes more lines in some frames
         self.mark_list = gui.add_folder("Frames to look at", visible=False)
         self.over_frames = gui.add_folder("Over the frames", visible=False)
@@ -56,9 +59,11 @@ class PlaybackPanel:
     def show_run(self, recording: Recording) -> None:
         """What belongs to the run and not to a frame."""
         report = recording.report
+        self._surface = recording.surface
         self.marks = [] if report is None else marks(recording.expect, report, recording.frame_count)
         self._entries = {entry["frame"]: entry for entry in recording.entries}
         with self.server.atomic():
+            self._show_legend()
             self._list_marks()
             self.summary.content = summary(recording)
             self.certificate.visible = report is not None
@@ -108,7 +113,8 @@ class PlaybackPanel:
             self.player.loop = self.loop.value
 
         async def coloured(_: Any) -> None:
-            self.limit.visible = self.colour.value != FABRIC
+            self.limit.visible = self.colour.value in (WARP, WEFT)
+            self._show_legend()
             self.changed()
 
         self.scrubber.on_update(scrubbed)
@@ -122,6 +128,10 @@ class PlaybackPanel:
     def seek(self, frame: int) -> None:
         self.player.seek(frame)
         self.changed()
+
+    def _show_legend(self) -> None:
+        assert self._surface is not None
+        self.legend.content = legend(self.colour.value, 0.01 * self.limit.value, self._surface)
 
     def _list_marks(self) -> None:
         for entry in self._mark_entries:
