@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from toile.model.frame import Frame, Surface
+from toile.outputs._atomic import explained
 from toile.outputs._drawing import Drawing
 from toile.outputs._film import Film
 from toile.outputs._png import png_bytes
@@ -42,8 +43,9 @@ class PicturesWriter(Writer):
 
     def close(self) -> list[Path]:
         try:
-            for number, image in zip(self.film.numbers, self.film.images(), strict=True):
-                self.files.add(number, [png_bytes(image)])
+            with explained(self.files.draft.path):
+                for number, image in zip(self.film.numbers, self.film.images(), strict=True):
+                    self.files.add(number, [png_bytes(image)])
             return self.files.close()
         except BaseException:
             self.files.discard()

@@ -1,0 +1,89 @@
+"""How long every output takes for 100 frames of 10,000 vertices, and whether it reads back: `python benchmarks/exports.py`.
+
+Writes benchmarks/exports.json. The sheet is a smooth wave of 100 x 100 vertices; time is that of `toile export` from a
+finished run: reading its folder is not part of it, flushing to disk is. Pictures and films are ray-traced, and timed for
+five frames.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from figures import record
+
+from toile import plugins
+from toile.model.frame import Frame, Part, Surface
+from toile.outputs.base import Output
+
+SIDE, FRAMES, FPS = 100, 100, 30.0
+REPEATS = 5
+DRAWN = ("picture", "pictures", "video", "gif")
+FRAMES_DRAWN = 5
+
+
+def sheet() -> Surface:
+    u, v = np.meshgrid(np.linspace(0.0, 1.0, SIDE), np.linspace(0.0, 1.0, SIDE), indexing="xy")
+    uv = np.column_stack([u.ravel(), v.ravel()])
+    a = (np.arange(SIDE - 1)[:, None] * SIDE + np.arange(SIDE - 1)).ravel()
+    lower, upper = np.stack([a, a + 1, a + SIDE], 1), np.stack([a + 1, a + SIDE + 1, a + SIDE], 1)
+    triangles = np.concatenate([lower, upper]).astype(np.int32)
+    rest = np.column_stack([uv, np.ones(len(uv))])
+    return Surface(triangles, uv[triangles], rest, (Part("sheet", slice(0, len(uv)), slice(0, len(triangles))),), FPS)
+
+
+def wave(surface: Surface, count: int) -> list[Frame]:
+    """Positions as the cache holds them."""
+    x, y = surface.rest[:, 0], surface.rest[:, 1]
+    frames = []
+    for k in range(count):
+        t = k / FPS
+        phase = 7.0 * x + 5.0 * y - 4.0 * t
+        up = np.column_stack([0.02 * np.sin(phase), 0.0 * x, 0.1 * np.sin(phase)])
+        speed = np.column_stack([-0.08 * np.cos(phase), 0.0 * x, -0.4 * np.cos(phase)])
+        frames.append(Frame(k, t, (surface.rest + up).astype(np.float32).astype(np.float64), speed))
+    return frames
+
+
+def exports() -> dict[str, Any]:
+    """Seconds and megabytes of each output; median and smallest of five."""
+    surface = sheet()
+    found: dict[str, Any] = {}
+    for name in plugins.names("outputs"):
+        frames = wave(surface, FRAMES_DRAWN if name in DRAWN else FRAMES)
+        seconds, size = [], 0.0
+        for _ in range(2 if name in DRAWN else REPEATS):  # the first compiles kernels
+            taken, size = written(name, surface, frames)
+            seconds.append(taken)
+        found[name] = {
+            "frames": len(frames),
+            "seconds": round(statistics.median(seconds), 3) if name not in DRAWN else round(seconds[-1], 3),
+            "smallest": round(min(seconds), 3),
+            "megabytes": round(size / 1e6, 2),
+        }
+    return found
+
+
+def written(name: str, surface: Surface, frames: list[Frame]) -> tuple[float, float]:
+    """Seconds from the first frame to files that are complete, and their bytes."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        output = plugins.find("outputs", name)()
+        assert isinstance(output, Output)
+        begin = time.perf_counter()
+        writer = output.writer(folder, "wave", surface)
+        for frame in frames:
+            writer.write(frame)
+        paths = writer.close()
+        return time.perf_counter() - begin, float(sum(path.stat().st_size for path in paths))
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    record(Path(__file__).with_suffix(".json"), [exports])
