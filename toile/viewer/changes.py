@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from toile.errors import InputError
 from toile.plugins import Plugin, find, names
-from toile.scene.problems import key_text
+from toile.scene.problems import problems_of
 from toile.scene.schema import Scene, fabric_names, read_fabric
 from toile.scene.tree import Path
 
@@ -97,12 +97,12 @@ def changed(holder: Any, path: Path, value: Any) -> Any:
 
 def replaced(holder: Any, key: str, value: Any) -> Any:
     """A copy of a model with another value of one field, checked as if it had been written like that."""
-    given = {name: getattr(holder, name) for name in holder.model_fields_set}
+    given = {name: getattr(holder, name) for name in holder.model_fields_set} | {key: value}
     try:
-        checked = type(holder).model_validate({**given, key: value})
+        checked = type(holder).model_validate(given)
     except ValidationError as error:
-        told = [f"{key_text(problem['loc'])}: {problem['msg']}" for problem in error.errors()]
-        raise InputError("; ".join(told)) from error
+        told = [problem.line("").strip() for problem in problems_of(error, type(holder), given)]
+        raise InputError("\n".join(told)) from error
     # The copy keeps what no field says: where a scene's files are.
     copy = holder.model_copy(update={key: getattr(checked, key)})
     if isinstance(copy, Scene):

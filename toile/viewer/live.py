@@ -99,11 +99,7 @@ class Live:
     def step(self) -> None:
         """One frame, and stop there."""
 
-        def order() -> None:
-            self._set_running(False)
-            self._single += 1
-
-        self._order(order)
+        self._order(lambda: self._set_running(False, self._single + 1))
 
     def restart(self) -> None:
         """From the beginning, with the scene as it is now."""
@@ -190,8 +186,8 @@ class Live:
             if self._view.answered != self._answered:
                 self._show()
 
-    def _set_running(self, running: bool) -> None:
-        self._running, self._single = running, 0
+    def _set_running(self, running: bool, single: int = 0) -> None:
+        self._running, self._single = running, single
         self._pace.start()
         self._show(state=self._state())
 
