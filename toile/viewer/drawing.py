@@ -124,22 +124,11 @@ class Drawing:
         return node
 
     def _solid(self, name: str, solid: SolidSurface) -> Any:
-        return self.server.scene.add_mesh_simple(
-            name, self._bounded(solid).astype(np.float32), solid.triangles.astype(np.uint32), color=SOLID, side="double"
-        )
-
-    def _bounded(self, solid: SolidSurface) -> np.ndarray:
-        """Its vertices, without those of a floor that would reach to the horizon."""
         assert self.surface is not None
-        cloth, points = self.surface.rest, solid.rest
-        if solid.moves or not len(cloth) or len(points) > 4:
-            return points
-        middle, reach = cloth.mean(axis=0), FLOOR * float(np.linalg.norm(np.ptp(cloth, axis=0)))
-        offset = points - middle
-        distance = np.linalg.norm(offset, axis=1, keepdims=True)
-        flat = np.where(distance > reach, middle + offset * (reach / distance), points)
-        flat[:, 2] = points[:, 2] if np.ptp(points[:, 2]) == 0.0 else flat[:, 2]
-        return flat
+        points = bounded(solid, self.surface.rest).astype(np.float32)
+        return self.server.scene.add_mesh_simple(
+            name, points, solid.triangles.astype(np.uint32), color=SOLID, side="double"
+        )
 
     def _show_cloth(self, positions: np.ndarray, figures: np.ndarray | None, colours: tuple[Colour, ...]) -> None:
         assert self.surface is not None
@@ -216,6 +205,19 @@ class Drawing:
     def _size(self) -> float:
         assert self.surface is not None
         return float(np.linalg.norm(np.ptp(self.surface.rest, axis=0))) if len(self.surface.rest) else 1.0
+
+
+def bounded(solid: SolidSurface, cloth: np.ndarray) -> np.ndarray:
+    """The vertices of a solid, without those of a floor that would reach to the horizon."""
+    points = solid.rest
+    if solid.moves or not len(cloth) or len(points) > 4:
+        return points
+    middle, reach = cloth.mean(axis=0), FLOOR * float(np.linalg.norm(np.ptp(cloth, axis=0)))
+    offset = points - middle
+    distance = np.linalg.norm(offset, axis=1, keepdims=True)
+    flat = np.where(distance > reach, middle + offset * (reach / distance), points)
+    flat[:, 2] = points[:, 2] if np.ptp(points[:, 2]) == 0.0 else flat[:, 2]
+    return flat
 
 
 def _same(one: Surface, other: Surface) -> bool:
