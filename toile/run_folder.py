@@ -22,6 +22,7 @@ from toile import plugins
 from toile.contact.audit import Audit
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
+from toile.outputs._drawing import Drawing
 from toile.outputs._obj_read import read_rest, read_solids
 from toile.outputs.base import Output, Writer, advanced
 from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_CACHE_NAME, SOLIDS_NAME
@@ -157,29 +158,31 @@ def render_run(
     frame: int | None = None,
     **options: Any,
 ) -> Path:
-    """Draw a finished run and return the file: one frame as .png (the last by default), or all when `out` is .mp4.
+    """Draw a finished run and return the file: one frame as .png (the last by default), or all as .mp4 or .gif.
 
     `out` is a file, or a folder that gets a picture under the run's name; the run's own folder by default. `options`
-    are those of the outputs `picture` and `video`: width, height, samples, look_at, look_from, fov, device.
+    are those of the outputs `picture`, `video` and `gif`: width, height, samples, look_at, look_from, fov, device.
     """
+    from toile.outputs.gif import Gif
     from toile.outputs.picture import Picture
     from toile.outputs.video import Video
 
+    films: dict[str, type[Drawing]] = {film.suffix: film for film in (Video, Gif)}
     run = RunFolder(path)
     target = run.path if out is None else Path(out)
     if frame is not None and not 0 <= frame < run.frame_count:
         raise InputError(f"{run.path}: no frame {frame}: the run has frames 0 to {run.frame_count - 1}.")
     kind = target.suffix.lower() if not target.is_dir() else ""
-    if kind == Video.suffix:
+    if kind in films:
         if frame is not None:
             raise InputError(f"{target}: a film shows every frame: leave out the frame, or give a .png.")
-        writer = _configured(Video, options).writer_to(target, run.surface())
+        writer = _configured(films[kind], options).writer_to(target, run.surface())
     elif kind == Picture.suffix:
         writer = _configured(Picture, {"frame": frame, **options}).writer_to(target, run.surface())
     elif kind == "":
         writer = _configured(Picture, {"frame": frame, **options}).writer(target, run.name, run.surface())
     else:
-        raise InputError(f"{target}: cannot draw {kind} files. Give a .png, a .mp4, or a folder.")
+        raise InputError(f"{target}: cannot draw {kind} files. Give a .png, a .mp4, a .gif, or a folder.")
     return _replay(run, [writer])[0]
 
 

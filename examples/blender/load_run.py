@@ -6,8 +6,8 @@
 Or paste this into Blender's text editor, write the folder after `RUN =` and press Run. Blender 3.4 and newer.
 
 The cloths of a run are one object, and so are its solids, because a point cache belongs to a whole mesh: rest.obj gives
-faces and uv, cache.pc2 the positions through a Mesh Cache modifier. They are not copied, so the folder has to stay. Frame
-n of the scene is frame n of the run.
+faces and uv, cache.pc2 the positions through a Mesh Cache modifier. They are not copied: the folder has to stay.
+Frame n of the scene is frame n of the run.
 """
 
 import json
@@ -121,7 +121,8 @@ def slot_of(mesh, piece, number):
         material = bpy.data.materials.new(name)
         colour = (*(SOLID_COLOUR if "moves" in piece else COLOURS[number % len(COLOURS)]), 1.0)
         material.diffuse_color, material.roughness = colour, 0.9
-        material.use_nodes = True
+        if not material.node_tree:  # before Blender 5.0
+            material.use_nodes = True
         shader = next(node for node in material.node_tree.nodes if node.type == "BSDF_PRINCIPLED")
         shader.inputs["Base Color"].default_value = colour
         shader.inputs["Roughness"].default_value = 0.9

@@ -1,7 +1,7 @@
 """What Blender shows of a run is the run: USD, Alembic, GLB, PLY, the cache with its modifier, and the import script.
 
-These run where Blender is: TOILE_BLENDER names a `blender`, or a `python` that has the package bpy; otherwise a `blender`
-is looked for. Positions are compared in Blender's world space after all modifiers, frame by frame.
+These run where Blender is: TOILE_BLENDER names a `blender`, or a `python` that has the package bpy; otherwise one is
+looked for. Positions are compared in Blender's world space after all modifiers, frame by frame.
 """
 
 from __future__ import annotations
