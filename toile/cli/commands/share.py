@@ -1,0 +1,38 @@
+"""`toile share`: a run as one HTML file that opens without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
+from toile.cli.progress import Progress, outputs_told
+from toile.cli.telling import told
+
+
+def command(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="the .html to write, or a folder; RUN/NAME.html when not given")
+    ] = None,
+    every: Annotated[int, typer.Option(min=1, help="take every so-many-th frame only")] = 1,
+    frames: Annotated[int | None, typer.Option(min=2, help="at most so many frames, evenly spread")] = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write a run as one HTML file that anybody can open: no server, no network, no Toile."""
+    with told(debug, quiet, as_json) as voice:
+        with Progress("reading the run", quiet) as progress:
+            from toile.viewer.share import COMFORTABLE, share_run
+
+            with outputs_told(progress):
+                shared = share_run(run, out, every, frames)
+        size = f"{1e-6 * shared.size:.3g} MB"
+        voice.document.update(bytes=shared.size, frames=shared.frames)
+        voice.say(f"{shared.frames} frames, {size}")
+        voice.wrote([shared.path])
+        if shared.size > COMFORTABLE:
+            voice.warn(f"a browser takes a while to open {size}. --every 2 or --frames 300 makes it smaller.")
