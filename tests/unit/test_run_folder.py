@@ -204,7 +204,7 @@ def test_render_names_the_picture(tmp_path: Path) -> None:
     [
         (None, 6, {}, r"no frame 6: the run has frames 0 to 5"),
         (None, -1, {}, r"no frame -1: the run has frames 0 to 5"),
-        ("a.jpg", None, {}, r"cannot draw \.jpg files\. Give a \.png, a \.mp4, or a folder"),
+        ("a.jpg", None, {}, r"cannot draw \.jpg files\. Give a \.png, a \.mp4, a \.gif, or a folder"),
         ("a.mp4", 3, {}, r"a film shows every frame"),
         (None, None, {"width": 0}, r"picture: width = 0: .*greater than or equal to 2"),
         (None, None, {"heigth": 9}, r"picture: heigth = 9"),
