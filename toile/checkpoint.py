@@ -129,10 +129,8 @@ class Checkpoints:
             for _ in range(self.resumed + 1):
                 about, positions, velocities, intersecting = _read(file)
                 solids = self.simulation.solids_at(about["time"])
-                counted = intersecting if about["counted"] else None
-                yield Frame(
-                    about["number"], about["time"], positions, velocities, about["certificate"], solids, counted
-                )
+                number, certificate = about["number"], about["certificate"]
+                yield Frame(number, about["time"], positions, velocities, certificate, solids, intersecting)
 
     def keep(self, frame: Frame) -> None:
         """The frame that the simulation has just come to; now and then a checkpoint of it."""
@@ -220,21 +218,36 @@ def _write(path: Path, text: str) -> None:
 
 
 def _append(file: IO[bytes], frame: Frame) -> None:
+    """A line of JSON, and then positions, velocities and the triangles that intersect, as they are in memory."""
     about = {
         "number": frame.number,
         "time": frame.time,
         "certificate": frame.certificate,
-        "counted": frame.intersecting is not None,
+        "vertices": len(frame.positions),
+        "intersecting": None if frame.intersecting is None else len(frame.intersecting),
     }
-    text = json.dumps(about, default=lambda value: value.item())  # of NumPy's numbers
-    intersecting = np.zeros(0, np.int64) if frame.intersecting is None else frame.intersecting
-    for array in (np.frombuffer(text.encode(), np.uint8), frame.positions, frame.velocities, intersecting):
-        np.lib.format.write_array(file, array, allow_pickle=False)
+    file.write(json.dumps(about, default=lambda value: value.item()).encode() + b"\n")  # also of NumPy's numbers
+    file.write(np.ascontiguousarray(frame.positions, np.float64).data)
+    file.write(np.ascontiguousarray(frame.velocities, np.float64).data)
+    if frame.intersecting is not None:
+        file.write(np.ascontiguousarray(frame.intersecting, np.int64).data)
 
 
-def _read(file: IO[bytes]) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray]:
-    text, positions, velocities, intersecting = (np.lib.format.read_array(file, allow_pickle=False) for _ in range(4))
-    return json.loads(text.tobytes()), positions, velocities, intersecting
+def _read(file: IO[bytes]) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray | None]:
+    """What `_append` wrote: what is known of a frame, and its three arrays. EOFError if it is not all there."""
+    about = json.loads(file.readline() or b"null")
+    if about is None:
+        raise EOFError
+
+    def array(count: int, kind: type) -> np.ndarray:
+        found: np.ndarray = np.fromfile(file, kind, count)
+        if len(found) < count:
+            raise EOFError
+        return found
+
+    positions, velocities = (array(3 * about["vertices"], np.float64).reshape(-1, 3) for _ in range(2))
+    counted = about["intersecting"]
+    return about, positions, velocities, None if counted is None else array(counted, np.int64)
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:

@@ -227,6 +227,15 @@ def test_what_cannot_be_read_is_begun_again(damage: str, whole: dict[str, bytes 
     assert results("out") == whole
 
 
+def test_frames_beyond_the_checkpoint_are_forgotten(whole: dict[str, bytes | str]) -> None:
+    """Also half of one."""
+    stopped("out", after=3)
+    with Path("out/.resume/frames").open("ab") as file:
+        file.write(b'{"number": 4, "time": 0.13')
+    assert simulate("out", resume=True).resumed == 3
+    assert results("out") == whole
+
+
 def test_a_failed_run_fails_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     step = toile.Simulation.step
 
@@ -278,7 +287,7 @@ def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPa
 
 
 # What a run does to files; it is killed before one of these calls, and then goes on.
-CALLS = ((os, "replace"), (os, "fsync"), (os, "unlink"), (np.lib.format, "write_array"), (np, "savez"), (os, "mkdir"))
+CALLS = ((os, "replace"), (os, "fsync"), (os, "unlink"), (np, "savez"), (os, "mkdir"), (toile.checkpoint, "_append"))
 
 
 def counted(action: Callable[[int], None]) -> None:

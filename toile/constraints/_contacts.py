@@ -82,7 +82,7 @@ def remembered(contacts: Contacts) -> Memory:
     return {
         "clearance": contacts.clearance.numpy(),
         **{name: getattr(contacts, name).numpy() for name in PER_PARTICLE},
-        **{name: getattr(contacts, name).numpy()[used] for name in PER_SLOT},
+        **{name: getattr(contacts, name).numpy().take(used, axis=0) for name in PER_SLOT},
     }
 
 
@@ -98,7 +98,7 @@ def recall_contacts(memory: Memory, contacts_out: Contacts) -> None:
 
 
 def _slots_in_use(contacts: Contacts) -> np.ndarray:
-    return (np.arange(int(MOST)) < contacts.count.numpy()[:, None]).ravel()
+    return np.flatnonzero(np.arange(int(MOST)) < contacts.count.numpy()[:, None])
 
 
 @wp.func
