@@ -2,6 +2,8 @@
 # make test      style, types, import directions and tests, on all cores
 # make test-all  the same with the slow tests
 # make lint      style, types and import directions only
+# make docs      the documentation as a site, into out/site
+# make gallery   run the shipped scenes that have changed, and show them in docs/gallery; SCENES=... names some
 # make lock      choose versions anew and write the lock files (needs uv)
 # make clean     remove .venv, results and caches
 #
@@ -17,7 +19,7 @@ UV ?= uv
 LOCK = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --quiet --upgrade --group build
 
-.PHONY: demo test test-all lint lock clean
+.PHONY: demo test test-all lint docs gallery lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp
@@ -33,6 +35,13 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/test.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo out/site/index.html
+
+gallery: .venv/test.stamp
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python docs/_pages/gallery.py $(SCENES)
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Toile needs Python 3.11 or newer, and none was found. \
@@ -58,4 +67,4 @@ lock:
 
 clean:
 	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find toile tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find toile tests docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,120 @@
+"""What each file computes, from which paper and with which deviations: the docstrings of toile/, which are read here.
+
+A docstring has a first line, mostly a formula, and then Source, Symbols and Deviations.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from pieces import code, escaped, table, word
+
+PACKAGE = Path(__file__).parents[2] / "toile"
+TAGS = ("BW98", "Pro95", "Ye08", "BMF03", "BFA02")
+WORDS = ("Source", "Symbols", "Deviations")
+
+INTRODUCTION = """# Files and formulas
+
+Every file that implements something opens with what it computes. This page collects these openings: first by paper,
+then in full. [Papers](papers.md) has the same by equation, down to functions, and what became of the papers' claims.
+Paths are inside `toile/`.
+"""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The docstring of one file."""
+
+    path: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        return self.text.strip().splitlines()[0]
+
+    def section(self, name: str) -> str:
+        """What follows one of WORDS, as one line."""
+        return " ".join(self._lines(name).split())
+
+    def markdown(self) -> str:
+        """Everything below the first line: formulas as code, the rest as text."""
+        lines = self.text.strip().splitlines()[1:]
+        first = next((i for i, line in enumerate(lines) if line.startswith(WORDS)), len(lines))
+        parts = [_block(list(block)) for _, block in groupby(lines[:first], key=lambda line: line.startswith("    "))]
+        listed = [f"* **{name}:** {told}" for name in WORDS if (told := self._told(name))]
+        return "\n".join([*parts, *listed]) + "\n"
+
+    def _told(self, name: str) -> str:
+        return _symbols(self._lines(name)) if name == "Symbols" else escaped(self.section(name))
+
+    def _lines(self, name: str) -> str:
+        found = re.search(rf"^{name} +(.*?)(?=^(?:{'|'.join(WORDS)})\b|\Z)", self.text, re.DOTALL | re.MULTILINE)
+        return found[1] if found else ""
+
+    def of_paper(self, tag: str) -> str:
+        """The parts of its Source that name a paper."""
+        parts = re.split(r";\s+|(?<=\)),\s+|\.\s+(?=\[)", self.section("Source"))
+        return "; ".join(part for part in parts if f"[{tag}]" in part)
+
+
+def openings() -> Iterator[Opening]:
+    """Of every file that names a source, by path."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")), clean=False) or ""
+        if re.search(r"^Source\s", text, re.MULTILINE):
+            yield Opening(str(path.relative_to(PACKAGE)), text)
+
+
+def page() -> str:
+    found = list(openings())
+    parts = [INTRODUCTION, "## By paper\n"]
+    for tag in TAGS:
+        rows = [
+            (escaped(opening.of_paper(tag)), f"[`{opening.path}`](#{_anchor(opening.path)})", escaped(opening.title))
+            for opening in found
+            if opening.of_paper(tag)
+        ]
+        parts += [f"### [{tag}]\n", table(("source", "file", "what it computes"), sorted(rows, key=_order))]
+    parts.append("## By file\n")
+    for opening in found:
+        head = f"### `{opening.path}` {{ #{_anchor(opening.path)} }}\n"
+        parts += [head, escaped(opening.title) + "\n", opening.markdown()]
+    return "\n".join(parts)
+
+
+def _block(lines: list[str]) -> str:
+    """Indented lines are formulas; others are text."""
+    text = "\n".join(lines).strip("\n")
+    if not text.strip():
+        return ""
+    return code(textwrap.dedent(text)) if text.startswith("    ") else "\n" + escaped(text) + "\n"
+
+
+def _symbols(text: str) -> str:
+    """`symbol` meaning, and the next. Two spaces stand between the two; more of them, or a new line, between pairs."""
+    entries: list[str] = []
+    for piece in re.split(r"\s*\n\s*| {3,}", text.strip()):
+        symbol, between, meaning = piece.partition("  ")
+        if between:
+            entries.append(f"{word(symbol.strip())} {escaped(meaning.strip())}")
+        elif entries:
+            entries[-1] += f" {escaped(piece)}"
+        else:
+            entries.append(escaped(piece))
+    return "; ".join(entries)
+
+
+def _order(row: Sequence[str]) -> tuple[list[int], str]:
+    """By section, so that a table follows its paper."""
+    numbers = re.search(r"(?:secs?\.|eqs?\.) \(?([\d.]+)", row[0])
+    return [int(number) for number in numbers[1].strip(".").split(".")] if numbers else [], row[1]
+
+
+def _anchor(path: str) -> str:
+    return path.removesuffix(".py").replace("/", "-")

@@ -1,0 +1,111 @@
+"""Pages of the gallery, from the figures that gallery.py keeps: one for each scene, and an index with small pictures.
+
+They lie in docs/gallery beside pictures and films, and can be read in the repository as well as on the site: where
+`<video>` is not allowed, the picture inside it leads to the film.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pieces import code, escaped, table
+
+ROOT = Path(__file__).parents[2]
+GALLERY, SCENES = ROOT / "docs" / "gallery", ROOT / "toile" / "scenes"
+
+INTRODUCTION = """# Gallery
+
+Every shipped scene, run as it is: a picture leads to its film, its figures and its file. `make gallery` runs those that
+have changed. Times are processor time of one core, without drawing.
+"""
+
+COLUMNS = 3
+
+FIGURES = (
+    ("steps", "steps"),
+    ("rejected", "steps discarded"),
+    ("max_strain", "largest strain [-]"),
+    ("intersections", "intersecting pairs of triangles, most in any frame"),
+    ("intersections_start", "the same at the start"),
+    ("solid_depth", "deepest inside a solid [m]"),
+)
+
+
+def navigation() -> list[Any]:
+    return ["gallery/index.md", *({name: f"gallery/{name}.md"} for name in shown())]
+
+
+def shown() -> list[str]:
+    """Scenes that the gallery holds."""
+    return sorted(path.stem for path in GALLERY.glob("*.json"))
+
+
+def write() -> None:
+    """Write all pages; those of scenes that are gone, go."""
+    texts = {"index": index(), **{name: page(name) for name in shown()}}
+    for path in GALLERY.glob("*.md"):
+        if path.stem not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        (GALLERY / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def index() -> str:
+    """Three in a row, as a table, which every reader of Markdown shows."""
+    cells = [
+        f'[<img src="{name}.webp" alt="{name}" width="300">]({name}.md)<br>'
+        f"[**{escaped(name)}**]({name}.md)<br>{escaped(_first_sentence(_scene(name)['about']))}"
+        for name in shown()
+    ]
+    cells += [""] * (-len(cells) % COLUMNS)
+    rows = [cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)]
+    return "\n".join([INTRODUCTION, table([""] * COLUMNS, rows)])
+
+
+def page(name: str) -> str:
+    figures = json.loads((GALLERY / f"{name}.json").read_text(encoding="utf-8"))
+    text = (SCENES / f"{name}.yaml").read_text(encoding="utf-8")
+    summary = figures["summary"]
+    size = [
+        ("cloth", f"{figures['vertices']:,} vertices, {figures['triangles']:,} triangles"),
+        ("frames", f"{summary['frames']}, {figures['seconds']:g} s"),
+    ]
+    size.append(("processor time per frame, median [ms]", _number(figures["ms_per_frame"])))
+    rows = [*size, *((words, _number(summary[key])) for key, words in FIGURES if summary[key] is not None)]
+    expected = [
+        (f"`{entry['key']}`", entry["bound"], _number(entry["value"]), "met" if entry["ok"] else "**not met**")
+        for entry in figures["expect"]
+    ]
+    return "\n".join(
+        [
+            f"# {name}\n",
+            f"{text.splitlines()[0].lstrip('# ')}\n",
+            f"{escaped(_scene(name)['about'])}\n",
+            f'<video controls loop muted playsinline poster="{name}.webp" src="{name}.mp4">'
+            f'<a href="{name}.mp4"><img src="{name}.webp" alt="{name}: the film" width="640"></a></video>\n',
+            code(f"toile run {name}"),
+            "## Figures\n",
+            table(("", "found"), rows),
+            "What the scene expects of them:\n",
+            table(("figure", "expected", "found", ""), expected),
+            "## The scene\n",
+            code(text, "yaml"),
+        ]
+    )
+
+
+def _scene(name: str) -> dict[str, Any]:
+    return yaml.safe_load((SCENES / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def _first_sentence(text: str) -> str:
+    return text.split(". ")[0].rstrip(".") + "."
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else "none" if value is None else f"{value:.3g}"

@@ -1,0 +1,79 @@
+"""Adds to the site what is not written by hand: reference, formulas, examples, benchmarks and changelog.
+
+mkdocs calls these functions while it builds (`hooks` in mkdocs.yml). Pages exist in memory only, so that none of them
+can be out of date. Links of hand-written pages that leave docs/ are turned to the pages that stand for what they
+lead to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import commands
+import formulas
+import gallery_pages
+import interface
+import reference
+import scripts
+
+ROOT = Path(__file__).parents[2]
+PLACEHOLDER = "generated"
+
+# What hand-written pages link to outside docs/, and the page of the site that holds it.
+OUTSIDE = {"../benchmarks/README.md": "benchmarks.md", "../CHANGELOG.md": "changelog.md", "docs/": ""}
+
+_pages: dict[str, str] = {}
+
+
+def on_config(config: Any) -> Any:
+    """Make the pages, and the parts of the navigation that follow from them."""
+    _pages.clear()
+    _pages["formulas.md"] = formulas.page()
+    _pages["changelog.md"] = _read("CHANGELOG.md")
+    _pages["benchmarks.md"] = _read("benchmarks/README.md").replace("../docs/", "")
+    sections = {"Gallery": gallery_pages.navigation(), "Examples": [], "Reference": []}
+    for name, made in (("Examples", scripts.pages()), ("Reference", reference.pages())):
+        sections[name] = _navigation(made)
+        _pages.update({uri: text for _, uri, text in made})
+    for title, module in (("Commands", commands), ("Python", interface)):
+        uri = f"reference/{title.lower()}.md"
+        _pages[uri] = module.page()
+        sections["Reference"].append({title: uri})
+    config.nav = [
+        {title: sections[title] if inside == PLACEHOLDER else inside}
+        for entry in config.nav
+        for title, inside in entry.items()
+    ]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    for uri, text in _pages.items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    for target, uri in OUTSIDE.items():
+        markdown = markdown.replace(f"]({target}", f"]({uri}")
+    return markdown
+
+
+def _navigation(made: list[tuple[tuple[str, ...], str, str]]) -> list[Any]:
+    """Nested as the titles are: ("Energies", "stretch") stands as stretch inside Energies."""
+    entries: list[Any] = []
+    for titles, uri, _ in made:
+        place = entries
+        for title in titles[:-1]:
+            if not place or list(place[-1]) != [title]:
+                place.append({title: []})
+            place = place[-1][title]
+        place.append({titles[-1]: uri})
+    return entries
+
+
+def _read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")

@@ -1,0 +1,94 @@
+"""The Python interface: every name of `import toile`, and some of modules beside it, with signature and docstring."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import textwrap
+from typing import Any
+
+from pieces import code, escaped, table, word
+from pydantic import BaseModel
+from reference import _slug
+
+import toile
+
+# Names that are imported from their modules, and what they are for.
+BESIDE = {
+    "toile.check": ("check", "read_report", "Finding"),
+    "toile.run_folder": ("RunFolder", "render_run", "export_run"),
+}
+
+INTRODUCTION = """# Python
+
+Everything a scene file can say is a Python object too: see the [blocks of a scene](index.md). Dictionaries and names
+stand for objects wherever a scene is made, so that `{"type": "grid"}` and `"cotton"` work as in a file.
+"""
+
+
+def page() -> str:
+    parts = [INTRODUCTION]
+    for name in sorted(toile.__all__, key=lambda name: (not callable(getattr(toile, name)), name.lower())):
+        if callable(getattr(toile, name)):
+            parts += _entry(f"toile.{name}", getattr(toile, name))
+    parts.append("## Beside them\n")
+    for module, members in BESIDE.items():
+        for name in members:
+            parts += _entry(f"{module}.{name}", getattr(importlib.import_module(module), name), level=3)
+    return "\n".join(parts)
+
+
+def _entry(path: str, thing: Any, level: int = 2) -> list[str]:
+    head = f"{'#' * level} `{path}` {{ #{path.replace('.', '-')} }}\n"
+    if inspect.isfunction(thing):
+        return [head, _signature(path.rsplit(".", 1)[-1], thing), _text(thing)]
+    parts = [head, _text(thing)]
+    if issubclass(thing, BaseModel):
+        return [*parts, f"Its fields: [{thing.__name__}]({_slug(thing)}.md).\n"]
+    if dataclasses.is_dataclass(thing):
+        parts.append(table(("attribute", "type", "what"), _attributes(thing)))
+    if "__init__" in vars(thing) and not dataclasses.is_dataclass(thing) and not issubclass(thing, BaseException):
+        parts += [_signature(thing.__name__, thing.__init__), _text(thing.__init__)]
+    for name, member in vars(thing).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            function = member.fget if isinstance(member, property) else member
+            if function is not None and function.__doc__:
+                parts += [_signature(f".{name}", function, isinstance(member, property)), _text(function)]
+    return parts
+
+
+def _signature(name: str, function: Any, is_property: bool = False) -> str:
+    signature = inspect.signature(function)
+    parameters = [str(p) for p in signature.parameters.values() if p.name != "self"]
+    kinds = [p.kind for p in signature.parameters.values() if p.name != "self"]
+    if inspect.Parameter.KEYWORD_ONLY in kinds:
+        parameters.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    returns = signature.return_annotation
+    arrow = "" if returns is inspect.Signature.empty or name[:1].isupper() else f" -> {returns}"
+    short = name if is_property else f"{name}({', '.join(parameters)})"
+    if len(short + arrow) > 100:
+        short = f"{name}(\n" + "".join(f"    {p},\n" for p in parameters) + ")"
+    return code((short + arrow).replace("'", ""), "python")
+
+
+def _attributes(thing: Any) -> list[tuple[str, str, str]]:
+    """Fields of a dataclass with the comments behind them."""
+    source = textwrap.dedent(inspect.getsource(thing))
+    lines = source.splitlines()
+    (node,) = ast.parse(source).body
+    assert isinstance(node, ast.ClassDef)
+    fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    return [
+        (word(ast.unparse(f.target)), word(ast.unparse(f.annotation)), escaped(_comment(lines[f.lineno - 1])))
+        for f in fields
+    ]
+
+
+def _comment(line: str) -> str:
+    return line.partition("  # ")[2].strip()
+
+
+def _text(thing: Any) -> str:
+    return escaped(inspect.getdoc(thing) or "") + "\n"

@@ -1,0 +1,118 @@
+"""A force of your own.
+
+An energy is a class with its settings as fields, and a few Warp functions: what one element stores, how it pulls, and
+its part of the matrix. Here every particle is drawn to a point, as by a spring in proportion to its mass:
+
+    E = m k |x - c|^2 / 2,    f = -m k (x - c),    -df/dx = m k
+
+Free cloth then swings through the point with a period of 2 pi / sqrt(k), whatever it is made of.
+"""
+
+# %%
+import os
+from typing import ClassVar
+
+import numpy as np
+import warp as wp
+
+import toile
+from toile.energies.base import Elements, Energy, Formulas, Nothing
+from toile.math.types import identity, mat33, real, vec3
+from toile.model.model import Model
+from toile.plugins import quantity
+
+SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
+
+# %% [markdown]
+# The formulas of one element, which is one particle here. `Rest` holds what does not change; `Local` what the three
+# others need. Numbers in kernels are `real(0.5)`, because a bare 0.5 would be in single precision.
+
+# %%
+point = wp.types.matrix(shape=(1, 3), dtype=real)
+
+
+@wp.struct
+class Rest:
+    k: real  # mass times k [N/m]
+    centre: vec3
+
+
+@wp.struct
+class Local:
+    k: real
+    away: vec3
+
+
+@wp.func
+def prepare(rest: Rest, uniform: Nothing, x: point, x_tension: point, v: point, v_at: point) -> Local:
+    local = Local()
+    local.k = rest.k
+    local.away = x[0] - rest.centre
+    return local
+
+
+@wp.func
+def energy(local: Local) -> real:
+    return real(0.5) * local.k * wp.dot(local.away, local.away)
+
+
+@wp.func
+def force(local: Local, a: int) -> vec3:
+    return -local.k * local.away
+
+
+@wp.func
+def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
+    return alpha_x * local.k * identity()
+
+
+# %% [markdown]
+# The class: fields with unit and limits, checked like those of any scene, and the elements that it acts on.
+
+
+# %%
+class DrawIn(Energy):
+    scope: ClassVar[str] = "scene"  # it acts on all cloth
+    formulas: ClassVar[Formulas] = Formulas(1, Rest, Nothing, Local, prepare, energy, force, block)
+
+    k: float = quantity(unit="1/s^2", doc="acceleration per distance", ge=0)
+    centre: tuple[float, float, float] = quantity((0.0, 0.0, 0.0), unit="m", doc="where it draws to")
+
+    @classmethod
+    def word(cls) -> str:
+        """Its name in the certificate. A file draw_in.py would have it from the file's name."""
+        return "draw_in"
+
+    def elements(self, model: Model, part: int | None) -> Elements:
+        rest = np.zeros(model.particle_count, Rest.numpy_dtype())
+        rest["k"] = self.k * model.masses
+        rest["centre"] = self.centre
+        return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
+
+
+# %% [markdown]
+# An object stands where a name would: nothing has to be registered. To use it in scene files too, put it into a package
+# with an entry point in the group `toile.energies` ([adding a word](../scenes.md#adding-a-word)).
+
+# %%
+k = 40.0  # [1/s^2]
+n = 7 if SMALL else 21
+scene = toile.Scene(
+    name="drawn",
+    time={"frames": 90, "fps": 60, "max_step": 1 / 240},
+    gravity=(0, 0, 0),
+    cloth=[{"shape": {"type": "grid", "size": (0.2, 0.2), "resolution": (n, n)}, "translation": (0.5, 0, 0)}],
+    forces=[DrawIn(k=k)],
+)
+frames = list(toile.Simulation(scene).run())
+
+# %% [markdown]
+# Its period, from where the centre of the cloth first passes the point: a quarter of it.
+
+# %%
+x = np.array([frame.positions[:, 0].mean() for frame in frames])
+times = np.array([frame.time for frame in frames])
+i = int(np.flatnonzero(x <= 0)[0])
+passed = times[i - 1] + (times[i] - times[i - 1]) * x[i - 1] / (x[i - 1] - x[i])
+print(f"period {4 * passed:.3f} s, expected {2 * np.pi / np.sqrt(k):.3f} s")
+print("energies at the end [J]:", {name: round(value, 5) for name, value in frames[-1].certificate["energy"].items()})
