@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import commands
 import formulas
 import gallery_pages
 import interface
@@ -36,10 +35,8 @@ def on_config(config: Any) -> Any:
     for name, made in (("Examples", scripts.pages()), ("Reference", reference.pages())):
         sections[name] = _navigation(made)
         _pages.update({uri: text for _, uri, text in made})
-    for title, module in (("Commands", commands), ("Python", interface)):
-        uri = f"reference/{title.lower()}.md"
-        _pages[uri] = module.page()
-        sections["Reference"].append({title: uri})
+    _pages["reference/python.md"] = interface.page()
+    sections["Reference"] += [{"Command line": "cli.md"}, {"Python": "reference/python.md"}]
     config.nav = [
         {title: sections[title] if inside == PLACEHOLDER else inside}
         for entry in config.nav
