@@ -1,8 +1,9 @@
 """Render one frame of a run in Blender, with a camera and lights that suit it.
 
-    blender --background --python render_frame.py -- SOURCE FRAME PICTURE [SAMPLES]
+    blender --background --python render_frame.py -- SOURCE FRAME PICTURE [CHECKS]
 
-SOURCE is the folder of a run, or one of its exports (.usdc, .abc, .glb). The pictures of docs/blender.md are made so.
+SOURCE is the folder of a run, or one of its exports (.usdc, .abc, .glb). CHECKS is the size [m] of a checked pattern on
+the cloths, by their uv. The pictures of docs/blender.md are made so.
 """
 
 import math
@@ -14,22 +15,26 @@ import bpy
 from mathutils import Vector
 
 WIDTH, HEIGHT = 640, 480
+SAMPLES = 16  # per pixel; the rest is left to the denoiser
 VIEW = Vector((-0.48, 0.84, -0.30)).normalized()  # from the camera to the cloth
 LENS = 50.0  # [mm]
 FILLED = 0.8  # share of the picture's height that the cloth and what stands with it may fill
 
 
-def render(source, frame, picture, samples):
+def render(source, frame, picture, checks):
     bpy.ops.wm.read_factory_settings(use_empty=True)
     bring_in(source)
     scene = bpy.context.scene
     scene.frame_set(frame)
     low, high = bounds()
+    if checks:
+        for material in {m for made in bpy.data.objects if made.type == "MESH" for m in uv_materials(made.data)}:
+            check(material, checks)
     add_floor(low)
     add_camera(low, high)
     add_lights(low, high)
     scene.render.engine = "CYCLES"
-    scene.cycles.samples, scene.cycles.use_denoising = samples, True
+    scene.cycles.samples, scene.cycles.use_denoising = SAMPLES, True
     scene.render.resolution_x, scene.render.resolution_y = WIDTH, HEIGHT
     scene.view_settings.view_transform = "Standard"
     scene.render.image_settings.file_format = "JPEG" if picture.endswith(".jpg") else "PNG"
@@ -47,6 +52,23 @@ def bring_in(source):
         bpy.ops.import_scene.gltf(filepath=source)
     else:
         runpy.run_path(str(Path(__file__).with_name("load_run.py")))["load_run"](source)
+
+
+def uv_materials(mesh):
+    return [material for material in mesh.materials if mesh.uv_layers and material]
+
+
+def check(material, size):
+    """Two shades of its colour in squares of this size, which its uv in metres give."""
+    nodes = material.node_tree.nodes
+    shader = next(node for node in nodes if node.type == "BSDF_PRINCIPLED")
+    colour = Vector(shader.inputs["Base Color"].default_value)
+    pattern, place = nodes.new("ShaderNodeTexChecker"), nodes.new("ShaderNodeTexCoord")
+    pattern.inputs["Color1"].default_value = colour
+    pattern.inputs["Color2"].default_value = colour.lerp(Vector((1.0, 1.0, 1.0, 1.0)), 0.6)
+    pattern.inputs["Scale"].default_value = 1.0 / size
+    material.node_tree.links.new(place.outputs["UV"], pattern.inputs["Vector"])
+    material.node_tree.links.new(pattern.outputs["Color"], shader.inputs["Base Color"])
 
 
 def bounds():
@@ -77,7 +99,7 @@ def add_camera(low, high):
 def add_lights(low, high):
     size = (high - low).length
     lamp = bpy.data.lights.new("lamp", "AREA")
-    lamp.energy, lamp.size = 60.0 * size * size, 0.8 * size
+    lamp.energy, lamp.size = 36.0 * size * size, 0.8 * size
     made = bpy.data.objects.new("lamp", lamp)
     made.location = 0.5 * (low + high) + size * Vector((-0.9, -0.7, 1.5))
     made.rotation_euler = (0.5 * (low + high) - made.location).to_track_quat("-Z", "Y").to_euler()
@@ -102,4 +124,4 @@ def plain(name, colour):
 
 if __name__ == "__main__":
     given = sys.argv[sys.argv.index("--") + 1 :]
-    render(given[0], int(given[1]), given[2], int(given[3]) if len(given) > 3 else 32)
+    render(given[0], int(given[1]), given[2], float(given[3]) if len(given) > 3 else 0.0)

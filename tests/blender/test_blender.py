@@ -72,29 +72,36 @@ def command() -> list[str] | None:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What Blender shows of each format, from one Blender."""
-    blender = command()
-    if blender is None:
-        pytest.skip("no Blender: neither TOILE_BLENDER nor a `blender` on the path")
-    folder = tmp_path_factory.mktemp("run")
-    writer = Pc2().writer(folder, "two sheets", surface())
-    for frame in moving(surface()):
-        writer.write(frame)
-    writer.close()
+    folder = run(tmp_path_factory.mktemp("run"), "two sheets", surface(), moving(surface()))
     usd, alembic, glb, *plys = (str(path) for path in export_run(folder, ["usd", "alembic", "glb", "ply"]))
     files = {
         "usd": usd, "alembic": alembic, "glb": glb, "pc2": str(folder), "script": [str(SCRIPT), str(folder)],
         **{f"ply {k}": plys[k] for k in PLY_FRAMES},
     }  # fmt: skip
+    return seen_by_blender(folder, files, list(range(FRAMES)))
+
+
+def run(folder: Path, name: str, sheet: Surface, frames: list[Frame]) -> Path:
+    if command() is None:
+        pytest.skip("no Blender: neither TOILE_BLENDER nor a `blender` on the path")
+    writer = Pc2().writer(folder, name, sheet)
+    for frame in frames:
+        writer.write(frame)
+    writer.close()
+    return folder
+
+
+def seen_by_blender(folder: Path, files: dict[str, Any], frames: list[int]) -> dict[str, Any]:
+    """`files` by their kind, after which more words may follow."""
     jobs = {
-        name: {"kind": name.split()[0], "file": file, "fps": FPS, "frames": list(range(FRAMES))}
-        for name, file in files.items()
+        name: {"kind": name.split()[0], "file": file, "fps": FPS, "frames": frames} for name, file in files.items()
     }
     (folder / "jobs.json").write_text(json.dumps(jobs))
     # Blender's Python is not ours: it must not find our packages.
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
     done = subprocess.run(
-        [*blender, str(folder / "jobs.json"), str(folder / "results.json")],
-        env=environment, capture_output=True, text=True, timeout=240, check=False,
+        [*(command() or []), str(folder / "jobs.json"), str(folder / "results.json")],
+        env=environment, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert (folder / "results.json").is_file(), done.stdout[-2000:] + done.stderr[-2000:]
     found: dict[str, Any] = json.loads((folder / "results.json").read_text())
@@ -193,3 +200,31 @@ def test_the_import_script(shown: dict[str, Any]) -> None:
     assert found["fps"] == FPS and found["range"] == [0, FRAMES - 1]
     assert found["materials"] == {"two sheets": ["cotton", "silk"], "solids": ["solid"]}
     assert found["figures"]["cotton"] == {"density [kg/m^2]": pytest.approx(0.12)}
+
+
+@pytest.mark.slow
+def test_a_hundred_frames_of_ten_thousand_vertices(tmp_path: Path) -> None:
+    side, count = 100, 100
+    u, v = np.meshgrid(np.linspace(0.0, 1.0, side), np.linspace(0.0, 1.0, side), indexing="xy")
+    uv = np.column_stack([u.ravel(), v.ravel()])
+    a = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
+    triangles = np.concatenate([np.stack([a, a + 1, a + side], 1), np.stack([a + 1, a + side + 1, a + side], 1)])
+    rest = np.column_stack([uv, np.ones(len(uv))])
+    part = Part("wave", slice(0, side * side), slice(0, len(triangles)))
+    sheet = Surface(triangles.astype(np.int32), uv[triangles], rest, (part,), float(FPS))
+    phase = 7.0 * rest[:, 0] + 5.0 * rest[:, 1]
+    frames = []
+    for k in range(count):
+        up = np.outer(np.sin(phase - 4.0 * k / FPS), [0.02, 0.0, 0.1])
+        frames.append(Frame(k, k / FPS, rest + up, 0.0 * rest))
+    folder = run(tmp_path, "wave", sheet, frames)
+    usd, alembic, glb = (str(path) for path in export_run(folder, ["usd", "alembic", "glb"]))
+    files = {"usd": usd, "alembic": alembic, "glb": glb, "pc2": str(folder), "script": [str(SCRIPT), str(folder)]}
+    shown = seen_by_blender(folder, files, [0, 37, count - 1])
+    for kind in files:
+        if "absent" in shown["results"][kind] or (kind == "glb" and shown["version"] < [4, 0]):
+            continue
+        ((_, seen),) = result(shown, kind)["objects"].items()
+        for number, points in seen.items():
+            exact = frames[int(number)].positions.astype(np.float32)
+            np.testing.assert_allclose(np.float32(points), exact, rtol=0, atol=2.0**-24 if kind == "glb" else 0.0)
