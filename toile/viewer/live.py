@@ -122,14 +122,24 @@ class Live:
         def order() -> None:
             if self._simulation is not None:
                 self.grab.take(self._simulation, corners, weights, target)
+                self._show(grip=self._grip(self._view.positions))
 
         self._order(order)
 
     def follow(self, target: np.ndarray) -> None:
-        self._order(lambda: self.grab.follow(target) if self.grab.holds else None)
+        def order() -> None:
+            if self.grab.holds:
+                self.grab.follow(target)
+                self._show(grip=self._grip(self._view.positions))
+
+        self._order(order)
 
     def let_go(self) -> None:
-        self._order(self.grab.let_go)
+        def order() -> None:
+            self.grab.let_go()
+            self._show(grip=None)
+
+        self._order(order)
 
     def close(self) -> None:
         self._closed = True

@@ -28,7 +28,8 @@ class LivePanel:
     def __init__(self, server: Any, live: Live, shelf: Shelf):
         self.server, self.live, self.shelf = server, live, shelf
         gui = server.gui
-        gui.configure_theme(control_layout="collapsible", control_width="medium", show_logo=False)
+        gui.configure_theme(show_logo=False)
+        gui.main_panel.dock_right()
         self.status = gui.add_markdown("")
         self.chooser = gui.add_dropdown("scene", shelf.titles, initial_value=shelf.own)
         self.run = gui.add_button_group("run", (PAUSE, STEP, RESTART))
