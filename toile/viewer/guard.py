@@ -100,6 +100,7 @@ def serve(
     bound = listen(host, port)
     try:
         address, port = bound.getsockname()[:2]
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.underway)  # connections take it over
         if token is None and not is_loopback(address):
             raise InputError(
                 f"--host {host} can be reached by others, so it needs a token: add --token auto, or --token with "

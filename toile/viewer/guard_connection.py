@@ -24,7 +24,7 @@ from typing import Any
 import viser
 from websockets.asyncio.server import Server, ServerConnection
 from websockets.frames import Frame, Opcode
-from websockets.protocol import Event
+from websockets.protocol import Event, State
 from websockets.server import ServerProtocol
 
 from toile.viewer.guard_messages import Refused, passed
@@ -37,9 +37,10 @@ POLICY_VIOLATION = 1008
 class Limits:
     """Judgements, each an order of magnitude above what pages do."""
 
-    pages: int = 8  # websockets open at once
+    pages: int = 8  # websockets at once
     sockets: int = 64  # connections of any kind, those that have not said anything yet too
     message_bytes: int = 16_384  # largest message from a page; real ones have 300
+    mistakes: int = 10  # messages that no page sends, before the connection is closed
     messages_per_second: float = 250.0
     burst: int = 500  # messages at once: a page that was held up for seconds catches up
     patience: float = 10.0  # how long a page may send faster than that [s]
@@ -50,7 +51,8 @@ class Limits:
     ping_interval: float = 20.0  # between questions whether a silent page is there [s]
     ping_timeout: float = 20.0  # for the answer [s]
     stall: float = 30.0  # without taking anything of what waits for it [s]
-    unread: int = 65_536  # what may wait for a page besides one message [bytes]
+    unread: int = 65_536  # what may wait for a page here besides one message [bytes]
+    underway: int = 131_072  # what the system may hold for it: more would be old frames in a slow page [bytes]
 
 
 class Bucket:
@@ -65,6 +67,10 @@ class Bucket:
         self.paid_until = max(self.paid_until, now) + self.interval
         return max(self.paid_until - now - self.credit, 0.0)
 
+    def is_half_full(self, now: float) -> bool:
+        """Whether there was a real pause: a sleep that lasted too long is none."""
+        return self.paid_until - now < 0.5 * self.credit
+
 
 class GuardedConnection(ServerConnection):
     """A connection that hands on only what passes, no faster than allowed."""
@@ -75,7 +81,9 @@ class GuardedConnection(ServerConnection):
         self._limits = gate.limits
         self._messages = Bucket(gate.limits.messages_per_second, gate.limits.burst)
         self._pings = Bucket(rate=1.0, burst=10)
-        self._early_since: float | None = None
+        self._early_since: float | None = None  # since when it sends faster than allowed
+        self._refused = 0
+        self._dismissed = False  # what still comes is thrown away
         self._watch: asyncio.TimerHandle | None = None
 
     # --- what comes in ---
@@ -88,6 +96,8 @@ class GuardedConnection(ServerConnection):
     def process_event(self, event: Event) -> None:
         """Browsers send whole messages and no pings; what others do with pieces and pings would fill the memory."""
         if isinstance(event, Frame):
+            if self._dismissed and event.opcode is Opcode.BINARY:
+                return
             in_pieces = event.opcode is Opcode.CONT or not event.fin
             too_many_pings = event.opcode is Opcode.PING and self._pings.take(self.loop.time()) > 0.0
             if in_pieces or too_many_pings or len(self.recv_messages.frames) > self._limits.queue:
@@ -96,38 +106,47 @@ class GuardedConnection(ServerConnection):
         super().process_event(event)
 
     async def recv(self, decode: bool | None = None) -> Any:
-        """The next message that may pass. Closes the connection for one that no page sends, or for too many."""
+        """The next message that may pass. Closes the connection for what no page sends, or for too much."""
         while True:
             raw = await super().recv(decode)
+            await self._keep_pace()
             try:
-                await self._keep_pace()
                 if not isinstance(raw, bytes):
                     raise Refused("text")
                 message = passed(raw, self._gate.viser)
             except Refused as why:
-                await self._dismiss(str(why))
+                await self._refuse(str(why))
             else:
                 if message is not None:
+                    self._gate.passed += 1
                     return message
+                self._gate.ignored += 1
 
     async def _keep_pace(self) -> None:
         now = self.loop.time()
         wait = self._messages.take(now)
-        if wait == 0.0:
+        if self._messages.is_half_full(now):
             self._early_since = None
-        else:
+        elif wait > 0.0:
             self._early_since = self._early_since or now
             if now - self._early_since > self._limits.patience:
-                raise Refused("too many messages")
+                await self._dismiss("too many messages")
         # Also with nothing to wait for: viser's tasks for the message before must get their turn.
         await asyncio.sleep(wait)
         while self._gate.callbacks_waiting() > self._limits.behind:
             await asyncio.sleep(0.05)
 
-    async def _dismiss(self, why: str) -> None:
+    async def _refuse(self, why: str) -> None:
         self._gate.refused += 1
+        self._refused += 1
         self.logger.info("refused: %s", why)
-        await self.close(POLICY_VIOLATION, "not a message of this page")
+        if self._refused > self._limits.mistakes:
+            await self._dismiss("not messages of this page")
+
+    async def _dismiss(self, why: str) -> None:
+        self._dismissed = True
+        self.transport.resume_reading()  # else its goodbye would wait behind what it sent
+        await self.close(POLICY_VIOLATION, why)
         raise self.protocol.close_exc
 
     # --- what goes out ---
@@ -164,7 +183,10 @@ class Gate:
 
     limits: Limits
     server: viser.ViserServer | None = None
-    refused: int = 0  # connections closed for what they sent
+    # Messages so far
+    passed: int = 0
+    ignored: int = 0
+    refused: int = 0
 
     @property
     def viser(self) -> viser.ViserServer:
@@ -177,4 +199,6 @@ class Gate:
 
 def visit_of(connection: ServerConnection) -> Visit:
     address: str = connection.transport.get_extra_info("sockname")[0]
-    return Visit(address, pages_open=len(connection.server.connections))
+    # Those that are being closed too: they still take memory.
+    pages = sum(each.state is not State.CONNECTING for each in connection.server.handlers)
+    return Visit(address, pages_open=pages)

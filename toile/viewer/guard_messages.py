@@ -5,7 +5,7 @@ to a server of others, uploads keep what is sent in memory, and a `GuiUpdateMess
 server keeps of an element. So messages are decoded here against the types below, judged, and written anew: what viser
 reads is what was judged.
 
-    not of this shape                        the sender is no page of ours: refused, the connection is closed
+    not of this shape                        no page of ours sends it: refused, and after some the connection is closed
     of another kind that viser's page has    ignored (its share button does nothing)
     about an unknown or disabled element,    ignored: it may have been removed in between, and a slider that is being
     out of its range, not finite             replaced is no attack
