@@ -100,7 +100,7 @@ class Checkpoints:
         if not (self.folder / "checkpoint.npz").exists():
             raise InputError(
                 f"{self.folder.parent}: the run is complete, and was too large to keep what more frames would need. "
-                "Leave out --resume to run it again from the start."
+                "Leave out --resume to run it again from the start; `toile export` writes other formats."
             )
         try:
             with np.load(self.folder / "checkpoint.npz", allow_pickle=False) as archive:

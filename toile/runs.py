@@ -89,11 +89,12 @@ def run(
         if standing is not None:
             wanted = scene.time.frames if frames is None else frames
             standing.require_at_most(wanted)
-            if standing.complete and standing.frames == wanted and (report := _report_in(folder)) is not None:
+            report = _report_in(folder) if standing.complete and standing.frames == wanted else {}
+            if report.get("hash") == simulation.certificate.hash:  # which is also of the outputs asked for
                 return RunResult(folder, report, [], standing.frames)
-        if standing is None or not checkpoints.resume():
-            checkpoints.begin()
         with _Outputs(scene, folder, simulation.surface) as outputs:
+            if standing is None or not checkpoints.resume():
+                checkpoints.begin()
             for frame in checkpoints.past():
                 outputs.write(frame)
                 if progress:
@@ -206,11 +207,11 @@ def _finished(report: dict[str, Any], scene: Scene, stopped: str | None = None) 
     return report
 
 
-def _report_in(folder: Path) -> dict[str, Any] | None:
-    """The certificate of a run whose results are all there."""
+def _report_in(folder: Path) -> dict[str, Any]:
+    """The certificate of a run whose results are there; nothing if they are not."""
     with contextlib.suppress(InputError):
         return RunFolder(folder).report()
-    return None
+    return {}
 
 
 def _save_state(folder: Path, failure: StepFailed) -> Path:

@@ -170,6 +170,7 @@ class Simulation:
             state.t = t
         self.frame = other.frame
         self.held.take_over(other.held, t, x.astype(float))
+        self.strain.move(t)
         if self.contacts is not None:
             self.contacts.start(self.state.x, t)
         self.intersections.begin(self.state.x, strict=False, time=t)

@@ -173,6 +173,12 @@ def test_other_outputs_and_another_length_are_no_other_run() -> None:
     assert len(list(Path("out/obj").iterdir())) == 4
 
 
+def test_outputs_are_added_to_a_complete_run() -> None:
+    simulate("out")
+    assert simulate("out", "outputs=[npz, usd, obj]", resume=True).written
+    assert len(list(Path("out/obj").iterdir())) == FRAMES + 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -216,6 +222,16 @@ def test_a_run_without_resume_forgets_what_was_there(whole: dict[str, bytes | st
     simulate("out", "seed=4")
     simulate("out")
     assert results("out") == whole
+
+
+def test_a_run_that_cannot_begin_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one whose output needs what is not installed."""
+    stopped("out", after=3)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pxr", None)
+        with pytest.raises(InputError, match="usd-core"):
+            simulate("out")
+    assert simulate("out", resume=True).resumed == 3
 
 
 @pytest.mark.parametrize("damage", ["checkpoint.npz", "frames", "run.json"])
