@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_runs import begin_run, certificate, entry_of, frame_of, make_run
+from made_runs import begin_run, certificate, entry_of, frame_of, make_run, sheet
 from typer.testing import CliRunner
 
 from toile.cli import app
 from toile.errors import InputError
+from toile.model.frame import Frame, Surface
+from toile.outputs.pc2 import Pc2
 from toile.viewer.creases import creased
 from toile.viewer.share import chosen_frames, share_run
 
@@ -123,6 +125,18 @@ def test_no_server_and_nothing_half_written(tmp_path: Path, monkeypatch: pytest.
     data[-4:] = np.array([0.0], "<f4").tobytes()
     cache.write_bytes(data)
     share_run(tmp_path)
+
+
+def test_a_run_without_cloth(tmp_path: Path) -> None:
+    surface = sheet()
+    bare = Surface(np.zeros((0, 3), np.int32), np.zeros((0, 3, 2)), np.zeros((0, 3)), (), 30.0, surface.solids[:1])
+    writer = Pc2().writer(tmp_path, "bare", bare)
+    for number in range(3):
+        writer.write(Frame(number, number / 30.0, np.zeros((0, 3)), np.zeros((0, 3))))
+    writer.close()
+    about, triangles, still, _ = read(share_run(tmp_path).path)
+    assert about["frames"] == [0, 1, 2]
+    assert np.allclose(still[triangles], surface.solids[0].rest[surface.solids[0].triangles])
 
 
 def test_the_command(tmp_path: Path) -> None:

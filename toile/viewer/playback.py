@@ -85,7 +85,7 @@ class PlaybackPage:
                 if state != told and (not self.player.playing or begin - told_at > 1.0 / TOLD_PER_SECOND):
                     self.panel.show_frame()
                     told, told_at = state, begin
-            except InputError as error:
+            except (InputError, OSError) as error:
                 self.player.pause()
                 self.panel.show_error(str(error))
             if not self.player.playing:

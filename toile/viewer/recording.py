@@ -136,7 +136,12 @@ class _Points:
             raise InputError(f"{path}: not a PC2 cache of {points} points. Run the scene again.")
 
     def count(self) -> int:
-        return max(self.file.seek(0, 2) - HEADER.size, 0) // max(12 * self.points, 1)
+        """Of whole frames."""
+        end = self.file.seek(0, 2)
+        if self.points:
+            return max(end - HEADER.size, 0) // (12 * self.points)
+        self.file.seek(0)  # a scene without cloth: frames take no room, and only the header of the finished run counts
+        return int(HEADER.unpack(self.file.read(HEADER.size))[5]) if end >= HEADER.size else 0
 
     def at(self, frame: int) -> np.ndarray:
         size = 12 * self.points

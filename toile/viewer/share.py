@@ -46,6 +46,8 @@ PAGE = Path(__file__).with_name("share_page.html")
 COMFORTABLE = 50_000_000
 
 STEPS = 65535
+NOTHING = (np.full(3, np.inf), np.full(3, -np.inf))
+EMPTY = (np.zeros(3), np.zeros(3))
 FIELD_OF_VIEW = 0.7  # [rad]
 # From where the camera looks: towards +y and a little to the left, from above. [rad]
 TURN, TILT = math.radians(-60.0), math.radians(20.0)
@@ -96,7 +98,7 @@ def chosen_frames(count: int, every: int, most: int | None) -> list[int]:
 
 def _write(file: IO[str], recording: Recording, shown: Sequence[int]) -> None:
     pool = _Pool(recording)
-    low, high, reach = _extent(pool, shown)
+    (low, high), seen = _boxes(pool, shown)
     step = np.where(high > low, (high - low) / STEPS, 1.0)
     about = {
         "name": recording.name,
@@ -110,7 +112,7 @@ def _write(file: IO[str], recording: Recording, shown: Sequence[int]) -> None:
         "step": step.tolist(),
         "objects": pool.objects,
         "background": BACKGROUND,
-        "camera": _camera(*reach),
+        "camera": _camera(*seen),
         "certificate": _certificate(recording),
         "marks": [(mark.worst, str(mark)) for mark in _marks(recording)],
     }
@@ -161,16 +163,25 @@ class _Pool:
         return np.concatenate([self.cloth(frame), *(solids[i][origin] for i, origin in self._origins.items())])
 
 
-def _extent(pool: _Pool, shown: Sequence[int]) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """The box of all that moves, and that of the cloth, over the frames."""
-    low, high, cloth_low, cloth_high = (np.full(3, sign * np.inf) for sign in (1.0, -1.0, 1.0, -1.0))
+Box = tuple[np.ndarray, np.ndarray]  # its low and its high corner
+
+
+def _boxes(pool: _Pool, shown: Sequence[int]) -> tuple[Box, Box]:
+    """The box of all that moves, over the frames, and the one to look at: the cloth's, or of all without cloth."""
+    moving, cloth = NOTHING, NOTHING
     for frame in shown:
-        points, cloth = pool.at(frame), pool.cloth(frame)
+        points = pool.at(frame)
         if not np.isfinite(points).all():
             raise InputError(f"{pool.recording.folder}: frame {frame} holds places that are no numbers.")
-        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
-        cloth_low, cloth_high = np.minimum(cloth_low, cloth.min(axis=0)), np.maximum(cloth_high, cloth.max(axis=0))
-    return low, high, (cloth_low, cloth_high)
+        moving, cloth = _with(moving, points), _with(cloth, pool.cloth(frame))
+    seen = next((box for box in (cloth, _with(moving, pool.still)) if box is not NOTHING), EMPTY)
+    return (EMPTY if moving is NOTHING else moving), seen
+
+
+def _with(box: Box, points: np.ndarray) -> Box:
+    if not len(points):
+        return box
+    return np.minimum(box[0], points.min(axis=0)), np.maximum(box[1], points.max(axis=0))
 
 
 def _camera(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
