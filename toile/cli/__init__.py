@@ -53,4 +53,4 @@ for _name in COMMANDS:
 
 def main() -> None:
     escape_what_cannot_be_written()
-    app()
+    app(prog_name="toile")  # also for `python -m toile`

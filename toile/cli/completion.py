@@ -77,8 +77,8 @@ def runs(incomplete: str) -> list[tuple[str, str]]:
 
 def scenes_or_runs(incomplete: str) -> list[tuple[str, str]]:
     folders = runs(incomplete)
-    taken = {name for name, _ in folders}
-    return [*folders, *(entry for entry in scenes(incomplete) if entry[0] not in taken)]
+    taken = {name.rstrip("/") for name, _ in folders}
+    return [*folders, *(entry for entry in scenes(incomplete) if entry[0].rstrip("/") not in taken)]
 
 
 def changes(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

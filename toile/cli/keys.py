@@ -93,7 +93,7 @@ def _keys_below(parent: str, values: Sequence[Any]) -> Iterator[tuple[str, str]]
         inner, many = _held(field)
         below = _inside(inside, field.name)
         if many and inner is not None:
-            for index in _indices(below, known=bool(inside)):
+            for index in _indices(below, known=bool(values)):
                 yield f"{parent}{field.name}.{index}.", field.doc
         elif isinstance(inner, Model) or (inner is not None and _chosen(inner, below) is not None):
             yield f"{parent}{field.name}.", field.doc
@@ -253,6 +253,6 @@ def _doc(value: ast.expr | None) -> str:
     """The line about a field, with its unit."""
     if not isinstance(value, ast.Call):
         return ""
-    said = {word.arg: word.value.value for word in value.keywords if isinstance(word.value, ast.Constant)}
+    said = {word.arg: str(word.value.value) for word in value.keywords if isinstance(word.value, ast.Constant)}
     unit = f" [{said['unit']}]" if said.get("unit") else ""
-    return f"{said.get('doc', said.get('description', ''))}{unit}"
+    return said.get("doc", said.get("description", "")) + unit

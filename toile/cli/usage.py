@@ -17,12 +17,23 @@ from toile.cli.telling import UNHEARD, Voice
 class Commands(TyperGroup):
     """All commands. typer tells wrong arguments itself, before any of them is called."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         words = sys.argv[1:] if args is None else list(args)
+        with_document = standalone_mode and "--json" in words
         try:
-            if not standalone_mode or "--json" not in words:
-                return super().main(args, *rest, standalone_mode=standalone_mode, **extra)
-            code = super().main(args, *rest, standalone_mode=False, **extra)
+            code = super().main(
+                args, prog_name, complete_var, standalone_mode and not with_document, windows_expand_args, **extra
+            )
+            if not with_document:
+                return code
         except (Unheard, BrokenPipeError):
             to_nowhere(1)
             code = UNHEARD

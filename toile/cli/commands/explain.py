@@ -74,7 +74,8 @@ def _explain_scene(scene: Scene, voice: Voice) -> None:
 
 def _entries(rows: list[Row]) -> list[dict[str, Any]]:
     """Rows with their whole keys, as --set takes them. Those that only hold others are left out."""
-    found, path = [], []
+    found: list[dict[str, Any]] = []
+    path: list[str] = []
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         path = [*path[: row.depth], row.key]
         if after is not None and after.depth > row.depth and not row.value:

@@ -1,0 +1,223 @@
+"""What the tab key offers, asked as the shells ask it; what is read from the source is what the models are."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from toile.cli import catalogue, keys
+from toile.cli.commands.list import Kind
+from toile.plugins import FAMILIES, _in_scope, find, names
+from toile.scene.schema import Scene
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"numpy", "scipy", "warp", "toile.scene", "toile.plugins", "toile.model"}
+
+
+def ask(line: str, cwd: Path = ROOT, shell: str = "bash") -> list[str]:
+    """What a shell is told for a line whose last word is incomplete, without the lines about it."""
+    words = line.split(" ")
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "_TOILE_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": line,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    command = (sys.executable, "-m", "toile")
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    if shell == "zsh":
+        return re.findall(r'^(?:_arguments \'\*: :\(\()?"([^"]+)"', done.stdout, re.M)
+    return [entry.partition("\t")[0] for entry in done.stdout.split("\n") if entry]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_is_answered(shell: str) -> None:
+    expected = ["time.frames=", "time.fps=", "time.max_step=", "time.min_step="]
+    assert ask("toile run hang --set time.", shell=shell) == expected
+
+
+def test_scenes_files_and_runs(tmp_path: Path) -> None:
+    for folder in ("out/hang", "out/empty"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "out" / "hang" / "cache.pc2").touch()
+    (tmp_path / "hand.yaml").touch()
+    (tmp_path / "hand.txt").touch()
+    assert ask("toile run han", tmp_path) == ["hang", "hand.yaml"]
+    assert ask("toile render o", tmp_path) == ["out/"]
+    assert ask("toile render out/", tmp_path) == ["out/empty/", "out/hang"]
+    assert ask("toile check out/h", tmp_path) == ["out/hang"]
+    assert ask("toile bench hang dra", tmp_path) == ["drape"]
+
+
+def test_words_formats_and_options() -> None:
+    assert ask("toile explain pul") == ["pull"]
+    assert ask("toile list sc") == ["scenes"]
+    assert set(ask("toile export out/hang --format ")) == set(names("outputs"))
+    assert ask("toile export out/hang --format=us") == ["usd"]
+    assert ask("toile run hang --dev") == ["--device"]
+
+
+def test_an_answer_imports_nothing_heavy_and_comes_soon() -> None:
+    code = (
+        "import sys, time; from toile.cli import completion, keys; import typer\n"
+        "class Context: params = {'scene': 'drape'}; args = []\n"
+        "assert completion.changes(Context(), 'cloth.0.') and completion.words('') and completion.formats()\n"
+        "print(time.process_time(), *sys.modules)"
+    )
+    command = (sys.executable, "-c", code)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    seconds, *modules = done.stdout.split()
+    assert not {module for module in modules if any(module == name or module.startswith(f"{name}.") for name in HEAVY)}
+    assert float(seconds) < 0.3
+
+
+def models() -> list[type[BaseModel]]:
+    """The scene, everything it can choose, and what lies inside them."""
+    found: dict[type[BaseModel], None] = {}
+    pending: list[type[BaseModel]] = [Scene, *(find(family, name) for family in FAMILIES for name in names(family))]
+    while pending:
+        model = pending.pop()
+        if model not in found:
+            found[model] = None
+            from toile.scene.fields import models_in
+
+            pending += [inner for info in model.model_fields.values() for inner in models_in(info)]
+    return list(found)
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: f"{model.__module__}.{model.__name__}")
+def test_fields_that_are_read_are_those_that_are_there(model: type[BaseModel]) -> None:
+    read = keys.fields(keys.Model(model.__module__, model.__name__))
+    assert set(read) == set(model.model_fields)
+    for name, info in model.model_fields.items():
+        assert read[name].doc.startswith(info.description or "")
+
+
+def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
+    assert catalogue.families() == FAMILIES
+    for family in FAMILIES:
+        assert sorted({*catalogue.members(family), *catalogue.outside(family)}) == list(names(family))
+    assert {kind.value for kind in Kind} == {*FAMILIES, "scenes", "fabrics", "presets"}
+    for scope in ("cloth", "scene"):
+        assert keys.Family("energies", scope).words() == list(_in_scope("energies", scope))
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.scenes()))
+def test_every_key_that_is_offered_can_be_set(name: str) -> None:
+    """Every key of every shipped scene is taken by the loader's own reader of overrides."""
+    from toile.cli.completion import _values
+    from toile.scene.overrides import apply
+    from toile.scene.presets import fill
+
+    values = _values(name)
+    filled, _ = fill(yaml.safe_load((catalogue.PACKAGE / "scenes" / f"{name}.yaml").read_text(encoding="utf-8")))
+    offered, pending = [], [""]
+    while pending:
+        for key, _ in keys.complete(pending.pop(), values):
+            (offered if key.endswith("=") else pending).append(key)
+    assert len(offered) > 30
+    for key in offered:
+        apply(f"{key}1", Scene, deepcopy(filled))
+
+
+def test_values_of_choices() -> None:
+    assert keys.complete("preset=", []) == [(f"preset={name}", "") for name in catalogue.presets()]
+    assert ("cloth.0.fabric=denim", "") in keys.complete("cloth.0.fabric=", [])
+    assert ("integrator=implicit_euler", "") in keys.complete("integrator=", [])
+    assert ("solids.0.sharp=true", "") in keys.complete("solids.0.sharp=", [{"solids": [{"type": "sphere"}]}])
+    assert keys.complete("nothing.at.all=", []) == keys.complete("nothing.at.all.", []) == []
+
+
+class Bash:
+    """A real one, on a pseudo-terminal."""
+
+    def __init__(self, folder: Path, script: str):
+        import pty
+
+        (folder / "bin").mkdir()
+        command = folder / "bin" / "toile"
+        command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m toile "$@"\n')
+        command.chmod(0o755)
+        (folder / "completion.sh").write_text(script)
+        settings = "PS1='> '; bind 'set bell-style none'; bind 'set enable-bracketed-paste off'"
+        (folder / "rc").write_text(f"{settings}\n. ./completion.sh\n")
+        environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TERM": "dumb", "COLUMNS": "200"}
+        self.process, self.screen = pty.fork()
+        if self.process == 0:
+            os.chdir(folder)
+            os.execvpe("bash", ["bash", "--noprofile", "--rcfile", "rc", "-i"], environment)
+        self.read("> ")
+
+    def read(self, end: str, seconds: float = 60.0) -> str:
+        shown, stop = "", time.monotonic() + seconds
+        while not shown.endswith(end) and time.monotonic() < stop:
+            if select.select([self.screen], [], [], 0.2)[0]:
+                shown += os.read(self.screen, 4096).decode(errors="replace")
+        return shown
+
+    def complete(self, line: str, expected: str) -> str:
+        """What stands on the line after the tab key."""
+        os.write(self.screen, f"{line}\t".encode())
+        shown = self.read(expected, 30.0)
+        os.write(self.screen, b"\x15")  # Ctrl-U: an empty line again
+        time.sleep(0.1)
+        while select.select([self.screen], [], [], 0.2)[0]:
+            os.read(self.screen, 4096)
+        return shown
+
+    def close(self) -> None:
+        os.write(self.screen, b"exit\n")
+        os.close(self.screen)
+        os.waitpid(self.process, 0)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_a_real_bash(tmp_path: Path) -> None:
+    pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
+    from typer._completion_shared import get_completion_script
+
+    script = get_completion_script(prog_name="toile", complete_var="_TOILE_COMPLETE", shell="bash")
+    (tmp_path / "runs" / "drape").mkdir(parents=True)
+    (tmp_path / "runs" / "drape" / "cache.pc2").touch()
+    bash = Bash(tmp_path, script)
+    try:
+        for line, expected in [
+            ("toile expl", "toile explain "),
+            ("toile run hang --set tim", "toile run hang --set time."),
+            ("toile run hang --set time.max", "toile run hang --set time.max_step="),
+            ("toile run hang --set preset=pro", "toile run hang --set preset=pro95 "),
+            ("toile run hang --set integrator=mixed_n", "toile run hang --set integrator=mixed_newmark "),
+            ("toile render ru", "toile render runs/"),
+            ("toile render runs/d", "toile render runs/drape "),
+            ("toile export x --format=gi", "toile export x --format=gif "),
+        ]:
+            assert bash.complete(line, expected).endswith(expected), line
+    finally:
+        bash.close()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_installed(tmp_path: Path, shell: str) -> None:
+    environment = os.environ | {
+        "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
+    }  # fmt: skip
+    command = (sys.executable, "-m", "toile", "--install-completion", shell)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    path = Path(re.search(rf"{shell} completion installed in (.*)", done.stdout)[1])  # type: ignore[index]
+    assert "_TOILE_COMPLETE" in path.read_text()
+    assert tmp_path in path.parents
