@@ -263,6 +263,9 @@ def test_tokens_are_made_new_and_long() -> None:
     tokens = {guard.make_token() for _ in range(100)}
     assert len(tokens) == 100
     assert min(map(len, tokens)) >= 32
+    served = serve("test", token="auto")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", served.url)
+    served.stop()
 
 
 # --- where it listens ---

@@ -92,10 +92,12 @@ def serve(
     """Start viser's server behind the guard.
 
     host    loopback, or another address of this machine, which needs a token
+    token   what a browser has to bring; `auto` makes one
     port    0 is any free one
     names   host names under which browsers reach this machine, when they do not use its address
     """
     limits = limits or Limits()
+    token = make_token() if token == "auto" else token
     check_token(token)
     bound = listen(host, port)
     try:
