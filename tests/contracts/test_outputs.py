@@ -244,7 +244,7 @@ def read_usd(folder: Path, surface: Surface, frames: list[Frame]) -> None:
             np.testing.assert_array_equal(extent, [expected.min(axis=0), expected.max(axis=0)])
             velocities = np.array(mesh.GetVelocitiesAttr().Get(frame.number))
             np.testing.assert_array_equal(velocities, frame.velocities[part.vertices].astype(np.float32))
-    check_usd_fabrics(stage, surface, children, everything_in_it[-1])
+    check_usd_materials(stage, surface, children, everything_in_it[-1])
     solids = everything_in_it[len(surface.parts) : -1]
     assert [child.GetName() for child in solids] == (["table_1", "_2nd_sleeve_2"] if surface.solids else [])
     for i, (solid, child) in enumerate(zip(surface.solids, solids, strict=True)):
@@ -260,11 +260,12 @@ def read_usd(folder: Path, surface: Surface, frames: list[Frame]) -> None:
             np.testing.assert_array_equal(extent, [expected.min(axis=0), expected.max(axis=0)])
 
 
-def check_usd_fabrics(stage: Any, surface: Surface, cloths: list[Any], scope: Any) -> None:
+def check_usd_materials(stage: Any, surface: Surface, cloths: list[Any], scope: Any) -> None:
     from pxr import UsdShade
 
-    assert scope.GetName() == "fabrics" and scope.GetTypeName() == "Scope"
-    assert [prim.GetName() for prim in scope.GetChildren()] == ["cotton", "silk"]
+    assert scope.GetName() == "materials" and scope.GetTypeName() == "Scope"
+    solid = ["solid"] if surface.solids else []
+    assert [prim.GetName() for prim in scope.GetChildren()] == ["cotton", "silk", *solid]
     for part, cloth in zip(surface.parts, cloths, strict=True):
         material, _ = UsdShade.MaterialBindingAPI(cloth).ComputeBoundMaterial()
         prim = material.GetPrim()
@@ -669,7 +670,7 @@ def test_cloths_whose_names_look_alike_stay_apart_in_usd(tmp_path: Path) -> None
     parts = tuple(Part(name, p.vertices, p.triangles) for name, p in zip(("a b", "a/b"), sheets.parts, strict=True))
     write("usd", tmp_path, Surface(sheets.triangles, sheets.uv, sheets.rest, parts, FPS))
     stage = Usd.Stage.Open(str(tmp_path / "two_sheets.usdc"))
-    assert [child.GetName() for child in stage.GetDefaultPrim().GetChildren()] == ["a_b", "a_b_2", "fabrics"]
+    assert [child.GetName() for child in stage.GetDefaultPrim().GetChildren()] == ["a_b", "a_b_2", "materials"]
 
 
 def test_a_picture_of_a_frame_that_does_not_exist(tmp_path: Path) -> None:

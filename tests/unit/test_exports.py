@@ -145,7 +145,7 @@ def test_usd_fabrics_of_one_name_with_other_figures_stay_apart(tmp_path: Path) -
     writer = Usd().writer(tmp_path, "three", mixed)
     writer.write(frames[0])
     stage = pxr_usd.Stage.Open(str(writer.close()[0]))
-    materials = stage.GetDefaultPrim().GetChild("fabrics").GetChildren()
+    materials = stage.GetDefaultPrim().GetChild("materials").GetChildren()
     assert [prim.GetAttribute("toile:density").Get() for prim in materials] == [0.1, 0.2]
 
 

@@ -422,7 +422,7 @@ def test_export_and_render_of_a_folder_show_its_solids(tmp_path: Path) -> None:
     usd, npz = export_run(folder, ["usd", "npz"])
     opened = Usd.Stage.Open(str(usd))  # its prims live as long as it does
     prims = opened.GetDefaultPrim().GetChildren()
-    assert [prim.GetName() for prim in prims] == ["sheet", "table", "solid", "fabrics"]
+    assert [prim.GetName() for prim in prims] == ["sheet", "table", "solid", "materials"]
     ball = UsdGeom.Mesh(prims[2]).GetPointsAttr()
     np.testing.assert_array_equal(np.array(ball.Get(2)), frames[2].solids[1].astype(np.float32))
     with np.load(npz) as data:

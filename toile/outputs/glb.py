@@ -24,11 +24,11 @@ from toile.errors import ToileError
 from toile.model.frame import Frame, SolidSurface, Surface
 from toile.outputs._atomic import Draft, Spool
 from toile.outputs._corners import split_by_uv
-from toile.outputs._fabrics import materials
 from toile.outputs._gltf import CORNERS, FLOAT, VERTICES, Document, Json, bounds
+from toile.outputs._materials import Material, materials
 from toile.outputs._names import file_name
 from toile.outputs._normals import VertexNormals
-from toile.outputs._palette import ROUGHNESS, SOLID
+from toile.outputs._palette import ROUGHNESS
 from toile.outputs._solid_mesh import split_sharp
 from toile.outputs._y_up import y_up
 from toile.outputs.base import Output, Writer
@@ -49,9 +49,9 @@ class GlbWriter(Writer):
 
     def __init__(self, path: Path, name: str, surface: Surface, normals: bool):
         self.name, self.surface = name, surface
-        self.fabrics, number = materials(surface)
-        cloths = [_cloth(surface, i, number[i], normals) for i in range(len(surface.parts))]
-        solids = [_solid(solid, len(self.fabrics), normals) for solid in surface.solids]
+        self.materials, numbers = materials(surface)
+        cloths = [_cloth(surface, i, numbers[i], normals) for i in range(len(surface.parts))]
+        solids = [_solid(solid, numbers[-1], normals) for solid in surface.solids]
         self.shapes = [*cloths, *solids]
         self._begin([*(surface.rest[part.vertices] for part in surface.parts), *(s.rest for s in surface.solids)])
         self.moving = [shape for shape in self.shapes if shape.moves]
@@ -87,11 +87,8 @@ class GlbWriter(Writer):
 
     def _pieces(self) -> Iterator[bytes | memoryview]:
         document = Document(self.name)
-        for fabric in self.fabrics:
-            figures = {key: {"value": value, "unit": unit} for key, (value, unit) in fabric.figures.items()}
-            document.add("materials", _material(fabric.name, fabric.colour, figures))
-        if self.surface.solids:
-            document.add("materials", _material("solid", SOLID))
+        for material in self.materials:
+            document.add("materials", _material(material))
         meshes = [_add_mesh(document, shape) for shape in self.shapes]
         if self.targets.count and self.moving:
             self._add_run(document, [meshes[i] for i, shape in enumerate(self.shapes) if shape.moves])
@@ -185,10 +182,11 @@ def _solid(solid: SolidSurface, material: int, smooth: bool) -> Shape:
     )
 
 
-def _material(name: str, colour: tuple[float, ...], extras: Json | None = None) -> Json:
-    surface = {"baseColorFactor": [*colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": ROUGHNESS}
-    material = {"name": name, "pbrMetallicRoughness": surface, "doubleSided": True}
-    return material | ({"extras": extras} if extras else {})
+def _material(about: Material) -> Json:
+    surface = {"baseColorFactor": [*about.colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": ROUGHNESS}
+    figures = {key: {"value": value, "unit": unit} for key, (value, unit) in about.figures.items()}
+    material = {"name": about.name, "pbrMetallicRoughness": surface, "doubleSided": True}
+    return material | ({"extras": figures} if figures else {})
 
 
 def _add_mesh(document: Document, shape: Shape) -> Json:

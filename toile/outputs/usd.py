@@ -1,7 +1,7 @@
 """USD crate NAME.usdc: one mesh per cloth with a sample of its points per frame, for Blender, Houdini, Maya, Omniverse.
 
 Solids are meshes beside the cloths, marked by the custom data `toile:solid`; one that moves has samples as well.
-Fabrics are materials in the scope `fabrics`, bound to the cloths made of them: a plain preview surface, and for each
+Fabrics are prims in the scope `materials`, bound to the cloths made of them: a plain preview surface, and for each
 figure an attribute such as `toile:density` in SI units, with the unit as custom data `unit`.
 
 The time code is the frame number. Metres, z up. `st` holds the plane coordinates of the cloth in metres, one per
@@ -18,9 +18,9 @@ import numpy as np
 from toile.errors import InputError, ToileError
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs._atomic import Draft
-from toile.outputs._fabrics import Material, materials
+from toile.outputs._materials import Material, materials
 from toile.outputs._names import file_name, identifiers
-from toile.outputs._palette import ROUGHNESS, SOLID
+from toile.outputs._palette import ROUGHNESS
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
 
@@ -47,7 +47,7 @@ class UsdWriter(Writer):
         self.stage = _stage(name, surface.fps)
         root = self.stage.GetDefaultPrim().GetPath()
         # The scope comes last, and gets another name where a cloth has it.
-        names = identifiers([*(part.name for part in surface.parts), *(s.name for s in surface.solids), "fabrics"])
+        names = identifiers([*(part.name for part in surface.parts), *(s.name for s in surface.solids), "materials"])
         paths = [root.AppendChild(name) for name in names]
         cloths, solids = paths[: len(surface.parts)], paths[len(surface.parts) : -1]
         self.meshes = [
@@ -55,7 +55,7 @@ class UsdWriter(Writer):
             for path, part in zip(cloths, surface.parts, strict=True)
         ]
         self.solids = [_solid(self.stage, path, solid) for path, solid in zip(solids, surface.solids, strict=True)]
-        _bind_fabrics(self.stage, paths[-1], surface, [mesh for _, mesh in self.meshes])
+        _bind_materials(self.stage, paths[-1], surface, [*(mesh for _, mesh in self.meshes), *self.solids])
 
     def write(self, frame: Frame) -> None:
         from pxr import Usd as pxr_usd
@@ -121,33 +121,33 @@ def _cloth(stage: Any, path: Any, surface: Surface, part: Part) -> Any:
     return mesh
 
 
-def _bind_fabrics(stage: Any, scope: Any, surface: Surface, meshes: list[Any]) -> None:
+def _bind_materials(stage: Any, scope: Any, surface: Surface, meshes: list[Any]) -> None:
     from pxr import UsdGeom, UsdShade
 
-    fabrics, numbers = materials(surface)
-    if not fabrics:
+    found, numbers = materials(surface)
+    if not found:
         return
     UsdGeom.Scope.Define(stage, scope)
-    names = identifiers([fabric.name for fabric in fabrics])
-    made = [_fabric(stage, scope.AppendChild(name), fabric) for name, fabric in zip(names, fabrics, strict=True)]
+    names = identifiers([material.name for material in found])
+    made = [_material(stage, scope.AppendChild(name), material) for name, material in zip(names, found, strict=True)]
     for mesh, number in zip(meshes, numbers, strict=True):
         UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(made[number])
-        mesh.CreateDisplayColorAttr([fabrics[number].colour])
+        mesh.CreateDisplayColorAttr([found[number].colour])
 
 
-def _fabric(stage: Any, path: Any, fabric: Material) -> Any:
+def _material(stage: Any, path: Any, about: Material) -> Any:
     from pxr import Sdf, UsdShade
 
     material = UsdShade.Material.Define(stage, path)
     prim = material.GetPrim()
-    prim.SetDisplayName(fabric.name)
-    for key, (value, unit) in fabric.figures.items():
+    prim.SetDisplayName(about.name)
+    for key, (value, unit) in about.figures.items():
         attribute = prim.CreateAttribute(f"toile:{key}", Sdf.ValueTypeNames.Double, custom=True)
         attribute.Set(value)
         attribute.SetCustomDataByKey("unit", unit)
     shader = UsdShade.Shader.Define(stage, path.AppendChild("surface"))
     shader.CreateIdAttr("UsdPreviewSurface")
-    shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(fabric.colour)
+    shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(about.colour)
     shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(ROUGHNESS)
     material.CreateSurfaceOutput().ConnectToSource(shader.CreateOutput("surface", Sdf.ValueTypeNames.Token))
     return material
@@ -158,7 +158,6 @@ def _solid(stage: Any, path: Any, solid: SolidSurface) -> Any:
 
     mesh = _mesh(stage, path, solid.name, solid.triangles)
     mesh.GetPrim().SetCustomDataByKey("toile:solid", True)
-    mesh.CreateDisplayColorAttr([SOLID])
     if not solid.moves:
         _place(mesh, solid.rest, pxr_usd.TimeCode.Default())
     return mesh

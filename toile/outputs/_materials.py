@@ -1,4 +1,4 @@
-"""The fabrics of a surface, each once, however many cloths are made of it."""
+"""The materials of a surface: its fabrics, each once, however many cloths are made of it, and one of all solids."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toile.model.frame import Surface
-from toile.outputs._palette import cloth_colour
+from toile.outputs._palette import SOLID, cloth_colour
 
 
 @dataclass(frozen=True)
 class Material:
-    """A fabric with the colour of the first cloth that is made of it."""
+    """A fabric with the colour of the first cloth that is made of it, or what solids are made of."""
 
     name: str
-    figures: Mapping[str, tuple[float, str]]  # value and unit, in SI
+    figures: Mapping[str, tuple[float, str]]  # of a fabric: value and unit, in SI
     colour: tuple[float, ...]  # linear
 
 
 def materials(surface: Surface) -> tuple[list[Material], list[int]]:
-    """All fabrics, and the number of that of each cloth. Two of one name differ when their figures do."""
+    """All of them, and the number of that of each cloth and then of each solid.
+
+    Two fabrics of one name differ when their figures do.
+    """
     found: list[Material] = []
     numbers = []
     for i, part in enumerate(surface.parts):
@@ -29,4 +32,7 @@ def materials(surface: Surface) -> tuple[list[Material], list[int]]:
         if number == len(found):
             found.append(Material(name, part.figures, cloth_colour(i)))
         numbers.append(number)
+    if surface.solids:
+        numbers += [len(found)] * len(surface.solids)
+        found.append(Material("solid", {}, SOLID))
     return found, numbers
