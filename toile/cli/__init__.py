@@ -16,7 +16,7 @@ from toile.cli.streams import console, escape_what_cannot_be_written
 from toile.cli.usage import Commands
 
 # In the order of the help.
-COMMANDS = ("run", "list", "explain", "check", "render", "export", "share", "bench")
+COMMANDS = ("run", "view", "list", "explain", "check", "render", "export", "share", "bench")
 
 START = """\
 Toile simulates cloth. Three commands to begin with:

@@ -132,7 +132,8 @@ class _Slide(_Control):
         value = float(parameter.read(scene))
         low, high = ends(parameter)
         place = min(max(_place(parameter, value), low), high)
-        if abs(self.handle.value - place) > 1e-9 * (high - low):
+        # Not for less than a step: a hand that is still moving it would feel every word.
+        if abs(self.handle.value - place) > 0.5 * (high - low) / STEPS:
             self.handle.value = place
         if self.handle.label != (label := _label(parameter, value)):
             self.handle.label = label

@@ -195,7 +195,7 @@ class Drawing:
         if not self._hand:
             scene = self.server.scene
             self._hand = [
-                scene.add_line_segments("/pull/line", line, colors=PULL, line_width=3.0),
+                scene.add_line_segments("/pull/line", line, colors=PULL, thickness=3.0, thickness_units="screen"),
                 scene.add_icosphere("/pull/hand", HAND_SIZE * self._size(), color=PULL, position=tuple(grip[1])),
             ]
         else:

@@ -1,0 +1,55 @@
+"""`toile view`: a scene live in the browser, or a finished run."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import toile
+from toile.cli.options import DebugOption, Device, DeviceOption, OutsideOption, Precision, PrecisionOption, SetOption
+from toile.cli.streams import console
+from toile.cli.telling import told
+
+
+def command(
+    scene: Annotated[str, typer.Argument(metavar="SCENE|RUN", help="a scene to run live, or the folder of a run")],
+    device: DeviceOption = Device.cpu,
+    precision: PrecisionOption = Precision.double,
+    changes: SetOption = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 takes a free one")] = 8080,
+    host: Annotated[str, typer.Option(help="address to listen on; one that others reach needs --token")] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(help='secret that a browser has to bring; "auto" makes one', envvar="TOILE_TOKEN")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="open the page in a browser")] = True,
+    allow_outside: OutsideOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Open a page that runs a scene live, or plays back a finished run."""
+    with told(debug):
+        toile.use_precision(precision)
+        from toile.scene.load import load
+        from toile.viewer.guard import serve
+        from toile.viewer.page import LivePage
+        from toile.viewer.playback import PlaybackPage
+
+        is_run = Path(scene).is_dir()
+        loaded = None if is_run else load(scene, overrides=changes or (), allow_outside=allow_outside)
+        served = serve(f"Toile: {Path(scene).stem}", host, port, token)
+        page = None
+        try:
+            page = PlaybackPage(served.viser, Path(scene)) if loaded is None else LivePage(served.viser, loaded, device)
+            console.print(f"{served.url}\nCtrl-C ends it.")
+            if browser:
+                webbrowser.open(served.url)
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            if page is not None:
+                page.close()
+            served.stop()
