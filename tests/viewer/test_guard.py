@@ -343,6 +343,10 @@ def test_a_viser_that_starts_otherwise_is_not_started(monkeypatch: pytest.Monkey
         changed.setattr(guard, "_Instead", lambda module, **_: module)  # viser gets past the guard
         with pytest.raises(InputError, match=r"starts its server in another way. Install the version"):
             serve("test", port=port)
+    with monkeypatch.context() as changed:
+        changed.setattr(guard, "passed", lambda message, server: server.elements_are_no_longer_here)
+        with pytest.raises(InputError, match=r"keeps its elements in another way. Install the version"):
+            serve("test", port=port)
     with pytest.raises(ConnectionRefusedError):
         request(port)
 

@@ -36,6 +36,7 @@ from urllib.parse import urlencode
 from toile.errors import InputError
 
 try:
+    import msgspec
     import rich
     import viser
     import viser.infra._infra
@@ -46,6 +47,7 @@ except ImportError as error:
     raise InputError('the viewer needs viser, which is not installed: pip install "toile[viewer]"') from error
 
 from toile.viewer.guard_connection import Gate, GuardedConnection, Limits, visit_of
+from toile.viewer.guard_messages import GuiButtonHoldMessage, GuiUpdateMessage, Updates, passed
 from toile.viewer.guard_requests import LOOPBACK_NAMES, Door, bracketed, is_loopback
 
 if TYPE_CHECKING:
@@ -119,8 +121,9 @@ def serve(
     except BaseException:
         bound.close()
         raise
-    _disarm(server)
     gate.server = server
+    _check_inside(gate)
+    _disarm(server)
     door.open = True
     query = "" if token is None else "?" + urlencode({"token": token})
     return Served(server, f"http://{bracketed(shown_name(host, address, names))}:{port}/{query}", gate)
@@ -256,6 +259,22 @@ class _Instead:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
+
+
+def _check_inside(gate: Gate) -> None:
+    """Once through what judges messages: a viser that keeps its elements elsewhere would make every page fail."""
+    button = gate.viser.gui.add_button("")
+    uuid = button._impl.uuid
+    messages = (GuiUpdateMessage(uuid, Updates(True)), GuiButtonHoldMessage(uuid, 1.0))
+    try:
+        works = all(passed(msgspec.msgpack.encode(message), gate.viser) for message in messages)
+        works = works and gate.callbacks_waiting() == 0 and "" not in gate.viser.scene._handle_from_node_name
+    except AttributeError:
+        works = False
+    button.remove()
+    if not works:
+        gate.viser.stop()
+        raise InputError(f"viser {viser.__version__} keeps its elements in another way. {_VERSION_ADVICE}")
 
 
 def _disarm(server: viser.ViserServer) -> None:
