@@ -345,6 +345,16 @@ def test_export_writes_a_finished_run_again(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(next(tmp_path.glob("other/*.npz")))["positions"][-1][:, 2], -0.4, atol=1e-6)
 
 
+def test_a_long_sequence_of_files_is_one_line(tmp_path: Path) -> None:
+    call("run", "fall.yaml", "--out", "run", "--frames", "20")
+    result = call("export", "run", "--format", "obj", "--format", "npz", "--out", "other")
+    assert result.exit_code == 0, result.output
+    frames = Path("other", "obj", "fall_0000.obj")
+    assert f"{frames} ... fall_0020.obj (21 files)\n" in result.stdout
+    assert f"{Path('other', 'fall.npz')}\n" in result.stdout
+    assert len(result.stdout.splitlines()) == 2
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/scenes.md"])
 def test_documented_scenes_can_be_used(tmp_path: Path, page: str) -> None:
     blocks = (ROOT / page).read_text(encoding="utf-8").split("```yaml\n")[1:]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toile.cli.options import Device
 from toile.cli.progress import Progress, RunProgress, kernels_told, outputs_told
 from toile.cli.streams import errors
-from toile.cli.telling import Voice
+from toile.cli.telling import Voice, shortened
 
 if TYPE_CHECKING:
     from toile.runs import RunResult
@@ -58,8 +58,8 @@ def simulate(
             bar.close()
             voice.document.update(result_document(stop.result))
             errors.print(result_line(stop.result.report["summary"]))
-            for path in stop.result.written:
-                errors.print(f"  {path}")
+            for line in shortened(stop.result.written):
+                errors.print(f"  {line}")
             raise stop.__cause__ or stop from None
 
 
@@ -75,7 +75,7 @@ def tell_result(result: RunResult, voice: Voice) -> None:
     if result.resumed is not None:
         told = f"went on from frame {result.resumed}" if result.written else "complete already, nothing was to be done"
         voice.say(f"{result.folder}: {told}.")
-    voice.say("\n  ".join([result_line(summary), *map(str, result.written)]))
+    voice.say("\n  ".join([result_line(summary), *shortened(result.written)]))
     if not summary["ok"] and "stopped" not in result.report:
         errors.print("The certificate is not ok: report.json says what is wrong.")
 

@@ -11,6 +11,7 @@ An error is `{"error": {"kind", "message", "exit_code"}}` in the document. Trace
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import signal
 import threading
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Exit codes beyond those of toile.errors. Shells expect 128 and the number of the signal for a stopped command.
 NOT_MET, USAGE, INTERNAL, INTERRUPTED, UNHEARD, TERMINATED = 1, 2, 70, 130, 141, 143
+
+MOST_LINES = 8  # files of one kind that are listed one by one
 
 
 class Terminated(KeyboardInterrupt):
@@ -48,9 +51,10 @@ class Voice:
             console.print(what)
 
     def wrote(self, paths: Iterable[Path]) -> None:
+        paths = list(paths)
         self.document["written"] = [str(path) for path in paths]
-        for path in self.document["written"]:
-            self.say(path)
+        for line in shortened(paths):
+            self.say(line)
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
@@ -67,6 +71,16 @@ class Voice:
         if self.as_json:
             document = {**self.document, "warnings": self.warnings} if self.warnings else self.document
             console.print(json.dumps(document, allow_nan=False, default=str))
+
+
+def shortened(paths: Iterable[Path]) -> list[str]:
+    """A line for each file, and one for many of a kind, such as a sequence of frames."""
+    lines = []
+    for _, group in itertools.groupby(paths, key=lambda path: (path.parent, path.suffix)):
+        files = list(group)
+        many = len(files) > MOST_LINES
+        lines += [f"{files[0]} ... {files[-1].name} ({len(files)} files)"] if many else [str(file) for file in files]
+    return lines
 
 
 @contextlib.contextmanager

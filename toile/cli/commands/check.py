@@ -83,7 +83,9 @@ def command(
 def _table(findings: list[Finding]) -> Table:
     from rich.table import Table
 
-    table = Table("figure", "expected", "found", "at frame", "")
+    table = Table()
+    for name in ("figure", "expected", "found", "at frame", ""):
+        table.add_column(name, overflow="fold")  # a narrow terminal breaks figures instead of cutting them off
     for finding in findings:
         frame = "" if finding.frame is None else str(finding.frame)
         table.add_row(finding.key, finding.bound, figure(finding.value), frame, "met" if finding.ok else "NOT MET")

@@ -10,13 +10,21 @@ from typing import Annotated
 import typer
 
 import toile
+from toile.cli import completion
 from toile.cli.options import DebugOption, Device, DeviceOption, OutsideOption, Precision, PrecisionOption, SetOption
 from toile.cli.streams import console
-from toile.cli.telling import told
+from toile.cli.telling import Terminated, told
 
 
 def command(
-    scene: Annotated[str, typer.Argument(metavar="SCENE|RUN", help="a scene to run live, or the folder of a run")],
+    scene: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENE|RUN",
+            help="a scene to run live, or the folder of a run",
+            autocompletion=completion.scenes_or_runs,
+        ),
+    ],
     device: DeviceOption = Device.cpu,
     precision: PrecisionOption = Precision.double,
     changes: SetOption = None,
@@ -47,6 +55,8 @@ def command(
             if browser:
                 webbrowser.open(served.url)
             threading.Event().wait()
+        except Terminated:
+            raise
         except KeyboardInterrupt:
             pass
         finally:
