@@ -1,25 +1,30 @@
-"""Writes an Alembic archive from what comes through a pipe: `python -m toile.outputs._alembic_archive FILE`.
+"""Writes an Alembic archive from what comes through a pipe: `python -m toile.outputs._alembic_archive FILE PARENT`.
 
-A process of its own, because the library ends the process that it is in when a disk is full.
+A process of its own, because the library ends the process that it is in when a disk is full. PARENT is the number of
+the one that started it, without which nothing is written.
 
-    one line of JSON     {"fps", "frames", "meshes": [{"name", "vertices", "triangles", "uv", "velocities", "moves"}]}
-    of each mesh         triangles int32, uv float32 where it has them, positions float32 where it does not move
-    of each frame        of each mesh that moves: positions, and velocities where it has them, float32
+    one line of JSON              {"fps", "frames", "meshes": [{"name", "vertices", "triangles", "uv", ...}]}
+    each mesh                     triangles int32, uv float32 where it has them
+    each that stands still        positions float32
+    each frame, each that moves   positions, and velocities where it has them, float32
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any, BinaryIO
 
 import numpy as np
 
 
-def write_archive(path: str, source: BinaryIO) -> None:
+def write_archive(path: str, source: BinaryIO, parent: int) -> None:
     from alembic3d import Abc, AbcCoreAbstract
 
     about = json.loads(source.readline())
+    if os.getppid() != parent:  # it was killed, and another run may be writing this file by now
+        return
     archive = Abc.OArchive(path)
     times = archive.addTimeSampling(AbcCoreAbstract.TimeSampling(1.0 / about["fps"], 0.0))
     meshes = [Mesh(archive.getTop(), times, mesh, source) for mesh in about["meshes"]]
@@ -74,4 +79,4 @@ def _read(source: BinaryIO, kind: type, rows: int, columns: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    write_archive(sys.argv[1], sys.stdin.buffer)
+    write_archive(sys.argv[1], sys.stdin.buffer, int(sys.argv[2]))

@@ -71,7 +71,7 @@ class AlembicWriter(Writer):
         self.draft.discard()
 
     def _archive(self) -> None:
-        command = [sys.executable, "-m", "toile.outputs._alembic_archive", str(self.draft.part)]
+        command = [sys.executable, "-m", "toile.outputs._alembic_archive", str(self.draft.part), str(os.getpid())]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
         assert process.stdin is not None
