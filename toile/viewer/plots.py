@@ -11,6 +11,7 @@ the same, filled. uPlot draws charts of this many points without thinning them, 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -78,67 +79,65 @@ class _Chart:
         self.gui, self.title, self.figures = gui, title, figures
         self.names: list[str] = []
         self.x, self.rows = np.zeros(0), np.zeros((0, 0))
-        self.feet = np.zeros(0)
+        self.feet: np.ndarray | None = None
         # A chart without series cannot be made: until there are some, this keeps its place.
         self.place = gui.add_folder(None)
         self.handle: Any = None
+        self.labels: list[str] = []  # of the series that it was made with
 
     def read(self, entries: Sequence[Mapping[str, Any]], marked: Collection[int]) -> None:
         found = [self.figures(entry) for entry in entries]
-        names = list(dict.fromkeys(name for figures in found for name, value in figures.items() if value is not None))
+        self.names = list(dict.fromkeys(name for row in found for name, value in row.items() if value is not None))
         x = np.array([entry["frame"] for entry in entries], float)
-        rows = np.array([[_number(figures.get(name)) for figures in found] for name in names], float)
+        rows = np.array([[_number(figures.get(name)) for figures in found] for name in self.names], float)
         feet = np.isin(x, list(marked)).astype(float)
-        if names != self.names:
-            self.remove()
-            self.names = names
-        self.x, columns = _thinned(x, np.vstack([rows.reshape(len(names), len(x)), feet]))
-        self.rows, self.feet = columns[:-1], np.where(columns[-1] > 0.0, FOOT, BELOW)
+        self.x, columns = _thinned(x, np.vstack([rows.reshape(len(self.names), len(x)), feet]))
+        self.rows = columns[:-1]
+        self.feet = np.where(columns[-1] > 0.0, FOOT, BELOW) if marked else None
 
     def draw(self, at: float | None) -> None:
         if not self.names or not len(self.x):
             self.remove()
             return
-        x, rows, feet, line = self.x, self.rows, self.feet, np.full(len(self.x), BELOW)
+        x, rows, feet, line = self.x, self.rows, self.feet, None
         if at is not None:
             i = int(np.clip(np.searchsorted(x, at), 0, len(x) - 1))
-            x = np.insert(x, i, [at, at, at])
+            x = np.maximum.accumulate(np.insert(x, i, 3 * [at]))  # also before the first entry, and after the last
             rows = np.insert(rows, i, np.repeat(rows[:, i : i + 1], 3, axis=1).T, axis=1)
-            feet = np.insert(feet, i, [BELOW, BELOW, BELOW])
-            line = np.insert(line, i, [BELOW, ABOVE, BELOW])
-            x = np.maximum.accumulate(x)  # a frame before the first entry, as frame 0 is, or after the last
-        data = (x, *rows, feet, line)
-        if self.handle is None:
-            self._make(data)
-        else:
-            self.handle.data = data
-
-    def remove(self) -> None:
-        if self.handle is not None:
-            self.handle.remove()
-            self.handle = None
-
-    def _make(self, data: tuple[np.ndarray, ...]) -> None:
-        lines = [
-            {"label": name, "stroke": COLOURS[i % len(COLOURS)], "width": 1.5, "points": {"show": False}}
-            for i, name in enumerate(self.names)
+            line = np.insert(np.full(len(self.x), BELOW), i, [BELOW, ABOVE, BELOW])
+            feet = None if feet is None else np.insert(feet, i, 3 * [BELOW])
+        series: list[tuple[dict[str, Any], np.ndarray]] = [
+            ({"label": name, "stroke": colour}, row)
+            for name, colour, row in zip(self.names, cycle(COLOURS), rows, strict=False)
         ]
-        extra = {"scale": "line", "width": 1, "points": {"show": False}}
+        if feet is not None:
+            series.append(({"label": "marked", "stroke": MARKED, "fill": MARKED, "scale": "line", "width": 1}, feet))
+        if line is not None:
+            series.append(({"label": "shown", "stroke": NOW, "scale": "line", "width": 1}, line))
+        self._send((x, *(row for _, row in series)), [about for about, _ in series])
+
+    def _send(self, data: tuple[np.ndarray, ...], series: list[dict[str, Any]]) -> None:
+        labels = [about["label"] for about in series]
+        if self.handle is not None and labels == self.labels:
+            self.handle.data = data
+            return
+        self.remove()
+        self.labels = labels
         with self.place:
             self.handle = self.gui.add_uplot(
                 data=data,
-                series=(
-                    {"label": "frame"},
-                    *lines,
-                    {"label": "marked", "stroke": MARKED, "fill": MARKED, **extra},
-                    {"label": "shown", "stroke": NOW, **extra},
-                ),
+                series=({"label": "frame"}, *({"width": 1.5, "points": {"show": False}, **about} for about in series)),
                 scales={"x": {"time": False}, "y": {}, "line": {"range": (0.0, 1.0)}},
                 axes=({}, {}),
                 title=self.title,
                 legend={"show": True, "live": False},
                 height=HEIGHT,
             )
+
+    def remove(self) -> None:
+        if self.handle is not None:
+            self.handle.remove()
+            self.handle = None
 
 
 def _number(value: float | None) -> float:
