@@ -20,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 import toile.checkpoint
+from toile import plugins
 from toile.cli import app
 from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame
@@ -122,6 +123,54 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_files(whole: dict[str, bytes
     assert last.resumed == 4
     assert seen == list(range(FRAMES + 1)), "outputs and progress see every frame again"
     assert results("out") == whole
+
+
+@pytest.mark.slow
+def test_every_output_is_the_same_after_a_break() -> None:
+    """To the last byte, films and pictures too."""
+    outputs = f"outputs=[{', '.join(plugins.names('outputs'))}]"
+    simulate("whole", outputs, frames=3)
+
+    def stop(frame: Frame) -> None:
+        if frame.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        simulate("out", outputs, frames=3, progress=stop)
+    assert simulate("out", outputs, frames=3, resume=True).resumed == 2
+    whole, resumed = results("whole"), results("out")
+    assert list(whole) == list(resumed)
+    assert [name for name in whole if whole[name] != resumed[name]] == []
+
+
+def test_checkpoints_take_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that moves for frames of 0.1 s and for checkpoints of 0.03 s, and for nothing else."""
+    now, saved = 0.0, []
+
+    class Still:
+        def identity(self) -> dict[str, Any]:
+            return {"scene": {}, "files": {}}
+
+        def memory(self) -> dict[str, np.ndarray]:
+            return {"frame": np.array(number)}
+
+    def save(path: Path, **memory: Any) -> None:
+        nonlocal now
+        now += 0.03
+        saved.append(int(memory["frame"]))
+        path.touch()
+
+    monkeypatch.setattr(toile.checkpoint.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(np, "savez", save)
+    checkpoints = toile.checkpoint.Checkpoints(tmp_path, Still())  # type: ignore[arg-type]
+    checkpoints.begin()
+    for number in range(1000):
+        now += 0.1
+        checkpoints.keep(Frame(number, 0.1 * number, np.zeros((1, 3)), np.zeros((1, 3))))
+    assert saved[:3] == [0, 30, 60]
+    assert 0.03 * len(saved) <= 0.011 * now
+    checkpoints.close()
+    assert saved[-1] == 999, "whatever ends it, its last frame is there to go on from"
 
 
 def test_where_there_is_nothing_a_run_begins(whole: dict[str, bytes | str]) -> None:
