@@ -17,7 +17,7 @@ def command(
     frame: Annotated[int | None, typer.Option(min=0, help="frame to show; the last when not given")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="a .png for one frame, .mp4 or .gif for all; a picture in RUN when not given"),
+        typer.Option(metavar="FILE", help="a .png of one frame, .mp4 or .gif of all; a picture in RUN when not given"),
     ] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
