@@ -58,6 +58,7 @@ def test_its_own_page_opens_by_the_token_and_asks_for_nothing_else(
     opened.page.get_by_text("press me").click()
     opened.wait_until(lambda: served.gate.passed > 1, "the button is heard")
     assert served.gate.refused == 0
+    assert opened.page.locator(".tabler-icon-share").count() == 0
     assert opened.outside(own) == []
     assert opened.errors == []
     again = opened.page.context.new_page()

@@ -288,6 +288,10 @@ def _disarm(server: viser.ViserServer) -> None:
         _messages.FileTransferPart,
     ):
         server._websock_server._incoming_handlers.pop(kind, None)
+    # And no button offers it, whoever sets the theme later.
+    themed = functools.partial(server.gui.configure_theme, show_share_button=False)
+    server.gui.configure_theme = themed  # type: ignore[method-assign]
+    themed()
 
 
 def _quiet_logger() -> LoggerLike:
