@@ -30,6 +30,7 @@ toile --help shows all commands, toile run --help the options of one."""
 app = typer.Typer(
     cls=Commands,
     help="Cloth simulation in SI units, with a certificate for every run.",
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
 completion.prepare()
