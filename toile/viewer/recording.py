@@ -24,7 +24,10 @@ from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_C
 from toile.run_folder import REPORT_NAME, RunFolder
 from toile.scene.schema import Bound
 
-NO_CERTIFICATE = "No certificate yet: the run is still being written, or it was ended before it could leave one."
+NO_CERTIFICATE = (
+    "No certificate yet: the run is still being written, or it was ended before it could leave one. "
+    "`toile run --resume` goes on with one that was ended."
+)
 
 
 class Recording:
