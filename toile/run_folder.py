@@ -8,6 +8,7 @@ again, so that pictures show them; in float32 what only just touches may come ou
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         if not self.path.is_dir():
-            raise InputError(f"{self.path}: no such folder. Give the folder of a run, such as out/hang.")
+            raise InputError(f"{self.path}: no such folder. {_runs_like(self.path)}")
         missing = [name for name in (REST_NAME, CACHE_NAME) if not (self.path / name).is_file()]
         if missing:
             raise InputError(
@@ -206,6 +207,14 @@ def export_run(
         _discard(writers)
         raise
     return _replay(run, writers)
+
+
+def _runs_like(path: Path) -> str:
+    """What may have been meant: the runs beside a path, and those in out, where `toile run` leaves them."""
+    beside = [folder for parent in (path.parent, Path("out")) if parent.is_dir() for folder in parent.iterdir()]
+    runs = {folder.name: folder for folder in beside if (folder / CACHE_NAME).is_file()}
+    close = difflib.get_close_matches(path.name, runs, n=1)
+    return f'Did you mean "{runs[close[0]]}"?' if close else "Give the folder of a run, such as out/hang."
 
 
 def _replay(run: RunFolder, writers: list[Writer]) -> list[Path]:

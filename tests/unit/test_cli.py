@@ -345,6 +345,14 @@ def test_export_writes_a_finished_run_again(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(next(tmp_path.glob("other/*.npz")))["positions"][-1][:, 2], -0.4, atol=1e-6)
 
 
+@pytest.mark.parametrize("given", ["fall", "fal", "out/fal", "out/fell"])
+def test_a_run_that_is_not_there_may_be_another(given: str) -> None:
+    call("run", "fall.yaml")
+    result = call("render", given)
+    assert result.exit_code == 2
+    assert f'{Path(given)}: no such folder. Did you mean "{Path("out", "fall")}"?\n' in result.stderr
+
+
 def test_a_long_sequence_of_files_is_one_line(tmp_path: Path) -> None:
     call("run", "fall.yaml", "--out", "run", "--frames", "20")
     result = call("export", "run", "--format", "obj", "--format", "npz", "--out", "other")

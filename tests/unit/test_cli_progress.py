@@ -6,6 +6,7 @@ import io
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -178,11 +179,22 @@ def test_quiet_says_nothing_ever(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_warp_compiles_is_told() -> None:
+def test_what_warp_compiles_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import warp as wp
 
+    from toile.math import types  # noqa: F401  so that Warp is as Toile has it
+
+    @wp.kernel(module="unique")
+    def count(a_out: wp.array(dtype=int)):  # type: ignore[no-untyped-def,valid-type]
+        a_out[wp.tid()] = wp.tid()
+
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))  # nothing is there yet
+    values = wp.zeros(3, dtype=int, device="cpu")
     with Progress() as bar, progress_module.kernels_told(bar):
-        wp.get_logger().info("Module toile.energies.stretch 1a2b3c4 load on device 'cpu' took 812.00 ms  (compiled)")
-        wp.get_logger().info("Module toile.energies.shear 1a2b3c4 load on device 'cpu' took 2.00 ms  (cached)")
-        assert bar.line() == "compiling kernels for the first time (1 modules so far)"
+        wp.launch(count, 3, outputs=[values], device="cpu")
+        assert bar.line() == "compiling kernels, only this once: 1 modules done"
+        bar.phase("at work")
+        wp.launch(count, 3, outputs=[values], device="cpu")
+        assert bar.line() == "at work"
+    assert list(values.numpy()) == [0, 1, 2]
     assert wp.config.log_level == wp.LOG_WARNING

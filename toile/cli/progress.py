@@ -195,7 +195,7 @@ class _Compiling:
     def info(self, message: str) -> None:
         if "(compiled)" in message:
             self.modules += 1
-            self.progress.phase(f"compiling kernels for the first time ({self.modules} modules so far)")
+            self.progress.phase(f"compiling kernels, only this once: {self.modules} modules done")
 
     def warning(self, message: str, category: type[Warning] | None = None, stacklevel: int = 1) -> None:
         self.logger.warning(message, category, stacklevel=stacklevel)  # type: ignore[attr-defined]
