@@ -1,8 +1,9 @@
 """How long every output takes for 100 frames of 10,000 vertices, and how large it is: `python benchmarks/exports.py`.
 
-Writes benchmarks/exports.json. The sheet is a smooth wave of 100 x 100 vertices. Time runs from the first frame to
-files that are complete and flushed to disk; `processor` is that of this process and those it starts, which depends less
-on what else the machine does. Pictures and films are ray-traced, and timed for five frames.
+Writes benchmarks/exports.json. The sheet is a smooth wave of 100 x 100 vertices. Time runs from the first frame, or
+from the folder of a run, to files that are complete and flushed to disk; `processor` is that of this process and those
+that it starts, which depends less on what else the machine does. Pictures and films are ray-traced, and timed for five
+frames.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from figures import record
 from toile import plugins
 from toile.model.frame import Frame, Part, Surface
 from toile.outputs.base import Output
+from toile.outputs.pc2 import Pc2
+from toile.run_folder import export_run
 
 SIDE, FRAMES, FPS = 100, 100, 30.0
 REPEATS = 5
 DRAWN = ("picture", "pictures", "video", "gif")
 FRAMES_DRAWN = 5
+FORMATS = [name for name in plugins.names("outputs") if name not in DRAWN]
 
 
 def sheet() -> Surface:
@@ -51,7 +55,7 @@ def wave(surface: Surface, count: int) -> list[Frame]:
 
 
 def exports() -> dict[str, Any]:
-    """Seconds and megabytes of each output, the best of five."""
+    """Seconds and megabytes of each output as frames come, the best of five."""
     surface = sheet()
     found: dict[str, Any] = {}
     for name in plugins.names("outputs"):
@@ -64,6 +68,28 @@ def exports() -> dict[str, Any]:
             "megabytes": round(runs[0][2] / 1e6, 2),
         }
     return found
+
+
+def from_a_folder() -> dict[str, Any]:
+    """Seconds of `toile export` inside Python, with the reading of the run's folder, the best of five."""
+    surface = sheet()
+    folder = Path(tempfile.mkdtemp())
+    try:
+        writer = Pc2().writer(folder / "run", "wave", surface)
+        for frame in wave(surface, FRAMES):
+            writer.write(frame)
+        writer.close()
+        return {name: round(min(exported(folder, name) for _ in range(REPEATS)), 3) for name in FORMATS}
+    finally:
+        shutil.rmtree(folder)
+
+
+def exported(folder: Path, name: str) -> float:
+    begin = time.perf_counter()
+    export_run(folder / "run", [name], folder / "out")
+    taken = time.perf_counter() - begin
+    shutil.rmtree(folder / "out")
+    return taken
 
 
 def written(name: str, surface: Surface, frames: list[Frame]) -> tuple[float, float, float]:
@@ -84,4 +110,4 @@ def written(name: str, surface: Surface, frames: list[Frame]) -> tuple[float, fl
 
 
 if __name__ == "__main__":
-    record(Path(__file__).with_suffix(".json"), [exports])
+    record(Path(__file__).with_suffix(".json"), [exports, from_a_folder])

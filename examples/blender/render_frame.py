@@ -15,18 +15,24 @@ import bpy
 from mathutils import Vector
 
 WIDTH, HEIGHT = 640, 480
+FPS = 30  # of runs that say nothing else; Alembic and glTF hold seconds
 SAMPLES = 16  # per pixel; the rest is left to the denoiser
 VIEW = Vector((-0.48, 0.84, -0.30)).normalized()  # from the camera to the cloth
 LENS = 50.0  # [mm]
 FILLED = 0.8  # share of the picture's height that the cloth and what stands with it may fill
+GREY = (0.32, 0.305, 0.285)
 
 
 def render(source, frame, picture, checks):
     bpy.ops.wm.read_factory_settings(use_empty=True)
-    bring_in(source)
     scene = bpy.context.scene
+    scene.render.fps = FPS
+    bring_in(source)
     scene.frame_set(frame)
     low, high = bounds()
+    for mesh in bpy.data.meshes:
+        if not mesh.materials:  # Alembic has none
+            mesh.materials.append(plain("cloth", (0.456, 0.067, 0.042)) if mesh.uv_layers else plain("solid", GREY))
     if checks:
         for material in {m for made in bpy.data.objects if made.type == "MESH" for m in uv_materials(made.data)}:
             check(material, checks)
