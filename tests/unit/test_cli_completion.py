@@ -206,7 +206,7 @@ def install(shell: str, environment: dict[str, str]) -> Path:
     return Path(re.search(rf"{shell} completion installed in (.*)", done.stdout)[1])  # type: ignore[index]
 
 
-@pytest.mark.parametrize("name", [*SHELLS])
+@pytest.mark.parametrize("name", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
 def test_a_real_shell(tmp_path: Path, name: str) -> None:
     pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
     if shutil.which(name) is None:
@@ -226,6 +226,7 @@ def test_a_real_shell(tmp_path: Path, name: str) -> None:
         shell.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
 def test_a_real_fish(tmp_path: Path) -> None:
     environment = home(tmp_path)

@@ -91,7 +91,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_leaves_a_complete_result(tmp_path: Pa
     frames = report["summary"]["frames"]
     assert frames >= 1
     said = terminal.plain()
-    assert "stopping: completing what there is" in said
+    assert "stopping (Ctrl-C again gives up): completing what there is" in said
     assert f"{frames} frames, {2 * frames} steps, 0 rejected" in said
     assert all(str(Path("run", name)) in said for name in ("cache.pc2", "fall.npz", "report.json"))
     assert "Stopped." in said
@@ -102,7 +102,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_leaves_a_complete_result(tmp_path: Pa
 def test_a_narrow_terminal_without_colour_is_enough(tmp_path: Path, scene: Path) -> None:
     scene.write_text(SCENE)
     command = (*FALLING, "check", "fall.yaml", "--out", "run")
-    terminal = Terminal(command, tmp_path, columns=20, FALLING_PAUSE="0.3", NO_COLOR="1")
+    terminal = Terminal(command, tmp_path, columns=20, FALLING_PAUSE="0.1", NO_COLOR="1")
     assert terminal.exit_code() == 0
     assert "Traceback" not in terminal.shown
     assert not re.search(r"\x1b\[(3|4|9|10)\dm|\x1b\[38", terminal.shown), "no colours"

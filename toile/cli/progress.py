@@ -34,6 +34,7 @@ class Progress:
 
     def __init__(self, phase: str = "preparing", quiet: bool = False):
         self.quiet = quiet
+        self.prefix = ""
         self._lock = threading.RLock()  # a signal may come while it is held, and has something to tell too
         self._live: Live | None = None
         self._ended = threading.Event()
@@ -98,9 +99,10 @@ class Progress:
         with self._lock:
             if self._left is None:
                 waited = now - self._since
-                return [self._what] if waited < 1.0 else [self._what, clock(waited)]
+                what = self.prefix + self._what
+                return [what] if waited < 1.0 else [what, clock(waited)]
             left = self._left.seconds(now)
-            parts = [f"{self._what} {self._left.done}/{self._left.total}", *self._state]
+            parts = [f"{self.prefix}{self._what} {self._left.done}/{self._left.total}", *self._state]
             return parts if left is None else [*parts, f"{clock(left)} left"]
 
     def _tick(self) -> None:

@@ -99,7 +99,9 @@ def _stop_told(progress: Progress) -> Iterator[None]:
     """Ctrl-C does not end a run at once: its outputs are completed. Who waits is told, and what a second one does."""
 
     def stop(*_: object) -> None:
-        progress.phase("stopping: completing what there is (Ctrl-C again gives it up)")
+        first = not progress.prefix
+        progress.prefix = "stopping (Ctrl-C again gives up): " if first else "giving up "
+        progress.phase("completing what there is" if first else "what is not complete")
         raise KeyboardInterrupt
 
     # A run in the background was started deaf to Ctrl-C, and stays so.
