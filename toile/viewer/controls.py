@@ -37,12 +37,14 @@ class Controls:
         self._wanted: dict[str, Value] = {}
         self._first, self._last = 0.0, 0.0
         self._order = 0
+        self._shown: tuple[Scene | None, int] = (None, -1)
 
     def show(self, scene: Scene, answered: int) -> None:
         """The values of a scene; `answered` is the number of the last change that was made or refused."""
         with self._lock:
-            if self._wanted or answered < self._order:
-                return  # someone is about to change them
+            if self._wanted or answered < self._order or (self._shown[0] is scene and self._shown[1] == answered):
+                return  # someone is about to change them, or nobody has
+            self._shown = (scene, answered)
         now = parameters(scene)
         if [(p.key, type(p)) for p in now] != [(p.key, type(p)) for p in self._parameters()]:
             self._build(now)

@@ -27,9 +27,9 @@ PIN_SIZE, HAND_SIZE, MARK_SIZE = 0.012, 0.008, 0.009
 class Drawing:
     """Nodes of a viser scene, one set for each surface."""
 
-    def __init__(self, server: Any, on_drag: Callable | None = None, on_click: Callable | None = None):
-        """`on_drag` and `on_click` are called with viser's events on any part of the cloth."""
-        self.server, self.on_drag, self.on_click = server, on_drag, on_click
+    def __init__(self, server: Any, on_drag: Callable | None = None):
+        """`on_drag` is called with viser's events on any part of the cloth."""
+        self.server, self.on_drag = server, on_drag
         self.surface: Surface | None = None
         self._cloths: list[Any] = []
         self._bins: list[Any] = []
@@ -119,8 +119,6 @@ class Drawing:
         )
         if self.on_drag:
             node.on_drag("left")(self.on_drag)
-        if self.on_click:
-            node.on_click(self.on_click)
         return node
 
     def _solid(self, name: str, solid: SolidSurface) -> Any:

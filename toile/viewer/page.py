@@ -45,7 +45,7 @@ class LivePage:
         self.server = server
         shelf = Shelf(scene)
         self.live = Live(scene, device, title=shelf.own)
-        self.drawing = Drawing(server, on_drag=self._dragged, on_click=self._clicked)
+        self.drawing = Drawing(server, on_drag=self._dragged)
         self.panel = LivePanel(server, self.live, shelf)
         self.picked: int | None = None
         self._strain: Callable[[np.ndarray], np.ndarray] | None = None
@@ -54,6 +54,7 @@ class LivePage:
         self._shown: tuple[Any, ...] = ()
         self._closing = threading.Event()
         server.scene.set_up_direction("+z")
+        server.scene.on_click()(self._clicked)  # not of the meshes: viser would draw a fat outline around them
         self._thread = threading.Thread(target=self._publish, name="page", daemon=True)
         self._thread.start()
 
@@ -80,7 +81,7 @@ class LivePage:
         if view.surface is None:
             return
         hit = first_hit(event.ray_origin, event.ray_direction, view.positions, view.surface.triangles)
-        if hit is None:  # the cloth has moved away since it was drawn
+        if hit is None:  # beside the cloth, or where it was when it was drawn
             return
         triangle, weights = hit
         picked = self.picked = int(view.surface.triangles[triangle][np.argmax(weights)])
