@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import struct
 from collections.abc import Callable, Iterator
@@ -325,6 +326,14 @@ def test_explain_shows_units() -> None:
     assert result.exit_code == 0, result.output
     assert "max_step" in result.stdout
     assert "m/s^2" in result.stdout
+
+
+def test_a_table_in_a_file_has_a_line_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = call("explain", "level_set").stdout.splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    (friction,) = [line for line in lines if line.startswith("friction")]
+    assert re.fullmatch(r"friction +0.3 +>= 0 +Coulomb's coefficient between cloth and this solid", friction)
 
 
 def test_explain_shows_what_a_word_takes(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import signal
 import threading
 import traceback
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 NOT_MET, USAGE, INTERNAL, INTERRUPTED, UNHEARD, TERMINATED = 1, 2, 70, 130, 141, 143
 
 MOST_LINES = 8  # files of one kind that are listed one by one
+WIDEST = 10_000  # [columns]  of a table in a file
 
 
 class Terminated(KeyboardInterrupt):
@@ -48,7 +50,7 @@ class Voice:
     def say(self, what: RenderableType) -> None:
         """A result, for people."""
         if not self.quiet and not self.as_json:
-            console.print(what)
+            show(what)
 
     def wrote(self, paths: Iterable[Path]) -> None:
         paths = list(paths)
@@ -71,6 +73,15 @@ class Voice:
         if self.as_json:
             document = {**self.document, "warnings": self.warnings} if self.warnings else self.document
             console.print(json.dumps(document, allow_nan=False, default=str))
+
+
+def show(what: RenderableType) -> None:
+    """On a terminal as wide as it is. Elsewhere a row of a table is one line, for grep and the like."""
+    if isinstance(what, str) or console.is_terminal or "COLUMNS" in os.environ:
+        console.print(what)
+        return
+    for line in console.render_lines(what, console.options.update(width=WIDEST), pad=False):
+        console.print("".join(segment.text for segment in line).rstrip())
 
 
 def shortened(paths: Iterable[Path]) -> list[str]:

@@ -22,8 +22,8 @@ from toile.cli.options import (
     QuietOption,
 )
 from toile.cli.simulating import figure, load, result_line, simulate
-from toile.cli.streams import console, errors
-from toile.cli.telling import NOT_MET, told
+from toile.cli.streams import errors
+from toile.cli.telling import NOT_MET, show, told
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,7 +67,7 @@ def command(
         complete = report["summary"]["ok"]
         voice.document.update(folder=folder, ok=complete and not failed, findings=[asdict(found) for found in findings])
         if findings and failed and quiet and not as_json:
-            console.print(_table(findings))
+            show(_table(findings))
         elif findings:
             voice.say(_table(findings))
         if not findings:
