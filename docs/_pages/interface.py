@@ -30,14 +30,21 @@ stand for objects wherever a scene is made, so that `{"type": "grid"}` and `"cot
 
 def page() -> str:
     parts = [INTRODUCTION]
-    for name in sorted(toile.__all__, key=lambda name: (not callable(getattr(toile, name)), name.lower())):
-        if callable(getattr(toile, name)):
-            parts += _entry(f"toile.{name}", getattr(toile, name))
+    things = {name: getattr(toile, name) for name in toile.__all__ if callable(getattr(toile, name))}
+    for name, thing in sorted(things.items(), key=lambda entry: (_rank(entry[1]), entry[0].lower())):
+        parts += _entry(f"toile.{name}", thing)
     parts.append("## Beside them\n")
     for module, members in BESIDE.items():
         for name in members:
             parts += _entry(f"{module}.{name}", getattr(importlib.import_module(module), name), level=3)
     return "\n".join(parts)
+
+
+def _rank(thing: Any) -> int:
+    """Functions first, then what they return, what scenes are made of, and what is raised."""
+    if inspect.isfunction(thing):
+        return 0
+    return 3 if issubclass(thing, BaseException) else 2 if issubclass(thing, BaseModel) else 1
 
 
 def _entry(path: str, thing: Any, level: int = 2) -> list[str]:

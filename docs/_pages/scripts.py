@@ -10,6 +10,9 @@ from pieces import code
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+# From the first to those that need more; what is not named here comes after them.
+ORDER = ("first_run", "own_scene", "sweep", "forces_in_pins", "fabrics", "drape_coefficient", "export_and_render")
+
 INTRODUCTION = """# Examples
 
 Short scripts in `examples/`, to run as they are or cell by cell (`# %%`) in VS Code, Spyder, or Jupyter with Jupytext.
@@ -18,8 +21,9 @@ The tests run all of them. With `TOILE_EXAMPLE_SIZE=small` in the environment ea
 
 
 def pages() -> list[tuple[tuple[str, ...], str, str]]:
-    """(titles in the navigation, address, text) of the overview and of every example, in the order of their names."""
-    scripts = sorted(EXAMPLES.glob("*.py"))
+    """(titles in the navigation, address, text) of the overview and of every example."""
+    places = {name: place for place, name in enumerate(ORDER)}
+    scripts = sorted(EXAMPLES.glob("*.py"), key=lambda script: (places.get(script.stem, len(ORDER)), script.stem))
     made = [((_title(script),), f"examples/{script.stem}.md", _page(script)) for script in scripts]
     return [(("Examples",), "examples/index.md", _overview(scripts)), *made]
 
