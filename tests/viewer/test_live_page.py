@@ -5,13 +5,15 @@ One server and one page for all: a first picture takes seconds. Tests leave the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import VIEWPORT, Opened
+from conftest import PATIENCE, VIEWPORT, Opened
 
 from toile.scene.load import load
 from toile.viewer.colouring import CLOTH, CONTACT, WARP
@@ -20,6 +22,9 @@ from toile.viewer.live_panel import PINS, SHOWS
 from toile.viewer.palette import CLOTHS
 
 viser = pytest.importorskip("viser", reason="the viewer extra is not installed")
+
+# Of the memory test: it grows by less in any longer time [MB]
+SETTLED = 4.0
 
 
 class Tried:
@@ -278,3 +283,41 @@ class TestLivePage:
         view = tried.until(lambda view: view.title == "hang (as given)" and view.frame >= 1, "it hangs again")
         assert len(view.positions) == 121
         assert tried.opened.errors == []
+
+
+@pytest.mark.slow
+def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
+    """Some thousands of frames, in the colours that are the most to send; nothing but the latest is kept for a page."""
+    from websockets.sync.client import connect
+
+    from toile.viewer.guard import serve
+    from toile.viewer.page import LivePage
+
+    served = serve("test")
+    scene = load("hang", overrides=["cloth[0].shape.resolution=[9, 9]", "time.fps=400", "time.max_step=0.0025"])
+    page = LivePage(served.viser, scene, device)
+    page.panel.colour.value, page.picked = WARP, 40
+    own = served.url.rstrip("/")
+    address = own.replace("http", "ws", 1)
+    try:
+        with connect(address, origin=own, subprotocols=[f"viser-v{viser.__version__}"], max_queue=1, max_size=None):
+            memory = []
+            for frames in (1500, 3000, 4500, 6000):
+                end = time.monotonic() + PATIENCE
+                while page.live.view.frame < frames:
+                    assert time.monotonic() < end
+                    time.sleep(0.1)
+                memory.append(_resident())
+    finally:
+        page.close()
+        served.stop()
+    assert memory[-1] - memory[0] < SETTLED
+
+
+def _resident() -> float:
+    """Memory of this process [MB]."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("this system does not tell how much memory a process has")
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024.0

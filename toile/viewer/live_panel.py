@@ -27,6 +27,7 @@ class LivePanel:
 
     def __init__(self, server: Any, live: Live, shelf: Shelf):
         self.server, self.live, self.shelf = server, live, shelf
+        self._opening, self._title = 0, ""  # number of the last order to open a scene, and what the panel is called
         gui = server.gui
         gui.configure_theme(show_logo=False)
         gui.main_panel.dock_right()
@@ -49,6 +50,9 @@ class LivePanel:
 
     def tell(self, view: View) -> None:
         """Words, and the values of all controls."""
+        if self._title != view.title:
+            self._title = view.title
+            self.server.gui.set_panel_label(f"Toile: {view.title}")
         _set(self.status, "content", status(view))
         _set(self.run, "options", (PAUSE if view.state == RUNNING else PLAY, STEP, RESTART))
         if self._opening <= view.answered and self.chooser.value != view.title:
@@ -67,7 +71,6 @@ class LivePanel:
 
     def _connect(self) -> None:
         """`async`: viser calls such functions one after the other."""
-        self._opening = 0
 
         async def chosen(event: Any) -> None:
             if event.client is not None:
