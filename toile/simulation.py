@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,12 @@ import warp as wp
 from threadpoolctl import ThreadpoolController
 
 from toile import __version__, advice
-from toile.assembly import Springs, Term, make_term
+from toile.building import build_energies, build_solids, build_terms, hash_of, hashes, is_limited, start_velocities
 from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.held import Held
 from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.diagnostics import Certificate, FrameTally, Intersections, Strain
-from toile.energies.gravity import Gravity
-from toile.energies.stretch import Stretch
 from toile.errors import InputError, StepFailed
 from toile.filters.base import FilterWork
 from toile.filters.forecast import Forecast
@@ -37,7 +34,6 @@ from toile.model.model import build_model
 from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
 from toile.scene.presets import lost
-from toile.scene.schema import solid_names
 from toile.scene.unheeded import unheeded
 from toile.stepping import StepControl
 from toile.system import System
@@ -46,12 +42,9 @@ from toile.timers import Timers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from toile.colliders.base import Solid
     from toile.energies.base import Energy
-    from toile.model.mesh import Mesh
-    from toile.model.model import Model
     from toile.plugins import Plugin
-    from toile.scene.schema import Cloth, Scene
+    from toile.scene.schema import Scene
 
 # A step in which any triangle's stretch changes by more than this is discarded ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
@@ -115,7 +108,7 @@ class Simulation:
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         with_contacts = self._solid_contact() is not None
         self.held = Held(self._held_particles(), self.model.particle_count, self.device, with_contacts)
-        self.state = State.of(positions, _start_velocities(scene, self.model, positions), self.device)
+        self.state = State.of(positions, start_velocities(scene, self.model, positions), self.device)
         self._next = self.state.empty_like()
         self.contacts = self._solid_contacts()
         work = Workplace(self.system, self.held, self.contacts, self._make_solver, scene.solver, self.timers)
@@ -134,10 +127,10 @@ class Simulation:
         self.warnings += [*advice.at_start(self), *lost(scene), *unheeded(scene, meshes)]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
-        self.strain = Strain(self.model, self.device, [_is_limited(cloth) for cloth in cloths])
+        self.strain = Strain(self.model, self.device, [is_limited(cloth) for cloth in cloths])
         self.frame = 0
-        self._files = _hashes(self.surface, self.solids, energies)
-        content = _hash(scene.model_dump_json().encode(), *map(str.encode, self._files.values()))
+        self._files = hashes(self.surface, self.solids, energies)
+        content = hash_of(scene.model_dump_json().encode(), *map(str.encode, self._files.values()))
         self.certificate = Certificate(scene.name, content, self.device, scene.seed)
         self.intersections = Intersections(scene, self.model, self.solids, audit, self.device)
         self.warnings += self.intersections.begin(self.state.x, strict)
@@ -434,59 +427,9 @@ class Simulation:
         return Frame(self.frame, self.state.t, x, v, entry, self.solids_at(self.state.t), counted)
 
 
-def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]:
-    """Each cloth's own energies, with what is in their files, and the number of the cloth."""
-    return [
-        (energy.read(mesh, scene._folder, scene._allow_outside), number)
-        for number, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True))
-        for energy in cloth.energies
-    ]
-
-
-def build_terms(
-    scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str, forces: Sequence[Energy] = ()
-) -> list[Term | Springs]:
-    """Everything that acts on the cloth: each cloth's own energies, gravity, the scene's forces, and further ones."""
-    if not scene.cloth:
-        return []
-    acting: list[tuple[Energy, int | None]] = list(energies)
-    acting += [(Gravity(acceleration=scene.gravity), None), *((force, None) for force in (*scene.forces, *forces))]
-    return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
-
-
-def build_solids(scene: Scene, device: str) -> list[Solid]:
-    """The scene's solids, each with a name of its own."""
-    solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
-    for solid, name in zip(solids, solid_names(scene.solids), strict=True):
-        solid.name = name
-        told = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
-        solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in told)
-    return solids
-
-
-def _is_limited(cloth: Cloth) -> bool:
-    """Whether its stretch keeps inside the extension of its fabric."""
-    return any(isinstance(energy, Stretch) and energy.limit_stiffness > 0.0 for energy in cloth.energies)
-
-
 def _window(item: Plugin) -> list[float]:
     """Start and end of what acts for a time only."""
     return [time for name in ("start", "end") if (time := getattr(item, name, None)) is not None]
-
-
-def _hashes(surface: Surface, solids: Solids, energies: list[tuple[Energy, int]]) -> dict[str, str]:
-    """Of what came from files or was made: two runs with the same scene and the same hashes had the same input."""
-    arrays = {"cloth": [surface.rest, surface.triangles, surface.uv]}
-    arrays |= {f'solid "{solid.name}"': solid.content() for solid in solids}
-    arrays["energies"] = [array for energy, _ in energies for array in energy.content()]
-    return {name: _hash(*(np.ascontiguousarray(a).tobytes() for a in each)) for name, each in arrays.items()}
-
-
-def _hash(*pieces: bytes) -> str:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 def _device(name: str) -> str:
@@ -495,11 +438,3 @@ def _device(name: str) -> str:
     except Exception as error:
         known = ", ".join(str(device) for device in wp.get_devices())
         raise InputError(f'device "{name}" is not available here. Choose from: {known}.') from error
-
-
-def _start_velocities(scene: Scene, model: Model, positions: np.ndarray) -> np.ndarray:
-    velocities = np.zeros_like(positions)
-    for cloth, part in zip(scene.cloth, model.parts, strict=True):
-        x = positions[part.particles]
-        velocities[part.particles] = np.array(cloth.velocity) + np.cross(cloth.spin, x - x.mean(axis=0))
-    return velocities
