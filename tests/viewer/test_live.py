@@ -270,7 +270,7 @@ class Gui:
     def __init__(self) -> None:
         self.handles: dict[str, Handle] = {}
 
-    def add_folder(self, _: str) -> Any:
+    def add_folder(self, _: str, expand_by_default: bool) -> Any:
         return self
 
     def __enter__(self) -> None: ...

@@ -19,6 +19,9 @@ from toile.viewer.text import number
 # A control that has not moved for so long is meant [s]; one that does not stop is applied so often nevertheless.
 RESTED, LONGEST = 0.15, 0.6
 
+# More groups than these are closed at first.
+MOST_OPEN = 5
+
 # Parts of a slider
 STEPS = 200
 
@@ -74,9 +77,10 @@ class Controls:
         for folder in self._folders:
             folder.remove()
         self._folders, self._controls = [], {}
-        for group in dict.fromkeys(parameter.group for parameter in wanted):
+        groups = dict.fromkeys(parameter.group for parameter in wanted)
+        for group in groups:
             with self._container:
-                folder = self._gui.add_folder(group)
+                folder = self._gui.add_folder(group, expand_by_default=len(groups) <= MOST_OPEN)
             self._folders.append(folder)
             with folder:
                 for parameter in wanted:
