@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -41,7 +40,7 @@ GALLERY, SCENES = gallery_pages.GALLERY, gallery_pages.SCENES
 # Of films and pictures: small enough that those of all scenes stay below 15 MB in the repository.
 FILM = {"width": 480, "height": 360, "samples": 2}
 FILM_RATE, FILM_QUALITY = 15, 27  # [1/s], x264's crf
-BANNER, BANNER_SECONDS = ("drape", "flag", "twist"), 4.0
+BANNER, BANNER_SECONDS = ("ball", "twist", "bmf03_balloon"), 4.0
 PICTURE_WIDTH, PICTURE_QUALITY = 800, 82  # [pixels], of 100
 
 
@@ -94,14 +93,13 @@ def fingerprint(name: str) -> str:
 def show(name: str) -> None:
     """Run a scene and put what it leaves into the gallery."""
     scene, folder = load(name), RUNS / name
-    shutil.rmtree(folder, ignore_errors=True)
     pictures = tuple(output for output in scene.outputs if isinstance(output, Picture))
     bare = scene.model_copy(update={"outputs": pictures[:1] or (Picture(),)})
     clock = [time.process_time()]
     result = run(
         bare, folder, progress=lambda _: clock.append(time.process_time()), warn=lambda text: print(f"{name}: {text}")
     )
-    (picture,) = folder.glob("*.png")
+    (picture,) = (path for path in result.written if path.suffix == ".png")
     ffmpeg("-i", picture, "-vf", f"scale={PICTURE_WIDTH}:-2", "-quality", PICTURE_QUALITY, GALLERY / f"{name}.webp")
     make_film(scene, folder, GALLERY / f"{name}.mp4")
     surface, findings = RunFolder(folder).surface(), check(scene.expect, result.report)
