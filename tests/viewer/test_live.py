@@ -18,6 +18,7 @@ from toile.viewer.changes import CHANGED, Choice, Slider, Switch, changed, param
 from toile.viewer.colouring import CLOTH, CONTACT, FABRIC, MODES, WARP, legend, shading, touches
 from toile.viewer.colours import strain_along
 from toile.viewer.controls import Controls
+from toile.viewer.draw_rate import FEWEST, MOST, DrawRate
 from toile.viewer.grab import STIFFNESS, Grab
 from toile.viewer.live import FAILED, PAUSED, RUNNING, Live, View
 from toile.viewer.live_panel import status
@@ -176,6 +177,22 @@ class TestPace:
         told = status(view)
         assert "slower" not in told
         assert "ms a frame" in told
+
+
+class TestDrawRate:
+    def test_it_gives_way_to_the_simulation_and_comes_back(self) -> None:
+        """A machine on which the simulation keeps real time up to 18 drawings a second."""
+        rate, found = DrawRate(), []
+        for second in range(60):
+            rate.judge(min(1.0, 18.0 / rate.rate), float(second))
+            found.append(rate.rate)
+        assert all(13.0 <= value <= 21.0 for value in found[10:])
+        for second in range(60, 100):
+            rate.judge(0.3, float(second))
+        assert rate.rate == FEWEST
+        for second in range(100, 130):
+            rate.judge(1.0, float(second))
+        assert rate.rate == MOST
 
 
 class TestChanges:
@@ -406,6 +423,17 @@ class TestGrab:
         np.testing.assert_allclose(near.grip[1], target, atol=1e-6)
         live.let_go()
         assert until(live, lambda later: later.grip is None and later.frame > near.frame).state == RUNNING
+
+    def test_cloth_that_was_held_is_no_matter_in_a_smaller_scene(self, start: Callable[..., Live]) -> None:
+        live = start(sheet(), running=False)
+        view = until(live, lambda view: view.surface is not None)
+        assert view.surface is not None
+        last = int(np.argmax(view.surface.triangles.max(axis=1)))
+        live.take(view.surface.triangles[last], np.full(3, 1.0 / 3.0), np.zeros(3))
+        until(live, lambda view: view.grip is not None)
+        smaller = load("hang", overrides=["cloth[0].shape.resolution=[3, 3]"])
+        view = answer(live, live.open(lambda: smaller, "smaller"))
+        assert (view.message, view.title, len(view.positions), view.grip) == ("", "smaller", 9, None)
 
     def test_a_hand_does_not_blow_up_an_explicit_step(self, device: str) -> None:
         scene = sheet("integrator=explicit_euler", "time.max_step=0.0001")

@@ -51,7 +51,7 @@ class Grab(Energy):
         if not simulation.scene.integrator.stable_at_any_step:
             mass = float(self._weights @ simulation.model.masses[self._corners])
             stiffness = min(stiffness, SHARE_OF_LIMIT * mass / simulation.control.max_step**2)
-        simulation.system.put(self, self._elements(stiffness))
+        simulation.system.put(self, self._elements(self._corners, self._weights, stiffness))
         self.follow(target)
 
     def follow(self, target: np.ndarray) -> None:
@@ -70,12 +70,13 @@ class Grab(Energy):
         return self._target
 
     def elements(self, model: Model, part: int | None) -> Elements:
-        return self._elements(0.0)
+        # Not where it gripped last: that was in another simulation, which may have had more particles.
+        return self._elements(np.zeros(3, np.int32), np.array([1.0, 0.0, 0.0]), 0.0)
 
-    def _elements(self, stiffness: float) -> Elements:
+    def _elements(self, corners: np.ndarray, weights: np.ndarray, stiffness: float) -> Elements:
         rest: Any = np.zeros(1, self.formulas.Rest.numpy_dtype())
-        rest["weights"], rest["k"], rest["d"] = self._weights, stiffness, DAMPING_TIME * stiffness
-        return Elements(self._corners[None], rest)
+        rest["weights"], rest["k"], rest["d"] = weights, stiffness, DAMPING_TIME * stiffness
+        return Elements(corners[None], rest)
 
     def uniform_at(self, time: float, seed: int) -> Any:
         hand, target = Hand(), self._target
