@@ -19,13 +19,13 @@ from toile.scene.schema import Scene
 from toile.viewer import pins
 from toile.viewer.colouring import WARP, WEFT, shading
 from toile.viewer.colours import strain_along
+from toile.viewer.draw_rate import DrawRate
 from toile.viewer.drawing import Drawing
 from toile.viewer.live import RUNNING, Live, View
 from toile.viewer.live_panel import PINS, LivePanel
 from toile.viewer.picking import first_hit, nearest_point
 from toile.viewer.shelf import Shelf
 
-DRAWN_PER_SECOND = 30.0
 TOLD_PER_SECOND = 4.0
 PLOTTED_PER_SECOND = 1.5
 
@@ -50,6 +50,7 @@ class LivePage:
         self.picked: int | None = None
         self._strain: Callable[[np.ndarray], np.ndarray] | None = None
         self._entries: deque[dict[str, Any]] = deque(maxlen=PLOTTED)
+        self._rate = DrawRate()
         self._serial, self._told, self._plotted = -1, 0.0, 0.0
         self._shown: tuple[Any, ...] = ()
         self._closing = threading.Event()
@@ -99,8 +100,10 @@ class LivePage:
             except Exception:  # a page that goes on with an old picture and says nothing would be worse
                 log.exception("The page could not be drawn.")
                 self._closing.wait(1.0)
+            if view.state == RUNNING and view.serial != self._serial:
+                self._rate.judge(view.speed, begin)
             self._serial = view.serial
-            self._closing.wait(max(0.0, 1.0 / DRAWN_PER_SECOND - (time.perf_counter() - begin)))
+            self._closing.wait(max(0.0, 1.0 / self._rate.rate - (time.perf_counter() - begin)))
 
     def _show(self, view: View, now: float) -> None:
         """What is new, and what is due again."""
