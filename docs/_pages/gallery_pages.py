@@ -74,7 +74,9 @@ def page(name: str) -> str:
         ("frames", f"{summary['frames']}, {figures['seconds']:g} s"),
     ]
     size.append(("processor time per frame, median [ms]", _number(figures["ms_per_frame"])))
-    rows = [*size, *((words, _number(summary[key])) for key, words in FIGURES if summary[key] is not None)]
+    if not _scene(name).get("solids"):
+        del summary["solid_depth"]
+    rows = [*size, *((words, _number(summary[key])) for key, words in FIGURES if summary.get(key) is not None)]
     expected = [
         (f"`{entry['key']}`", entry["bound"], _number(entry["value"]), "met" if entry["ok"] else "**not met**")
         for entry in figures["expect"]
