@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import re
 import socket
 import time
@@ -366,6 +367,13 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     time.sleep(0.1)
     served.stop()
     assert capfd.readouterr() == ("", "")
+
+
+def test_faults_of_the_viewer_itself_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """What strangers send is kept from the terminal; what goes wrong here is not."""
+    serve("test").stop()
+    logging.getLogger("toile.viewer.page").error("The page could not be drawn.")
+    assert "could not be drawn" in caplog.text
 
 
 # --- what may be said ---

@@ -296,7 +296,7 @@ def _disarm(server: viser.ViserServer) -> None:
 
 def _quiet_logger() -> LoggerLike:
     """What strangers send is no news for the terminal: only who asks for this logger hears of it."""
-    logger = logging.getLogger("toile.viewer")
+    logger = logging.getLogger("toile.viewer.guard.connections")  # not the viewer's own: its faults are to be seen
     logger.propagate = False
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
