@@ -298,7 +298,7 @@ def test_each_frame_of_a_film_has_its_own_red(tmp_path: Path) -> None:
     try:
         for number, marked in enumerate(([0], [], [1])):
             writer.write(Frame(number, number / 30.0, surface.rest, surface.rest, intersecting=np.array(marked, int)))
-        halves = [sorted(set((red(image) // 32).tolist())) for image in writer._images()]
+        halves = [sorted(set((red(image) // 32).tolist())) for image in writer.film.images()]
     finally:
         writer.discard()
     assert halves == [[0], [], [1]]
