@@ -34,6 +34,8 @@ class PlaybackPanel:
         self._mark_entries: list[Any] = []
         self._surface: Surface | None = None
         gui = server.gui
+        gui.configure_theme(show_logo=False)
+        gui.main_panel.dock_right()  # beside the cloth, not before it
         self.title = gui.add_markdown("")
         self.told = gui.add_markdown("")
         self.scrubber = gui.add_slider("frame", min=0, max=1, step=1, initial_value=0)
