@@ -5,8 +5,8 @@
     a name that was bent to this     DNS rebinding: Host is the attacker's name, which is none of ours
     machine
 
-Only `/` exists: the files of the client are in memory and looked up by name, so no path reaches the disk. Nothing after
-a `?` is accepted but the token, because viser's client would connect elsewhere for `?websocket=...`.
+Only `/` exists, and what it answers is in memory, so no path reaches the disk. Nothing after a `?` is accepted but the
+token, because viser's client would connect elsewhere for `?websocket=...`.
 
 Source      RFC 6455 sec. 10.2 (Origin), RFC 6265bis (SameSite), CSP level 3
 Deviations  none

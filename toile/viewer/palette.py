@@ -33,5 +33,5 @@ def _scale(at: float) -> Colour:
     return r, g, b
 
 
-# From nothing, blue, to most, red.
+# From shortest, blue, over rest to longest, red.
 SCALE = [_scale((number + 0.5) / BINS) for number in range(BINS)]
