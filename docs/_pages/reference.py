@@ -129,7 +129,7 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
         return []
     overview = table(
         ("field", "default", "unit", "effect"),
-        ((f"[`{row.key}`](#{row.key})", word(_default(row)), row.unit, escaped(row.doc)) for row in rows),
+        ((f"[`{row.key}`](#{row.key})", word(_default(model, row)), row.unit, escaped(row.doc)) for row in rows),
     )
     parts = ["## Fields\n", overview]
     for row in rows:
@@ -139,7 +139,7 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
             ("kind", escaped(_kind(model.model_fields[row.key].annotation))),
             ("unit", row.unit or "none"),
             ("range", word(row.limits) or "any"),
-            ("default", word(_default(row)) or "empty"),
+            ("default", word(_default(model, row)) or "empty"),
             *([("holds", inside)] if inside else []),
             *([("set in", _scenes(used, f"{up}../"))] if used else []),
         ]
@@ -147,8 +147,10 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
     return parts
 
 
-def _default(row: Row) -> str:
-    """As it can be written in a scene."""
+def _default(model: type[BaseModel], row: Row) -> str:
+    """As it can be written in a scene; a block has those of its fields."""
+    if isinstance(model.model_fields[row.key].get_default(call_default_factory=True), BaseModel):
+        return "{}"
     return {"-": "null", "(needed)": "must be given"}.get(row.value, row.value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from toile.plugins import FAMILIES, find, names
-from toile.scene.load import scene_names
+from toile.scene.load import load, scene_names
 from toile.scene.schema import Scene
 
 ROOT = Path(__file__).parents[2]
@@ -143,3 +144,18 @@ def test_scenes_in_the_gallery_met_what_they_expect() -> None:
         figures = json.loads(path.read_text(encoding="utf-8"))
         assert figures["summary"]["ok"], path.stem
         assert all(entry["ok"] for entry in figures["expect"]), path.stem
+
+
+def test_a_changed_scene_is_shown_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another file, or another default, is another fingerprint; the same is the same."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_pages"))
+    gallery = importlib.import_module("gallery")
+    before = gallery.fingerprint("hang")
+    assert before == gallery.fingerprint("hang") != gallery.fingerprint("drape")
+    (tmp_path / "hang.yaml").write_text((gallery.SCENES / "hang.yaml").read_text(encoding="utf-8") + "# changed\n")
+    with monkeypatch.context() as changed:
+        changed.setattr(gallery, "SCENES", tmp_path)
+        assert gallery.fingerprint("hang") != before
+    with monkeypatch.context() as changed:
+        changed.setattr(gallery, "load", lambda name: load(name, overrides=["seed=1"]))
+        assert gallery.fingerprint("hang") != before
