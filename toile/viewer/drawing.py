@@ -17,8 +17,8 @@ from toile.viewer.palette import BACKGROUND, CLOTHS, MARK, PIN, PULL, SCALE, SOL
 # A floor that reaches far beyond the cloth is drawn so much larger than the cloth.
 FLOOR = 4.0
 
-# How far the camera is, in sizes of what it looks at, and its angle of view [rad]
-DISTANCE, FIELD_OF_VIEW = 1.4, 0.7
+# How far the camera is, in sizes of what it looks at, so that a page as high as wide sees all; its angle of view [rad]
+DISTANCE, FIELD_OF_VIEW = 1.7, 0.7
 
 # Of the size of the cloth
 PIN_SIZE, HAND_SIZE, MARK_SIZE = 0.012, 0.008, 0.009
