@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class RunResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run, after its outputs were completed with the frames there are."""
+    """Ctrl-C during a run, after its outputs were completed with the frames there are: all, if it came after the last,
+    and then its certificate does not say `stopped`."""
 
     def __init__(self, result: RunResult):
         self.result = result
@@ -137,10 +139,14 @@ def _go_on(
             failure.velocities,
             failure.remedy,
         ) from failure
-    outputs.close()
-    report = outputs.certify(_finished(simulation.report(), scene))
-    checkpoints.finish()
-    return RunResult(folder, report, outputs.written, resumed)
+    with _patient() as stops:
+        outputs.close()
+        report = outputs.certify(_finished(simulation.report(), scene))
+        checkpoints.finish()
+    result = RunResult(folder, report, outputs.written, resumed)
+    if stops:
+        raise Interrupted(result) from stops[0]
+    return result
 
 
 @dataclass
@@ -295,3 +301,33 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(number, handler or signal.SIG_DFL)
     if waiting:
         signal.raise_signal(waiting[0])
+
+
+@contextlib.contextmanager
+def _patient() -> Iterator[list[KeyboardInterrupt]]:
+    """The first Ctrl-C or SIGTERM, in the list afterwards, lets the block end: to draw a film takes longer than many a
+    run, and is all that is left to do. The second one does not."""
+    stops: list[KeyboardInterrupt] = []
+    if threading.current_thread() is not threading.main_thread():  # signals do not arrive elsewhere
+        yield stops
+        return
+    before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def once(number: int, frame: FrameType | None) -> None:
+        handler = before[number]
+        assert callable(handler)
+        try:
+            handler(number, frame)
+        except KeyboardInterrupt as stop:
+            if stops:
+                raise
+            stops.append(stop)
+
+    handled = [number for number, handler in before.items() if callable(handler)]
+    for number in handled:
+        signal.signal(number, once)
+    try:
+        yield stops
+    finally:
+        for number in handled:
+            signal.signal(number, before[number])

@@ -221,6 +221,46 @@ def test_a_stop_between_two_outputs_waits_for_the_second(tmp_path: Path, monkeyp
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_after_the_last_frame_waits_for_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    close = Pc2Writer.close
+
+    def stop_and_close(self: Pc2Writer) -> list[Path]:
+        signal.raise_signal(number)
+        return close(self)
+
+    monkeypatch.setattr(Pc2Writer, "close", stop_and_close)
+    result = call("run", "fall.yaml")
+    folder = tmp_path / "out" / "fall"
+    assert (result.exit_code, files(folder)) == (0, {"cache.pc2", "rest.obj", "fall.npz", "report.json"})
+    assert json.loads((folder / "report.json").read_text())["summary"]["ok"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_in_python_a_stop_after_the_last_frame_is_one_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pc2Writer, "close", lambda self: signal.raise_signal(signal.SIGINT) or [])
+    with pytest.raises(Interrupted) as stopped:
+        run(toile.load("fall.yaml"), tmp_path / "run")
+    assert "stopped" not in stopped.value.result.report
+
+
+def test_a_second_stop_gives_up_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop_twice(self: Pc2Writer) -> list[Path]:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    monkeypatch.setattr(Pc2Writer, "close", stop_twice)
+    result = call("run", "fall.yaml")
+    assert result.exit_code == 130
+    assert "--resume" in result.stderr
+    assert "report.json" not in files(tmp_path / "out" / "fall")
+
+
 def test_two_runs_do_not_share_a_folder(tmp_path: Path, falling: type[FallingTriangle]) -> None:
     answers: list[Result] = []
 

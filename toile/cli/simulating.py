@@ -55,6 +55,8 @@ def simulate(
                     warn=voice.warn,
                 )
         except Interrupted as stop:
+            if "stopped" not in stop.result.report:  # it came after the last frame: all is there
+                return stop.result
             bar.close()
             voice.document.update(result_document(stop.result))
             errors.print(result_line(stop.result.report["summary"]))

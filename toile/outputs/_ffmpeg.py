@@ -47,7 +47,13 @@ class FfmpegWriter(Writer):
         source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", repr(self.fps), "-i", "-"]
         command = [self.ffmpeg, "-y", "-loglevel", "error", *source, *self.options, str(self.draft.part)]
         with tempfile.TemporaryFile() as messages:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=messages,
+                process_group=0,  # the terminal's Ctrl-C is for us: a run that is stopped completes its film
+            )
             assert process.stdin is not None
             try:
                 try:

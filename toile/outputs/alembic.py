@@ -73,7 +73,13 @@ class AlembicWriter(Writer):
     def _archive(self) -> None:
         command = [sys.executable, "-m", "toile.outputs._alembic_archive", str(self.draft.part), str(os.getpid())]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            process_group=0,  # the terminal's Ctrl-C is for us: a run that is stopped completes its files
+        )
         assert process.stdin is not None
         try:
             try:
