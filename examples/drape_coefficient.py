@@ -19,45 +19,48 @@ SAMPLE, SUPPORT = 0.15, 0.09  # radii [m]
 
 
 # %%
-def settled(fabric: str) -> np.ndarray:
-    """Positions of the sample at rest."""
+def settled(fabric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the sample at rest, and its triangles."""
     scene = toile.Scene(
         name="drape_tester",
         time={"frames": 15 if SMALL else 60},
         cloth=[
             {
-                "shape": {"type": "disc", "radius": SAMPLE, "rings": 8 if SMALL else 16},
-                "translation": (0.0, 0.0, 0.302),
+                "shape": {"type": "disc", "radius": SAMPLE, "rings": 8 if SMALL else 24},
+                "translation": (0.0, 0.0, 0.303),
                 "fabric": fabric,
             }
         ],
-        solids=[{"type": "cylinder", "radius": SUPPORT, "height": 0.3, "rounding": 0.002, "translation": (0, 0, 0.15)}],
+        solids=[{"type": "cylinder", "radius": SUPPORT, "height": 0.3, "rounding": 0.01, "translation": (0, 0, 0.15)}],
+        constraints=[{"type": "solid_contact", "thickness": 0.002}],
         forces=[{"type": "drag"}, {"type": "viscous", "rate": 4.0}],
     )
-    *_, last = toile.Simulation(scene).run()
-    return last.positions
+    simulation = toile.Simulation(scene)
+    *_, last = simulation.run()
+    return last.positions, simulation.surface.triangles
 
 
 # %% [markdown]
-# Seen from above, the rim is a curve around the axis: the area inside is the integral of r^2/2 over the angle.
+# The shadow from above, in squares of one millimetre: every triangle is strewn with points, and a square that holds one
+# is dark.
 
 
 # %%
-def drape_coefficient(positions: np.ndarray) -> float:
-    x, y = positions[:, 0], positions[:, 1]
-    radius, angle = np.hypot(x, y), np.arctan2(y, x)
-    sectors = 72
-    sector = ((angle + np.pi) / (2 * np.pi) * sectors).astype(int) % sectors
-    reach = np.full(sectors, SUPPORT)
-    np.maximum.at(reach, sector, radius)
-    shadow = np.sum(reach**2) * np.pi / sectors
-    return (shadow - np.pi * SUPPORT**2) / (np.pi * (SAMPLE**2 - SUPPORT**2))
+def drape_coefficient(positions: np.ndarray, triangles: np.ndarray) -> float:
+    steps = np.linspace(0.0, 1.0, 40)
+    weights = np.array([(a, b, 1.0 - a - b) for a in steps for b in steps if a + b <= 1.0 + 1e-9])
+    points = np.einsum("wc,tcd->twd", weights, positions[triangles][..., :2]).reshape(-1, 2)
+    dark = np.unique(np.floor(points / 1e-3).astype(int), axis=0)
+    return (1e-6 * len(dark) - np.pi * SUPPORT**2) / (np.pi * (SAMPLE**2 - SUPPORT**2))
 
 
 # %%
 print("fabric               D warp [N m]   density [kg/m^2]   drape coefficient")
-fabrics = ("polyester_faille", "wool_tropical", "cotton_broad", "royal_target")
-for name in fabrics[::3] if SMALL else fabrics:
+for name in ("polyester_faille", "royal_target") if SMALL else ("polyester_faille", "cotton_broad", "royal_target"):
     fabric = toile.Scene(cloth=[{"shape": "disc", "fabric": name}]).cloth[0].fabric
-    coefficient = drape_coefficient(settled(name))
+    coefficient = drape_coefficient(*settled(name))
     print(f"{name:<20} {fabric.bend_warp:>12.2e}   {fabric.density:>16.3f}   {100 * coefficient:>15.0f} %")
+
+# %% [markdown]
+# Which folds form is a matter of chance: with 16, 24 and 34 rings the softest of them has 32, 38 and 47 %. Real samples
+# do the same, and testers take the mean of several.
