@@ -40,12 +40,15 @@ def command(
     """Open a page that runs a scene live, or plays back a finished run."""
     with told(debug):
         toile.use_precision(precision)
+        from toile.errors import InputError
         from toile.scene.load import load
         from toile.viewer.guard import serve
         from toile.viewer.page import LivePage
         from toile.viewer.playback import PlaybackPage
 
         is_run = Path(scene).is_dir()
+        if is_run and changes:
+            raise InputError(f"--set changes a scene, and {scene} is the folder of a run: it is shown as it is.")
         loaded = None if is_run else load(scene, overrides=changes or (), allow_outside=allow_outside)
         served = serve(f"Toile: {Path(scene).stem}", host, port, token)
         page = None
