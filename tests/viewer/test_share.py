@@ -150,6 +150,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "ends in .html" in result.stderr
     assert CliRunner().invoke(app, ["share", str(tmp_path)]).exit_code == 2
+    (tmp_path / "run" / "report.json").write_text("{}")
+    result = CliRunner().invoke(app, ["share", str(tmp_path / "run")])
+    assert (result.exit_code, "without a certificate" in result.stderr) == (0, True)
 
 
 class TestCreases:

@@ -63,6 +63,7 @@ class Shared:
     path: Path
     size: int  # [bytes]
     frames: int  # in it
+    without: str  # why there is no certificate in it, or ""
 
 
 def share_run(run: Path | str, out: Path | str | None = None, every: int = 1, most: int | None = None) -> Shared:
@@ -83,7 +84,8 @@ def share_run(run: Path | str, out: Path | str | None = None, every: int = 1, mo
         draft = Draft(path)
         with draft.finishing(), draft.part.open("w", encoding="utf-8", newline="\n") as file:
             _write(file, recording, shown)
-        return Shared(path, path.stat().st_size, len(shown))
+        without = recording.message if recording.report is None else ""
+        return Shared(path, path.stat().st_size, len(shown), without)
     finally:
         recording.close()
 

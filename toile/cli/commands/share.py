@@ -34,5 +34,7 @@ def command(
         voice.document.update(bytes=shared.size, frames=shared.frames)
         voice.say(f"{shared.frames} frames, {size}")
         voice.wrote([shared.path])
+        if shared.without:
+            voice.warn(f"without a certificate. {shared.without}")
         if shared.size > COMFORTABLE:
             voice.warn(f"a browser takes a while to open {size}. --every 2 or --frames 300 makes it smaller.")
