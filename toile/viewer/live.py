@@ -232,16 +232,17 @@ class Live:
         begin = time.perf_counter()
         try:
             frame = simulation.advance_frame()
+            took = time.perf_counter() - begin
+            seen = self._seen(simulation)
         except Exception as error:
             self._failed, self._single = True, 0
             self._show(state=FAILED, message=_told(error))
             return
-        took = time.perf_counter() - begin
         simulation.certificate.frames.clear()  # only the latest is shown, and a page may stay open for days
         due = self._pace.advanced(1.0 / simulation.scene.time.fps)
         self._show(
             state=self._state(),
-            **self._seen(simulation),
+            **seen,
             entry=frame.certificate,
             speed=self._pace.speed,
             milliseconds=1e3 * took,

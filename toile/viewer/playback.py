@@ -7,6 +7,7 @@ follows the clock: what takes too long to draw is skipped, and time keeps its pa
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -27,6 +28,8 @@ DRAWN_PER_SECOND = 30.0
 TOLD_PER_SECOND = 5.0
 # How often the folder is looked at for what is new [s]
 LOOKED_EVERY = 1.0
+
+log = logging.getLogger(__name__)
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -85,9 +88,11 @@ class PlaybackPage:
                 if state != told and (not self.player.playing or begin - told_at > 1.0 / TOLD_PER_SECOND):
                     self.panel.show_frame()
                     told, told_at = state, begin
-            except (InputError, OSError) as error:
+            except Exception as error:  # a page that no longer obeys and says nothing would be worse
                 self.player.pause()
                 self.panel.show_error(str(error))
+                if not isinstance(error, InputError | OSError):
+                    log.exception("The page could not be drawn.")
             if not self.player.playing:
                 self._change.wait(LOOKED_EVERY)
             time.sleep(max(0.0, 1.0 / DRAWN_PER_SECOND - (time.perf_counter() - begin)))
