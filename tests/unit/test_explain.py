@@ -97,7 +97,7 @@ def test_judgement_constants_come_with_their_reason() -> None:
         "1e-12", "Height of a triangle over its longest edge: at most this is a line up to rounding, and has no plane.",
     )  # fmt: skip
     assert all(why for _, why in constants.values())
-    assert not any(name.startswith(("viewer.", "cli.")) for name in constants)  # a scene comes out the same without them
+    assert not any(name.startswith(("viewer.", "cli.")) for name in constants)  # about looks
 
 
 @pytest.mark.parametrize(("family", "name"), [(family, name) for family in FAMILIES for name in names(family)])
