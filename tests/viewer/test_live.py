@@ -347,6 +347,18 @@ class TestControls:
         assert "wind, y" in gui.handles
         assert isinstance(next(p for p in parameters(scene) if p.label == "wind"), Switch)
 
+    def test_a_control_that_went_while_it_was_moved_is_no_matter(self) -> None:
+        ordered: list[Any] = []
+        controls = Controls(gui := Gui(), gui, lambda change: ordered.append(change) or 1)
+        windy = sheet("forces=[{type: wind, velocity: [0, 1, 0]}]")
+        controls.show(windy, 0)
+        gone = gui.handles["wind, y"]
+        controls.show(sheet(), 0)
+        gone.move(2.0)
+        time.sleep(0.2)
+        controls.work()
+        assert not ordered
+
 
 class TestPins:
     def test_a_pinned_vertex_stays_and_a_freed_one_falls(self, start: Callable[..., Live]) -> None:

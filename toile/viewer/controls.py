@@ -61,7 +61,11 @@ class Controls:
             if not self._wanted or (now - self._last < RESTED and now - self._first < LONGEST):
                 return
             wanted, self._wanted = self._wanted, {}
-            changes = [(self._controls[key].parameter, value) for key, value in wanted.items()]
+            # One that was moved while another scene came may be gone.
+            known = [(self._controls[key], value) for key, value in wanted.items() if key in self._controls]
+            changes = [(control.parameter, value) for control, value in known]
+            if not changes:
+                return
 
         def change(scene: Scene) -> Scene:
             for parameter, value in changes:
