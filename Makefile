@@ -63,7 +63,7 @@ $(BIN)/python:
 
 lock:
 	$(LOCK) --all-extras -o requirements.lock
-	$(LOCK) --extra cholmod --extra usd --extra video -c requirements.lock -o requirements-demo.lock
+	$(LOCK) --extra cholmod --extra usd --extra video --extra viewer -c requirements.lock -o requirements-demo.lock
 
 clean:
 	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -185,10 +185,10 @@ def test_a_locale_without_utf8_escapes_what_it_lacks(tmp_path: Path, locale: dic
     assert (shown.returncode, shown.stderr) == (0, "")
 
 
-def test_without_arguments_there_are_three_commands_to_begin_with(tmp_path: Path) -> None:
+def test_without_arguments_there_are_commands_to_begin_with(tmp_path: Path) -> None:
     done = call(*TOILE, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     commands = re.findall(r"^  toile (\w+) (\w+)", done.stdout, re.M)
-    assert len(commands) == 3
+    assert len(commands) == 4
     help_text = call(*TOILE, "--help", cwd=tmp_path).stdout
     assert all(name in help_text for name, _ in commands)

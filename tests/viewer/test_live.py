@@ -268,8 +268,8 @@ class TestChanges:
 class Handle:
     """Of a control, as viser has it."""
 
-    def __init__(self, label: str, value: Any, options: Any = ()):
-        self.label, self.value, self.options = label, value, options
+    def __init__(self, label: str, value: Any, options: Any = (), min: float = 0.0, max: float = 0.0):
+        self.label, self.value, self.options, self.min, self.max = label, value, options, min, max
 
     def on_update(self, update: Callable) -> None:
         self.update = update
@@ -294,8 +294,8 @@ class Gui:
     def __exit__(self, *_: object) -> None: ...
     def remove(self) -> None: ...
 
-    def add_slider(self, label: str, min: float, initial_value: float, **_: Any) -> Handle:
-        return self.handles.setdefault(label, Handle(label, initial_value))
+    def add_slider(self, label: str, min: float, max: float, initial_value: float, **_: Any) -> Handle:
+        return self.handles.setdefault(label, Handle(label, initial_value, min=min, max=max))
 
     def add_dropdown(self, label: str, options: Any, initial_value: str, **_: Any) -> Handle:
         return self.handles.setdefault(label, Handle(label, initial_value, options))
@@ -358,6 +358,25 @@ class TestControls:
         time.sleep(0.2)
         controls.work()
         assert not ordered
+
+    def test_another_scene_gets_nothing_that_was_set_before_it(self) -> None:
+        ordered: list[Any] = []
+        controls = Controls(gui := Gui(), gui, lambda change: ordered.append(change) or 1)
+        controls.show(sheet(), 0)
+        gui.handles["fabric"].move("denim")
+        controls.forget()
+        time.sleep(0.2)
+        controls.work()
+        assert not ordered
+
+    def test_a_slider_has_the_range_of_its_scene(self) -> None:
+        controls = Controls(gui := Gui(), gui, lambda _: 1)
+        controls.show(sheet(), 0)
+        slider = gui.handles["stretch, warp"]
+        usual = slider.max
+        controls.show(sheet("cloth[0].fabric.stretch_warp=1e9"), 0)
+        assert usual < slider.value <= slider.max
+        assert slider.value == pytest.approx(9.0)
 
 
 class TestPins:

@@ -148,6 +148,14 @@ class TestRecording:
         assert (recording.frame_count, recording.report) == (4, None)
         assert "not a certificate" in recording.message
 
+    def test_a_certificate_of_another_shape_is_told(self, tmp_path: Path) -> None:
+        report = certificate(3)
+        report["frames"][1]["strain"] = 3
+        make_run(tmp_path, 3, report)
+        recording = Recording(tmp_path)
+        assert recording.report is None
+        assert "not a certificate" in recording.message
+
     def test_the_certificate_of_another_run_is_left_out(self, tmp_path: Path) -> None:
         make_run(tmp_path, 3, certificate(5))
         recording = Recording(tmp_path)

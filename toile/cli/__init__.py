@@ -19,9 +19,10 @@ from toile.cli.usage import Commands
 COMMANDS = ("run", "view", "list", "explain", "check", "render", "export", "share", "bench")
 
 START = """\
-Toile simulates cloth. Three commands to begin with:
+Toile simulates cloth. Four commands to begin with:
 
   toile run drape        drape a sheet over a cylinder, into out/drape
+  toile view drape       the same live in the browser, where you can drag it
   toile list scenes      what else there is
   toile explain drape    every value of that scene, its unit and what it means
 

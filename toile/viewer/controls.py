@@ -74,6 +74,11 @@ class Controls:
 
         self._order = self._change(change)
 
+    def forget(self) -> None:
+        """What was set is not meant for the scene that comes now."""
+        with self._lock:
+            self._wanted = {}
+
     def _parameters(self) -> list[Parameter]:
         return [control.parameter for control in self._controls.values()]
 
@@ -142,6 +147,8 @@ class _Slide(_Control):
         value = float(parameter.read(scene))
         low, high = ends(parameter)
         place = min(max(_place(parameter, value), low), high)
+        if (self.handle.min, self.handle.max) != (low, high):  # another scene has another range
+            self.handle.min, self.handle.max = low, high
         # Not for less than a step: a hand that is still moving it would feel every word.
         if abs(self.handle.value - place) > 0.5 * (high - low) / STEPS:
             self.handle.value = place

@@ -45,6 +45,14 @@ class Drawing:
         before, self.surface = self.surface, surface
         if before is not None and _same(before, surface):
             return False
+        try:
+            self._rebuild(surface)
+        except BaseException:
+            self.surface = None  # what could not be drawn is tried again
+            raise
+        return True
+
+    def _rebuild(self, surface: Surface) -> None:
         with self.server.atomic():
             for node in (*self._cloths, *self._bins, *self._solids, self._pins, *self._hand, self._mark):
                 if node is not None:
@@ -60,7 +68,6 @@ class Drawing:
                 for number, part in enumerate(surface.parts)
             ]
             self._solids = [self._solid(f"/solid/{number}", solid) for number, solid in enumerate(surface.solids)]
-        return True
 
     def show(
         self,

@@ -25,6 +25,9 @@ from toile.viewer.pace import Pace
 
 log = logging.getLogger(__name__)
 
+# A simulation that is being built is not waited for: kernels may compile for a minute [s]
+LONGEST_GOODBYE = 2.0
+
 PREPARING, RUNNING, PAUSED, FAILED = "preparing", "running", "paused", "failed"
 
 
@@ -145,7 +148,7 @@ class Live:
         self._closed = True
         with self._change:
             self._change.notify_all()
-        self._thread.join()
+        self._thread.join(LONGEST_GOODBYE)
 
     # On the thread of the simulation
 

@@ -75,6 +75,7 @@ class LivePanel:
         async def chosen(event: Any) -> None:
             if event.client is not None:
                 title = self.chooser.value
+                self.controls.forget()
                 self._opening = self.live.open(lambda: self.shelf.read(title), title)
 
         async def pressed(_: Any) -> None:

@@ -96,9 +96,11 @@ class Recording:
         try:
             expect, report = read_report(self.folder)
             numbers = [int(entry["frame"]) for entry in report["frames"]]
+            if not all(_is_entry(entry) for entry in report["frames"]):
+                raise ValueError
         except InputError as error:
             return str(error)
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, AttributeError):
             return f"{self.folder / REPORT_NAME}: not a certificate that can be read."
         if len(numbers) != self.frame_count - 1:
             return (
@@ -153,6 +155,14 @@ class _Points:
         if len(data) < size:
             raise InputError(f"{self.path}: frame {frame} is no longer in it. Open the folder again.")
         return np.frombuffer(data, "<f4").reshape(-1, 3)
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    """Whether it has the shape that plots and marks expect."""
+    tables = [entry.get(name) or {} for name in ("strain", "energy", "contacts", "ms")]
+    figures = [entry.get(name) for name in ("rejected", "intersections", "solid_depth")]
+    figures += [value for table in tables for value in table.values()]
+    return all(value is None or isinstance(value, int | float) for value in figures)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
