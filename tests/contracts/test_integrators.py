@@ -169,7 +169,7 @@ def test_uneven_steps_converge(device: str, integrator: str) -> None:
     where the order of the scheme shows. Against even steps of 0.4 ms of the default integrator."""
 
     def end(integrator: str, steps: np.ndarray) -> np.ndarray:
-        simulation = simulate(device, integrator, constraints=PINNED)
+        simulation = simulate(device, integrator, constraints=PINNED, solver={"tolerance": 1e-9})
         walk(simulation, steps)
         return state(simulation)[0]
 
