@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft
 from toile.outputs._drawing import Drawing
 from toile.outputs._film import Film
+from toile.outputs._piped import feed
 from toile.outputs.base import Writer
 
 
@@ -47,25 +47,7 @@ class FfmpegWriter(Writer):
         source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", repr(self.fps), "-i", "-"]
         command = [self.ffmpeg, "-y", "-loglevel", "error", *source, *self.options, str(self.draft.part)]
         with tempfile.TemporaryFile() as messages:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=messages,
-                process_group=0,  # the terminal's Ctrl-C is for us: a run that is stopped completes its film
-            )
-            assert process.stdin is not None
-            try:
-                try:
-                    for image in images:
-                        process.stdin.write(image.data)
-                    process.stdin.close()
-                except BrokenPipeError:
-                    pass  # ffmpeg has stopped; it says why below
-                status = process.wait()
-            finally:
-                process.kill()  # does nothing to a process that has ended
-                process.wait()
+            status = feed(command, (image.data for image in images), messages)
             if status != 0:
                 messages.seek(0)
                 said = messages.read().decode(errors="replace").strip() or f"exit code {status}"

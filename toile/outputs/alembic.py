@@ -19,6 +19,7 @@ from toile.errors import InputError, ToileError
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft, Spool
 from toile.outputs._names import file_name, identifiers
+from toile.outputs._piped import feed
 from toile.outputs._y_up import y_up
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
@@ -73,25 +74,7 @@ class AlembicWriter(Writer):
     def _archive(self) -> None:
         command = [sys.executable, "-m", "toile.outputs._alembic_archive", str(self.draft.part), str(os.getpid())]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            process_group=0,  # the terminal's Ctrl-C is for us: a run that is stopped completes its files
-        )
-        assert process.stdin is not None
-        try:
-            try:
-                for piece in self._pieces():
-                    process.stdin.write(piece)
-                process.stdin.close()
-            except BrokenPipeError:
-                pass  # it has stopped; see below
-            status = process.wait()
-        finally:
-            process.kill()  # does nothing to a process that has ended
-            process.wait()
+        status = feed(command, self._pieces(), subprocess.DEVNULL, environment)
         if status != 0:
             self._fail(status)
 
