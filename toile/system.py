@@ -1,6 +1,7 @@
 """The mechanical system an integrator sees: masses, total force, and its linearisation; never a particular energy."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import warp as wp
@@ -9,6 +10,7 @@ from toile.assembly import Linearization, Meetings, Springs, Term, batches
 from toile.energies.base import Elements, Energy
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
+from toile.linear.uv_hierarchy import find_sites
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
 
@@ -25,6 +27,7 @@ class System:
         self.springs = [term for term in terms if not isinstance(term, Term)]
         self.meetings: list[Meetings] = list(self.springs)
         self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in fixed], device, points)
+        self.A.sites = partial(find_sites, model.triangles, model.uv, points)
         self.A.couplings = [meetings.couplings for meetings in self.meetings]
         self._batches = batches(fixed, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)

@@ -1,6 +1,7 @@
 """What every preconditioner must do: speed the solver up without ever changing its answer or its constraints.
 
-`cholesky` is tested with both of its factors, whichever is installed; without cvxopt only QDLDL.
+`cholesky` is tested with both of its factors, whichever is installed; without cvxopt only QDLDL. `multigrid` is tested
+with all its levels, and where the particles are few enough for its direct solve alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from reference.systems import LinearSystem, random_system
 
 from toile import plugins
 from toile.errors import InputError
+from toile.linear import uv_hierarchy
 from toile.linear.base import Preconditioner
 from toile.linear.precondition_block_jacobi import BlockJacobi
 from toile.linear.solver import Solver
@@ -24,7 +26,7 @@ from toile.math.types import vec3
 
 FOUND = plugins.names("preconditioners")
 FACTORS = ("cholesky, CHOLMOD", "cholesky, QDLDL")
-CASES = [*(name for name in FOUND if name != "cholesky"), *FACTORS]
+CASES = [*(name for name in FOUND if name != "cholesky"), *FACTORS, "multigrid, levels"]
 SIZE = 60
 
 
@@ -46,6 +48,8 @@ def make(case: str, device: str, monkeypatch: pytest.MonkeyPatch) -> Preconditio
         pytest.skip("cvxopt is not installed")
     if backend == "QDLDL":
         monkeypatch.setitem(sys.modules, "cvxopt", None)  # importing it now fails, as where it is not installed
+    if backend == "levels":
+        monkeypatch.setattr(uv_hierarchy, "COARSEST", 6)
     made = plugins.find("preconditioners", name)()
     assert isinstance(made, Preconditioner)
     return made

@@ -10,6 +10,7 @@ import warp as wp
 
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.modified_pcg import ModifiedPCG
+from toile.linear.uv_hierarchy import Sites
 from toile.math.types import mat33, vec3
 
 
@@ -64,6 +65,10 @@ def random_system(n: int, device: str, seed: int, contrast: float = 1.0, held: f
         z[i] = fixed @ rng.normal(size=3 - freedom[i])
     S[freedom == 3] = np.eye(3)
     matrix = BlockMatrix.from_stencils(n, [stencils.astype(np.int32)], device)
+    # Neighbours in the plane are those that couple; one particle is on a seam, and has two places.
+    places, panels = np.append(np.arange(n), n // 2), np.append(np.arange(n) < n // 2, True).astype(int)
+    plane = np.column_stack([places, places % 3]).astype(float)
+    matrix.sites = lambda: Sites(places, panels, plane, 1.0)
     device_S = wp.array(S, dtype=mat33, device=device)
     system = LinearSystem(A, rng.normal(size=(n, 3)), S, z, freedom, matrix, device_S)
     system.fill(A)

@@ -63,7 +63,7 @@ def test_twice_in_one_process(first: list[str]) -> None:
 
 
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2"])
-@pytest.mark.parametrize("preconditioner", ["cholesky", "block_jacobi", "diagonal"])
+@pytest.mark.parametrize("preconditioner", ["cholesky", "multigrid", "block_jacobi", "diagonal"])
 def test_every_solver(integrator: str, preconditioner: str) -> None:
     time = {"frames": 4, "fps": 30.0, "max_step": 0.014}
     changes = {"time": time, "integrator": integrator, "solver": {"preconditioner": preconditioner}}

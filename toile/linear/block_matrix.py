@@ -6,12 +6,14 @@ Contacts between cloths couple other particles in every step. Their blocks on th
 stored there, where preconditioners see them; what is off it is kept apart, as `Couplings`, and takes part in products.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import warp as wp
 
 from toile.launcher import Launcher
+from toile.linear.uv_hierarchy import Sites
 from toile.math.types import mat33, real, vec3, vec4
 
 
@@ -48,6 +50,7 @@ class BlockMatrix:
     columns: np.ndarray  # (blocks,) int32, increasing within a row
     device: str
     points: np.ndarray | None = None  # [m]  (rows, 3) where the particles are, roughly: a factor's order comes from it
+    sites: Callable[[], Sites] | None = None  # where they are in the plane of the cloth: a hierarchy comes from it
     couplings: list[Couplings] = field(default_factory=list)  # what does not fit the pattern
 
     def __post_init__(self) -> None:

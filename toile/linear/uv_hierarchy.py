@@ -1,0 +1,137 @@
+"""Ever coarser regular grids in the plane of the cloth, and the weights by which one interpolates the next finer.
+
+    x_i = sum_a P_ia x_a,    sum_a P_ia = 1
+
+Every particle has uv, so that grids laid under the panels are coarse spaces for any triangulation. A grid covers the
+rectangle around its panel from edge to edge; the weights are bilinear. A particle on a seam has several uv: each of
+them has an equal share of its weights.
+
+Source      Baraff & Witkin give every particle uv ([BW98] sec. 2.2, footnote 3 for several); the Galerkin products that
+            go with interpolation by weights are those of any multigrid method
+Symbols     P  weights of one level: rows are the finer, columns the coarser nodes
+Deviations  Where a surface cannot be laid flat, its pieces in uv are as small as its cells and no grid fits under them.
+            Then the grids are laid through the room in which it is given, and the weights are trilinear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sparse
+from scipy.sparse.csgraph import connected_components
+
+# The finest grid has cells so many times as wide as those of the mesh; from there each has half the cells of the last.
+COARSENING = 2.0
+# Panels with fewer corners than this on the average are the cells of a curved surface, not pieces of cloth.
+FEWEST_CORNERS = 30
+# Where the coarsest grid may have so many nodes, a dense inverse costs no more than one smoothing of the particles.
+COARSEST = 60
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Where particles are in the plane. A particle on a seam is at several places."""
+
+    particles: np.ndarray  # (sites,) int
+    panels: np.ndarray  # (sites,) int: pieces that are connected in uv
+    at: np.ndarray  # [m]  (sites, 2 or 3)
+    spacing: float  # [m]  between neighbours in the mesh, roughly
+
+
+def find_sites(triangles: np.ndarray, uv: np.ndarray, points: np.ndarray) -> Sites:
+    """Sites from the corners of triangles; `points` are where the particles are in the room."""
+    corners = np.column_stack([triangles.ravel().astype(float), uv.reshape(-1, 2)])
+    order = np.lexsort(corners.T[::-1])
+    new = np.ones(len(order), bool)
+    new[1:] = (corners[order[1:]] != corners[order[:-1]]).any(axis=1)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new) - 1
+    found, site = corners[order[new]], number.reshape(-1, 3)
+    count = len(found)
+    ends = np.concatenate([site[:, [0, 1]], site[:, [1, 2]]])
+    panels = connected_components(sparse.coo_array((np.ones(len(ends)), ends.T), (count, count)), directed=False)
+    e1, e2 = uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]
+    area = 0.5 * np.abs(e1[:, 0] * e2[:, 1] - e1[:, 1] * e2[:, 0]).sum()
+    spacing = float(np.sqrt(area / max(len(points), 1)))
+    if count < FEWEST_CORNERS * panels[0]:
+        return sites_in_room(triangles, points, spacing)
+    return Sites(found[:, 0].astype(np.int64), panels[1].astype(np.int64), found[:, 1:], spacing)
+
+
+def sites_in_room(triangles: np.ndarray, points: np.ndarray, spacing: float) -> Sites:
+    """Each particle at its point; pieces are what triangles connect."""
+    n = len(points)
+    ends = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]]])
+    _, panels = connected_components(sparse.coo_array((np.ones(len(ends)), ends.T), (n, n)), directed=False)
+    return Sites(np.arange(n), panels.astype(np.int64), points, spacing)
+
+
+def interpolations(sites: Sites, n: int) -> list[sparse.csr_array]:
+    """P of every level, from the n particles to the coarsest grid."""
+    count = int(sites.panels.max(initial=-1)) + 1
+    d = sites.at.shape[1]
+    low, high = np.full((count, d), np.inf), np.full((count, d), -np.inf)
+    np.minimum.at(low, sites.panels, sites.at)
+    np.maximum.at(high, sites.panels, sites.at)
+    cells = np.maximum(1, np.rint((high - low) / (COARSENING * sites.spacing))).astype(np.int64)
+    cells[high - low < 0.5 * sites.spacing] = 0  # flat
+    width = np.where(high > low, high - low, 1.0)
+    share = 1.0 / np.bincount(sites.particles, minlength=n)[sites.particles]
+    average = sparse.csr_array((share, (sites.particles, np.arange(len(share)))), shape=(n, len(share)))
+    panels, at = sites.panels, (sites.at - low[sites.panels]) / width[sites.panels]  # from 0 to 1
+    found: list[sparse.csr_array] = []
+    nodes = n
+    while nodes > COARSEST:
+        weights, panels, at = _onto_grid(panels, at, cells)
+        finer, nodes = nodes, weights.shape[1]
+        if nodes > 0.7 * finer:
+            if not cells.any():
+                break
+        else:
+            found.append(average @ weights if not found else weights)
+        if nodes > 0.7 * finer and not found:
+            # A grid as fine as the particles: skip it, and look from the particles again.
+            panels, at = sites.panels, (sites.at - low[sites.panels]) / width[sites.panels]
+            nodes = n
+        cells = np.where((cells > 1).any(), np.where(cells > 1, (cells + 1) // 2, cells), 0)
+    return found
+
+
+def _onto_grid(
+    panels: np.ndarray, at: np.ndarray, cells: np.ndarray
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
+    """Weights of points (0 to 1 in their panel) on the nodes of their panel's grid; panels and places of those nodes.
+
+    Only nodes are kept that have a weight.
+    """
+    m, d = cells[panels], at.shape[1]
+    scaled = at * m
+    cell = np.clip(np.floor(scaled).astype(np.int64), 0, np.maximum(m - 1, 0))
+    part = scaled - cell
+    sizes = np.prod(cells + 1, axis=1)
+    first = np.cumsum(sizes) - sizes
+    rows, keys, weights = [], [], []
+    for corner in range(2**d):
+        step = (corner >> np.arange(d)) & 1
+        weight = np.prod(np.where(step, part, 1.0 - part), axis=1)
+        node = cell + step
+        key = np.zeros(len(at), np.int64)
+        for axis in range(d):
+            key = key * (m[:, axis] + 1) + node[:, axis]
+        used = weight > 1e-9
+        rows.append(np.flatnonzero(used))
+        keys.append((key + first[panels])[used])
+        weights.append(weight[used])
+    kept, columns = np.unique(np.concatenate(keys), return_inverse=True)
+    P = sparse.csr_array(
+        (np.concatenate(weights), (np.concatenate(rows), columns.ravel())), shape=(len(at), len(kept))
+    )
+    P.sort_indices()
+    panel = np.searchsorted(first, kept, side="right") - 1
+    rest, place = kept - first[panel], np.zeros((len(kept), d))
+    for axis in reversed(range(d)):
+        side = cells[panel, axis] + 1
+        place[:, axis] = rest % side / np.maximum(side - 1, 1)
+        rest //= side
+    return P, panel, place
