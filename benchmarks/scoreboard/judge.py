@@ -1,0 +1,194 @@
+"""Judges the positions that any simulator found for a scene of the scoreboard; needs NumPy and SciPy, nothing of Toile.
+
+    python benchmarks/scoreboard/judge.py scenes/hang_51.json result.npz
+
+`result.npz` holds `positions` (frames + 1, vertices, 3) [m], the start included, and `ms` (frames) [ms], the time of
+each frame; `cpu_ms`, the processor's time of each, is judged too if it is there. Measured are
+
+    swing error     root mean square over the frames of |centre of mass - that of the converged reference|
+    strain          |w_u| - 1 and |w_v| - 1 of each triangle ([BW98] eq. (9)), and of each edge |l - l_0| / l_0
+    intersections   pairs of an edge and a triangle that cross, all against all, decided exactly
+    depth           of vertices, and of points all over the triangles, below the surface of the solids
+    time            median and mean over the frames but the first, which loads and compiles
+
+Source      the test of an edge against a triangle: signs of five volumes; where rounding may decide, exact fractions
+Deviations  none
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+Scene = dict[str, Any]
+
+# Bound on the rounding of a 3x3 determinant of differences, relative to the sum of its terms' sizes (Shewchuk 1997).
+ROUNDING = 8e-16
+
+
+def centres(scene: Scene, positions: np.ndarray) -> np.ndarray:
+    """Centre of mass of each frame, with the masses of the scene: a simulator may spread its own otherwise."""
+    masses = np.array(scene["masses"])
+    return masses @ positions / masses.sum()
+
+
+def swing_error(scene: Scene, positions: np.ndarray) -> float | None:
+    """[m]"""
+    if "reference" not in scene:
+        return None
+    apart = centres(scene, positions)[1:] - np.array(scene["reference"]["centres"])
+    return float(np.sqrt(np.mean(np.sum(apart**2, axis=1))))
+
+
+def edges_of(triangles: np.ndarray) -> np.ndarray:
+    sides = np.sort(triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    return np.unique(sides, axis=0)
+
+
+def strains(scene: Scene, x: np.ndarray) -> dict[str, float]:
+    """Of one frame: largest of all, and mean, along warp and weft; largest and 99th percentile of edges."""
+    triangles, uv = np.array(scene["triangles"]), np.array(scene["uv"])
+    in_space = np.stack([x[triangles[:, k]] - x[triangles[:, 0]] for k in (1, 2)], axis=2)  # columns
+    in_uv = np.stack([uv[:, k] - uv[:, 0] for k in (1, 2)], axis=2)
+    lengths = np.linalg.norm(in_space @ np.linalg.inv(in_uv), axis=1) - 1.0  # |w_u| - 1, |w_v| - 1
+    sides, at_rest = (np.linalg.norm(np.roll(p, -1, axis=1) - p, axis=2) for p in (x[triangles], uv))
+    edge = (sides / at_rest - 1.0).ravel()
+    return {
+        "warp_mean": float(lengths[:, 0].mean()), "weft_mean": float(lengths[:, 1].mean()),
+        "warp_max": float(lengths[:, 0].max()), "weft_max": float(lengths[:, 1].max()),
+        "edge_max": float(edge.max()), "edge_99": float(np.quantile(edge, 0.99)), "edge_min": float(edge.min()),
+    }  # fmt: skip
+
+
+def volume_signs(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """Sign of the volume of each tetrahedron; exact."""
+    p, q, r = b - a, c - a, d - a
+    terms = p * np.cross(q, r)
+    size = np.abs(p) * (
+        np.abs(np.roll(q, -1, 1) * np.roll(r, -2, 1)) + np.abs(np.roll(q, -2, 1) * np.roll(r, -1, 1))
+    )
+    volume = terms.sum(axis=1)
+    signs = np.sign(volume).astype(int)
+    for k in np.flatnonzero(np.abs(volume) <= ROUNDING * size.sum(axis=1)):
+        u, v, w, o = ([Fraction(float(s)) for s in point[k]] for point in (b, c, d, a))
+        (u0, u1, u2), (v0, v1, v2), (w0, w1, w2) = ([s - t for s, t in zip(row, o, strict=True)] for row in (u, v, w))
+        exact = u0 * (v1 * w2 - v2 * w1) + u1 * (v2 * w0 - v0 * w2) + u2 * (v0 * w1 - v1 * w0)
+        signs[k] = (exact > 0) - (exact < 0)
+    return signs
+
+
+def crossings(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> int:
+    """Pairs of an edge and a triangle without a common vertex that cross in their insides.
+
+    Candidates are pairs whose bounding balls meet, so none is missed. Mere touching, a volume of exactly 0, is none.
+    """
+    if not np.isfinite(x).all():
+        return -1
+    middle, third = x[edges].mean(axis=1), x[triangles].mean(axis=1)
+    reach_edge = np.linalg.norm(x[edges[:, 0]] - middle, axis=1)
+    reach = np.linalg.norm(x[triangles] - third[:, None], axis=2).max(axis=1)
+    # Searching by the largest ball would be slow where a few are much stretched: those are searched for apart.
+    ordinary = reach <= 2.0 * np.median(reach)
+    found = []
+    for some in (np.flatnonzero(ordinary), np.flatnonzero(~ordinary)):
+        if len(some):
+            near = cKDTree(third[some]).query_ball_point(middle, reach_edge + reach[some].max() * (1 + 1e-9))
+            counts = [len(each) for each in near]
+            hit = np.concatenate([np.array(each, int) for each in near])
+            found.append(np.stack([np.repeat(np.arange(len(edges)), counts), some[hit]], axis=1))
+    e, t = np.concatenate(found).T
+    apart = (edges[e][:, :, None] != triangles[t][:, None, :]).all(axis=(1, 2))
+    ends, corners = x[edges[e]], x[triangles[t]]
+    # Boxes that only touch hold no crossing of insides: a flat sheet has no pair to decide.
+    boxes = ((ends.min(axis=1) < corners.max(axis=1)) & (corners.min(axis=1) < ends.max(axis=1))).all(axis=1)
+    e, t = e[apart & boxes], t[apart & boxes]
+    p, q, (a, b, c) = x[edges[e, 0]], x[edges[e, 1]], (x[triangles[t, k]] for k in range(3))
+    through = volume_signs(a, b, c, p) * volume_signs(a, b, c, q) < 0  # its ends are on different sides
+    p, q, a, b, c = (points[through] for points in (p, q, a, b, c))
+    turns = np.stack([volume_signs(p, q, *pair) for pair in ((a, b), (b, c), (c, a))])
+    return int(np.count_nonzero(np.abs(turns.sum(axis=0)) == 3))
+
+
+def cylinder_depth(solid: Scene, points: np.ndarray) -> np.ndarray:
+    """How deep points lie in a cylinder that stands upright, its rims rounded; negative outside."""
+    away, b = points - np.array(solid["translation"]), solid.get("rounding", 0.0)
+    side = np.hypot(away[..., 0], away[..., 1]) - solid["radius"] + b
+    end = np.abs(away[..., 2]) - 0.5 * solid["height"] + b
+    outside = np.hypot(np.maximum(side, 0.0), np.maximum(end, 0.0))
+    return b - outside - np.minimum(np.maximum(side, end), 0.0)
+
+
+def sphere_depth(solid: Scene, points: np.ndarray) -> np.ndarray:
+    """How deep points lie in a sphere; negative outside."""
+    return solid["radius"] - np.linalg.norm(points - np.array(solid["translation"]), axis=-1)
+
+
+DEPTHS = {"cylinder": cylinder_depth, "sphere": sphere_depth}
+
+# Points of a triangle whose depth is measured: all with weights of multiples of a quarter.
+WEIGHTS = np.array([(i, j, 4 - i - j) for i in range(5) for j in range(5 - i)]) / 4.0
+
+
+def depths(scene: Scene, x: np.ndarray) -> dict[str, float]:
+    """Deepest vertex, and deepest point of a triangle, in any solid [m]; 0 if none is inside."""
+    everywhere = WEIGHTS @ x[np.array(scene["triangles"])]
+    deepest = {"vertices": 0.0, "triangles": 0.0}
+    for solid in scene["solids"]:
+        if solid["motion"] is not None:
+            raise SystemExit(f"{solid['name']} moves: depth in solids that move is not measured yet.")
+        depth = DEPTHS[solid["type"]]
+        for name, points in (("vertices", x), ("triangles", everywhere)):
+            deepest[name] = max(deepest[name], float(depth(solid, points).max()))
+    return deepest
+
+
+def judge(scene: Scene, positions: np.ndarray, **times: np.ndarray) -> dict[str, Any]:
+    """All measures of a run; `times` are one or several kinds of time of every frame [ms]."""
+    frames, vertices = scene["time"]["frames"], len(scene["vertices"])
+    if positions.shape != (frames + 1, vertices, 3):
+        raise SystemExit(f"positions are {positions.shape}; the scene needs {(frames + 1, vertices, 3)}.")
+    finite = bool(np.isfinite(positions).all())
+    found: dict[str, Any] = {"finite": finite}
+    if finite:
+        triangles = np.array(scene["triangles"])
+        edges = edges_of(triangles)
+        by_frame = [strains(scene, x) for x in positions[1:]]
+        counts = [crossings(x, triangles, edges) for x in positions[1:]]
+        error = swing_error(scene, positions)
+        pins = [pin["vertex"] for pin in scene["pins"]]
+        found |= {
+            "swing_error_cm": None if error is None else 100.0 * error,
+            "strain_mean": max(max(each["warp_mean"], each["weft_mean"]) for each in by_frame),
+            "strain_max": max(max(each["warp_max"], each["weft_max"]) for each in by_frame),
+            "edge_99": max(each["edge_99"] for each in by_frame),
+            "edge_max": max(each["edge_max"] for each in by_frame),
+            "edge_max_at_end": by_frame[-1]["edge_max"],
+            "intersections_at_most": max(counts),
+            "frames_with_intersections": int(np.count_nonzero(counts)),
+            "pins_off_mm": 1e3 * float(np.abs(positions[:, pins] - positions[0, pins]).max()) if pins else None,
+        }
+        if scene["solids"]:
+            deep = [depths(scene, x) for x in positions[1:]]
+            found |= {f"depth_of_{name}_mm": 1e3 * max(each[name] for each in deep) for name in deep[0]}
+        found["mean_height_at_end"] = float(centres(scene, positions)[-1, 2])
+    for kind, ms in times.items():
+        found[f"{kind}_per_frame"] = {"median": float(np.median(ms[1:])), "mean": float(np.mean(ms[1:]))}
+    return found
+
+
+def main() -> None:
+    scene = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    for path in sys.argv[2:]:
+        result = np.load(path)
+        times = {kind: result[kind] for kind in ("ms", "cpu_ms") if kind in result}
+        print(path, json.dumps(judge(scene, result["positions"], **times), indent=1))
+
+
+if __name__ == "__main__":
+    main()
