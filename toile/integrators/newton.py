@@ -57,16 +57,19 @@ class NewtonStep:
         return self._iterate(state, state_out, at, self.iterations)
 
     def improve(self, state: State, state_out: State, h: float) -> Solution:
-        """One more linearisation, at what `solve` has found; contacts are what its last comparison left."""
+        """One more linearisation, at what `solve` has found; contacts are what its last comparison left. It is solved to
+        the residual of before: what is left of the force is small, and a thousandth of it means nothing."""
         held, contacts = self.work.held, self.work.contacts
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
         if contacts is not None:
             contacts.hold(h)
             self._launch(hold_again, len(self.u), [held.S, held.x_held, self.x_ref, self.u, h, self.du])
         at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
-        return self._iterate(state, state_out, at, 1)
+        return self._iterate(state, state_out, at, 1, again=True)
 
-    def _iterate(self, state: State, state_out: State, at: Linearization, count: int) -> Solution:
+    def _iterate(
+        self, state: State, state_out: State, at: Linearization, count: int, again: bool = False
+    ) -> Solution:
         system, held, timers = self.work.system, self.work.held, self.work.timers
         n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
@@ -80,7 +83,8 @@ class NewtonStep:
             contacts_fit = False
             while not contacts_fit:
                 with timers.stage("CG"):
-                    solution = self.solver.solve()  # secs. 5.2, 5.3
+                    solution = self.solver.solve(again)  # secs. 5.2, 5.3
+                again = True
                 iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
                 if not solution.converged:
                     return Solution(iterations, solution.residual, False)
@@ -92,7 +96,7 @@ class NewtonStep:
                 launch(constraint_force, n, [held.S, *contact, self.b, h, self.force])  # sec. 5.4
                 # Before the last linearisation forces are not yet those that contacts can be judged by.
                 contacts_fit = left > 1 or self._contacts_fit(state, x, h)
-            at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
+            at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), False
         launch(finish, n, [held.S, held.S_user, held.x_held, held.v_held, u, x, state_out.v])
         if self.work.contacts is not None:
             with timers.stage("C/S"):

@@ -29,6 +29,10 @@ class Couplings:
     def room(self) -> int:
         return len(self.blocks)
 
+    @property
+    def arrays(self) -> list[wp.array]:
+        return [self.count, self.particles, self.weights, self.blocks]
+
     def make_room(self, room: int) -> None:
         """Arrays for so many groups; what they held is lost."""
         self.particles = wp.zeros(room, dtype=wp.vec4i, device=self.device)
@@ -38,8 +42,7 @@ class Couplings:
 
     def add_product(self, x: wp.array, factor: float, y_out: wp.array) -> None:
         """y += factor (the blocks that are kept here) x."""
-        groups = [self.count, self.particles, self.weights, self.blocks]
-        self._launch(add_coupled, self.room, [*groups, x, factor, y_out])
+        self._launch(add_coupled, self.room, [*self.arrays, x, factor, y_out])
 
 
 @dataclass

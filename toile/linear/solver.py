@@ -21,23 +21,24 @@ class Solver:
         self._usable = False
         self._wait = 0  # solves until an old preconditioner is tried again
 
-    def solve(self) -> Solution:
-        """Improves dv in place, until the residual is `tolerance` times what it was at the start."""
-        spent, tolerance, fallen = 0, self.tolerance, 1.0
+    def solve(self, again: bool = False) -> Solution:
+        """Improves dv in place, until the residual is `tolerance` times what it was at the start; or what it was at the
+        start of the solve before, `again` after contacts in the same system were corrected."""
+        spent, fallen = 0, 1.0
         if self._usable and self._wait == 0 and self.preconditioner.give_up_after > 0:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
-            solution = self.pcg.solve(self.preconditioner, self.tolerance, limit)
+            solution = self.pcg.solve(self.preconditioner, self.tolerance, limit, again)
             if solution.converged:
                 return solution
             spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
             # The next solve goes on from here, so that part of the way has been made.
+            again = again or np.isfinite(solution.residual)
             fallen = min(solution.residual, 1.0) if np.isfinite(solution.residual) else 1.0
-            tolerance = min(self.tolerance / fallen, 0.5)
         self._wait = max(0, self._wait - 1)
         self._usable = self.preconditioner.update()
         if not self._usable:
             return Solution(spent, float("nan"), False)
-        solution = self.pcg.solve(self.preconditioner, tolerance, self.max_iterations)
+        solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again)
         return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged)
 
     def memory(self) -> Memory:
