@@ -4,6 +4,7 @@ A step launches some thirty small kernels with the same arrays every time. Packi
 than running them: a tenth of a millisecond each, in the middle of a step, against a hundredth for a recorded launch.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import warp as wp
@@ -25,39 +26,47 @@ class Launcher:
         self.device = device
         self._shares = wp.get_device(device).is_cpu
         # The arguments are kept with their launch: as long as they live, no other object can have their identity.
-        self._recorded: dict[tuple, tuple[list[wp.Launch], list]] = {}
+        self._recorded: dict[tuple, tuple[list[list[wp.Launch]], list]] = {}
 
     def __call__(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
         if dim == 0:
             return
         key = (kernel, dim, *(value if type(value) is float else id(value) for value in inputs))
         if key not in self._recorded:
-            self._record(key, inputs, [self._command(kernel, dim, inputs)])
-        self._recorded[key][0][0].launch()
+            self._record(key, inputs, [[self._command(kernel, dim, inputs)]])
+        self._recorded[key][0][0][0].launch()
 
     def split(self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE) -> None:
         """A launch that threads may share. The first argument of its kernel, not among `inputs`, is where the range
         begins; different indices must not write to the same place, unless they lie between multiples of `multiple`.
         """
-        if dim == 0:
+        self.rounds(kernel, (dim,), inputs, multiple)
+
+    def rounds(self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE) -> None:
+        """Several such launches, one after the other, of ranges that end at `ends`; one launch where none is shared.
+        Multiples count from where each begins."""
+        if not ends[-1]:
             return
-        ranges = min(threads.count(), dim // multiple) if self._shares else 1
-        key = (kernel, dim, max(ranges, 1), *(value if type(value) is float else id(value) for value in inputs))
+        count = threads.count() if self._shares else 1
+        key = (kernel, ends, count, *(value if type(value) is float else id(value) for value in inputs))
         if key not in self._recorded:
+            pieces = [
+                [(begin + low, begin + high) for low, high in shares(end - begin, count, multiple)]
+                for begin, end in pairwise((0, *ends))
+            ]
+            if all(len(ranges) == 1 for ranges in pieces):
+                pieces = [[(0, ends[-1])]]
             commands = [
-                self._command(kernel, end - begin, [begin, *inputs]) for begin, end in shares(dim, ranges, multiple)
+                [self._command(kernel, high - low, [low, *inputs]) for low, high in ranges] for ranges in pieces
             ]
             self._record(key, inputs, commands)
-        commands = self._recorded[key][0]
-        if len(commands) == 1:
-            commands[0].launch()
-        else:
+        for commands in self._recorded[key][0]:
             threads.together([command.launch for command in commands])
 
     def _command(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> wp.Launch:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_cmd=True)
 
-    def _record(self, key: tuple, inputs: list[Any], commands: list[wp.Launch]) -> None:
+    def _record(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> None:
         if len(self._recorded) >= LARGEST:
             self._recorded.clear()
         self._recorded[key] = commands, inputs
@@ -65,6 +74,7 @@ class Launcher:
 
 def shares(dim: int, count: int, multiple: int) -> list[tuple[int, int]]:
     """[0, dim) in at most `count` ranges of about the same length that begin at multiples of a number."""
+    count = max(1, min(count, dim // multiple))
     blocks = -(-dim // multiple)
-    cuts = [min(dim, multiple * (blocks * k // max(count, 1))) for k in range(max(count, 1) + 1)]
-    return [(begin, end) for begin, end in zip(cuts, cuts[1:], strict=False) if end > begin]
+    cuts = [min(dim, multiple * (blocks * k // count)) for k in range(count + 1)]
+    return list(pairwise(cuts))

@@ -46,6 +46,9 @@ def use(threads: int) -> None:
 
 def together(tasks: Sequence[Callable[[], None]]) -> None:
     """Runs tasks at the same time, at most `count()`; returns when all are done."""
+    if len(tasks) == 1:
+        tasks[0]()
+        return
     others = [_pool.submit(task) for task in tasks[1:]]
     tasks[0]()
     for other in others:
