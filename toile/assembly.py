@@ -17,6 +17,7 @@ from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import mat33, real, vec3
 from toile.model.model import Model
+from toile.rounds import Rounds, in_rounds
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         return rows
 
     def linearize(
+        first: wp.int32,
         # model
         particles: wp.array2d(dtype=wp.int32), slots: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
         # in
@@ -57,7 +59,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         # out
         f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     ):
-        e = wp.tid()
+        e = first + wp.tid()
         x_e, x_tension_e = gather(particles, e, x), gather(particles, e, x_tension)
         local = prepare(rest[e], uniform, x_e, x_tension_e, gather(particles, e, v), gather(particles, e, v_at))
         for a in range(points):
@@ -71,6 +73,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
                     wp.atomic_add(A_out, slots[e, b * points + a], wp.transpose(upper))
 
     def add_forces(
+        first: wp.int32,
         # model
         particles: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
         # in
@@ -78,7 +81,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         # out
         f_out: wp.array(dtype=vec3),
     ):
-        e = wp.tid()
+        e = first + wp.tid()
         v_e = gather(particles, e, v)
         x_e = gather(particles, e, x)
         local = prepare(rest[e], uniform, x_e, x_e, v_e, v_e)
@@ -86,6 +89,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
             wp.atomic_add(f_out, particles[e, a], force(local, a))
 
     def measure(
+        first: wp.int32,
         # model
         particles: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
         # in
@@ -93,12 +97,13 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         # out
         E_out: wp.array(dtype=real),
     ):
-        e = wp.tid()
+        e = first + wp.tid()
         v_e = gather(particles, e, v)
         x_e = gather(particles, e, x)
         E_out[e] = energy(prepare(rest[e], uniform, x_e, x_e, v_e, v_e))
 
     def add_damping(
+        first: wp.int32,
         # model
         particles: wp.array2d(dtype=wp.int32), rest: wp.array(dtype=Rest),
         # in
@@ -106,7 +111,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         # out
         y_out: wp.array(dtype=vec3),
     ):
-        e = wp.tid()
+        e = first + wp.tid()
         x_e, v_e, u_e = gather(particles, e, x), gather(particles, e, v), gather(particles, e, u)
         local = prepare(rest[e], uniform, x_e, x_e, v_e, v_e)
         for a in range(points):
@@ -144,7 +149,9 @@ class Term:
         self.name, self.energy, self.model, self.part, self.device, self.seed = name, energy, model, part, device, seed
         self.formulas = energy.formulas
         self.kernels = make_kernels(name, energy.formulas)
-        self.elements = energy.elements(model, part)
+        given = energy.elements(model, part)
+        self._rounds = in_rounds(given.particles, model.start)
+        self.elements = _ordered(given, self._rounds)
         self.constant = not energy.changes_in_time and energy.rest_at(model, part, 0.0) is None
         self.uniform = energy.uniform_at(0.0, seed)
         self._count = len(self.elements.particles)
@@ -155,12 +162,12 @@ class Term:
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         inputs = [self._particles, self._rest, self.uniform, x, v, f_out]
-        self._launch(self.kernels.add_forces, self._count, inputs)
+        self._launch.rounds(self.kernels.add_forces, self.ends, inputs)
 
     def measure(self, x: wp.array, v: wp.array) -> float:
         """Stored energy [J]."""
         inputs = [self._particles, self._rest, self.uniform, x, v, self._energies]
-        self._launch(self.kernels.measure, self._count, inputs)
+        self._launch.split(self.kernels.measure, self._count, inputs)
         return float(np.sum(self._energies.numpy(), dtype=np.float64))
 
     def move(self, time: float) -> None:
@@ -170,14 +177,23 @@ class Term:
         self.uniform = self.energy.uniform_at(time, self.seed)
         rest = self.energy.rest_at(self.model, self.part, time)
         if rest is not None:
-            self._rest.assign(wp.array(rest, dtype=self.formulas.Rest, device=self.device))
-
+            self._rest.assign(wp.array(rest[self._rounds.order], dtype=self.formulas.Rest, device=self.device))
 
     def put(self, elements: Elements) -> None:
         """Act elsewhere: on as many elements as before."""
-        self.elements = elements
-        self._particles.assign(elements.particles)
-        self._rest.assign(wp.array(elements.rest, dtype=self.formulas.Rest, device=self.device))
+        self._rounds = in_rounds(elements.particles, self.model.start)
+        self.elements = _ordered(elements, self._rounds)
+        self._particles.assign(self.elements.particles)
+        self._rest.assign(wp.array(self.elements.rest, dtype=self.formulas.Rest, device=self.device))
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Of the rounds of its elements."""
+        return self._rounds.ends
+
+
+def _ordered(elements: Elements, rounds: Rounds) -> Elements:
+    return Elements(elements.particles[rounds.order], elements.rest[rounds.order])
 
 
 class Meetings(Protocol):
@@ -237,7 +253,6 @@ class Batch:
             pair.first, pair.second = uniform, term.uniform
             rest, uniform = joined, pair
         self.kernels = make_kernels("_".join(term.name for term in terms), formulas)
-        self._count = len(terms[0].elements.particles)
         self._slots = wp.array(_slots(terms[0], A), dtype=wp.int32, device=self.device)
         self._particles = terms[0]._particles
         # A term by itself may change in time, and is then read anew; several are constant, and are copied here.
@@ -256,12 +271,12 @@ class Batch:
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         model = [self._particles, self._slots, self._rest]
         inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out, A_out.values]
-        self._launch(self.kernels.linearize, self._count, inputs)
+        self._launch.rounds(self.kernels.linearize, self.terms[0].ends, inputs)
 
     def add_damping(self, x: wp.array, v: wp.array, u: wp.array, y_out: wp.array) -> None:
         """y += -df/dv u, at x and v."""
         inputs = [self._particles, self._rest, self.uniform, x, v, u, y_out]
-        self._launch(self.kernels.add_damping, self._count, inputs)
+        self._launch.rounds(self.kernels.add_damping, self.terms[0].ends, inputs)
 
 
 def _slots(term: Term, A: BlockMatrix) -> np.ndarray:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import warp as wp
 
 from toile.assembly import Linearization, Meetings, Springs, Term, batches
@@ -22,7 +21,7 @@ class System:
         self.model, self.terms, self.device = model, terms, device
         n = model.particle_count
         self.masses = wp.array(model.masses, dtype=real, device=device)
-        points = np.concatenate([np.zeros((0, 3)), *(part.mesh.positions for part in model.parts)])
+        points = model.start
         fixed = [term for term in terms if isinstance(term, Term)]
         self.springs = [term for term in terms if not isinstance(term, Term)]
         self.meetings: list[Meetings] = list(self.springs)
@@ -71,7 +70,7 @@ class System:
         A, f = self.A, self.f
         A.values.zero_()
         f.zero_()
-        self._launch(add_masses, A.row_count, [A.diagonal, self.masses, A.values])
+        self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values])
         for batch in self._batches:
             batch.linearize(at, f, A)
         for meetings in self.meetings:
@@ -107,8 +106,14 @@ class System:
 
 
 @wp.kernel
-def add_masses(diagonal: wp.array(dtype=wp.int32), masses: wp.array(dtype=real), values_out: wp.array(dtype=mat33)):
-    i = wp.tid()
+def add_masses(
+    first: wp.int32,
+    # model
+    diagonal: wp.array(dtype=wp.int32), masses: wp.array(dtype=real),
+    # in and out
+    values_out: wp.array(dtype=mat33),
+):
+    i = first + wp.tid()
     values_out[diagonal[i]] = values_out[diagonal[i]] + masses[i] * identity()
 
 

@@ -13,21 +13,37 @@ class Timers:
     """Adds up the time spent in each stage."""
 
     def __init__(self, device: str):
-        # Launches on a GPU return before they are done: a stage ends when the device has finished it.
-        self._synchronize = None if wp.get_device(device).is_cpu else device
+        # Launches on a GPU return before they are done, and to wait for them would cost more than the small ones take:
+        # events between them are looked at afterwards.
+        self._cuda = wp.get_device(device) if wp.get_device(device).is_cuda else None
+        self._spans: list[tuple[str, wp.Event, wp.Event]] = []
+        self._unused: list[wp.Event] = []
         self.ms = dict.fromkeys(STAGES, 0.0)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        if self._cuda is not None:
+            begun = self._mark()
+            try:
+                yield
+            finally:
+                self._spans.append((name, begun, self._mark()))
+            return
         begin = time.perf_counter()
         try:
             yield
         finally:
-            if self._synchronize:
-                wp.synchronize_device(self._synchronize)
             self.ms[name] += 1e3 * (time.perf_counter() - begin)
+
+    def _mark(self) -> wp.Event:
+        event = self._unused.pop() if self._unused else wp.Event(self._cuda, enable_timing=True)
+        return wp.record_event(event)
 
     def take(self) -> dict[str, float]:
         """The sums so far; starts again from zero."""
+        for name, begun, ended in self._spans:
+            self.ms[name] += wp.get_event_elapsed_time(begun, ended)
+            self._unused += [begun, ended]
+        self._spans.clear()
         ms, self.ms = self.ms, dict.fromkeys(STAGES, 0.0)
         return ms

@@ -57,8 +57,10 @@ class NewtonStep:
         return self._iterate(state, state_out, at, self.iterations)
 
     def improve(self, state: State, state_out: State, h: float) -> Solution:
-        """One more linearisation, at what `solve` has found; contacts are what its last comparison left. It is solved to
-        the residual of before: what is left of the force is small, and a thousandth of it means nothing."""
+        """One more linearisation, at what `solve` has found; contacts are what its last comparison left.
+
+        It is solved to the residual of before: what is left of the force is small, and a thousandth of it is nothing.
+        """
         held, contacts = self.work.held, self.work.contacts
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
         if contacts is not None:
@@ -89,7 +91,7 @@ class NewtonStep:
                 if not solution.converged:
                     return Solution(iterations, solution.residual, False)
                 matrix = [A.device_offsets, A.device_columns, A.values]
-                launch(subtract_product, n, [*matrix, du, self.b])
+                launch.split(subtract_product, n, [*matrix, du, self.b])
                 A.add_coupled(du, -1.0, self.b)
                 launch(update, n, [self.x_ref, h, u, du, x])
                 contact = [held.S_user, held.x_held, held.v_held, system.masses, self.x_ref]
@@ -215,6 +217,7 @@ def update(
 
 @wp.kernel
 def subtract_product(
+    first: wp.int32,
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
@@ -222,7 +225,7 @@ def subtract_product(
     # in and out
     b_out: wp.array(dtype=vec3),
 ):
-    i = wp.tid()
+    i = first + wp.tid()
     b_out[i] = b_out[i] - row_product(offsets, columns, A, du, i)
 
 

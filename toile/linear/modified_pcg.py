@@ -28,8 +28,8 @@ R_S, R_S_OLD, C_Q, R_R, LIMIT, COUNT, AT_START, WHOLE, SCALARS = (wp.constant(pl
 # A residual this much smaller than what the constraints carry is rounding: no iteration can reduce it.
 ROUNDING = wp.constant(wp.float64(1e-14 if precision == "double" else 1e-6))
 
-# A dot product is the sum of parts, each of a range of rows, so that threads never add to the same number and the result
-# does not depend on how many there are. There are at most so many.
+# A dot product is the sum of parts, each of a range of rows: threads never add to the same number, and the result does
+# not depend on how many there are. There are at most so many parts.
 MOST_PARTS = 256
 
 

@@ -54,6 +54,11 @@ class Model:
     def triangle_count(self) -> int:
         return len(self.triangles)
 
+    @property
+    def start(self) -> np.ndarray:
+        """Where particles are as the meshes have them [m]."""
+        return np.concatenate([np.zeros((0, 3)), *(part.mesh.positions for part in self.parts)])
+
     def part_named(self, name: str | None) -> ClothPart:
         """The cloth of that name, or the only one."""
         if name is None:

@@ -1,0 +1,53 @@
+"""The order in which threads add up elements: each once, and no two pieces of a round with a particle in common."""
+
+import numpy as np
+import pytest
+
+from toile.launcher import SHARE
+from toile.rounds import _curve, in_rounds
+
+
+def sheet(n, shuffled=False):
+    """Triangles of a square of n x n particles, and where these are."""
+    corner = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
+    triangles = np.concatenate([corner[:, None] + [0, 1, n + 1], corner[:, None] + [0, n + 1, n]])
+    points = np.stack([np.tile(np.arange(n), n), np.repeat(np.arange(n), n), np.zeros(n * n)], axis=1)
+    if not shuffled:
+        return triangles, points
+    random = np.random.default_rng(3)
+    names = random.permutation(n * n)
+    moved = np.empty_like(points)
+    moved[names] = points
+    return random.permutation(names[triangles]), moved
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_every_element_has_one_place_and_pieces_of_a_round_share_no_particle(shuffled):
+    triangles, points = sheet(120, shuffled)
+    rounds = in_rounds(triangles, points)
+    assert np.array_equal(np.sort(rounds.order), np.arange(len(triangles)))
+    assert rounds.ends[-1] == len(triangles)
+    ordered, begin = triangles[rounds.order], 0
+    for end in rounds.ends:
+        pieces = [np.unique(ordered[first : min(first + SHARE, end)]) for first in range(begin, end, SHARE)]
+        assert len(np.unique(np.concatenate(pieces))) == sum(map(len, pieces))
+        begin = end
+    assert len(rounds.ends) <= 8  # and so every round has work for several threads
+
+
+def test_few_elements_stay_as_they_are():
+    triangles, points = sheet(20)
+    rounds = in_rounds(triangles, points)
+    assert np.array_equal(rounds.order, np.arange(len(triangles)))
+    assert rounds.ends == (len(triangles),)
+
+
+def test_the_curve_takes_bits_in_turn():
+    """In a cube of 2^k points the eight corners of each cell follow each other."""
+    axes = np.meshgrid(*3 * [np.arange(4.0)], indexing="ij")
+    points = np.stack([axis.ravel() for axis in axes], axis=1)
+    order = np.argsort(_curve(points / 4.0 * 4.0))
+    for first in range(0, 64, 8):
+        eight = points[order[first : first + 8]]
+        assert np.all(np.ptp(eight, axis=0) == 1.0)
+        assert np.all(eight.min(axis=0) % 2 == 0)
