@@ -37,7 +37,7 @@ class Timers:
 
     def _mark(self) -> wp.Event:
         event = self._unused.pop() if self._unused else wp.Event(self._cuda, enable_timing=True)
-        return wp.record_event(event)
+        return self._cuda.stream.record_event(event)
 
     def take(self) -> dict[str, float]:
         """The sums so far; starts again from zero."""
