@@ -1,0 +1,5 @@
+"""Times: of scenes (scenes.py), of the suite of scenes at several sizes (suite.py), and of kernels (profile.py)."""
+
+from toile.bench.scenes import GROWTH_FRAMES, STAGES, growth, measure
+
+__all__ = ["GROWTH_FRAMES", "STAGES", "growth", "measure"]
