@@ -20,10 +20,11 @@ import warp as wp
 from toile.launcher import SHARE, Launcher
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, precision, real, vec3
+from toile.recorded import Recorded
 
 # Places of the dot products among the device scalars, and of what controls the iteration: the value of r.r at which it
-# ends, how many iterations were made, r.r at the start, and r.r before the filter.
-R_S, R_S_OLD, C_Q, R_R, LIMIT, COUNT, AT_START, WHOLE, SCALARS = (wp.constant(place) for place in range(9))
+# ends, how many iterations were made and may be, r.r at the start, and r.r before the filter.
+R_S, R_S_OLD, C_Q, R_R, LIMIT, COUNT, MOST, AT_START, WHOLE, SCALARS = (wp.constant(place) for place in range(10))
 
 # A residual this much smaller than what the constraints carry is rounding: no iteration can reduce it.
 ROUNDING = wp.constant(wp.float64(1e-14 if precision == "double" else 1e-6))
@@ -59,7 +60,7 @@ class ModifiedPCG:
 
         self.A, self.dv, self.r, self.scalars = A, dv, r, scalars
         self._c, self._s, self._coupled = c, s, coupled
-        self._n, self._launch = n, Launcher(device)
+        self._n, self._launch, self._on_cpu = n, Launcher(device), wp.get_device(device).is_cpu
         self._start = [*matrix, b, S, dv, r, *sums, more_parts]
         self._sums = [parts, scalars]
         self._limit = [parts, more_parts, scalars]
@@ -67,7 +68,9 @@ class ModifiedPCG:
         self._update_direction = [S, s, scalars, c]
         self._multiply_direction = [*matrix, S, c, q, *sums]
         self._advance = [c, q, scalars, dv, r, *sums]
-        self._loop = _DeviceLoop(device) if wp.get_device(device).is_cuda else None
+        # On a GPU iterations follow each other until the device itself finds the limit reached.
+        self._going = wp.zeros(1, dtype=wp.int32, device=device)
+        self._loops: dict[Any, Recorded] = {}
 
     def solve(self, preconditioner: Any, tolerance: float, max_iterations: int, again: bool = False) -> Solution:
         """Improves dv, whose constrained components hold z on entry and still do on return.
@@ -80,15 +83,16 @@ class ModifiedPCG:
         launch = self._launch
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
-        launch(set_limit, 1, [tolerance * tolerance, again, *self._limit])
+        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again, *self._limit])
         scalars = self.scalars.numpy()
         if scalars[R_R] <= scalars[LIMIT] < np.inf:
             return Solution(0, 0.0, True)  # nothing to do, but for rounding
-        if self._loop is None:
+        if self._on_cpu:
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
                 self._iterate(preconditioner)
         else:
-            scalars = self._loop.run(self, preconditioner, max_iterations)
+            self._iterate_on_device(preconditioner)
+            scalars = self.scalars.numpy()
         at_start, r_r = float(scalars[AT_START]), float(scalars[R_R])
         residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
         # Not converged for NaN as well
@@ -107,51 +111,23 @@ class ModifiedPCG:
         launch.split(advance, n, self._advance, rows)
         launch(sum_r_r, 1, self._sums)
 
+    def _iterate_on_device(self, preconditioner: Any) -> None:
+        """Iterations as long as `go_on` says so."""
+        going = [self.scalars, self._going]
+
+        def iterate() -> None:
+            self._iterate(preconditioner)
+            self._launch(go_on, 1, going)
+
+        if preconditioner not in self._loops:
+            self._loops[preconditioner] = Recorded(self.A.device, lambda: wp.capture_while(self._going, iterate))
+        self._launch(go_on, 1, going)
+        self._loops[preconditioner](*(array for couplings in self.A.couplings for array in couplings.arrays))
+
     def _multiply_coupled(self, x: wp.array) -> None:
         if self.A.couplings:
             self._coupled.zero_()
             self.A.add_coupled(x, 1.0, self._coupled)
-
-
-class _DeviceLoop:
-    """Iterations on a GPU that decides by itself when to end: one graph, launched once a solve.
-
-    The arrays in it are those of the solve that it was recorded in. Contacts have new ones from time to time; then it
-    is recorded anew.
-    """
-
-    def __init__(self, device: str):
-        self.device = device
-        self._going = wp.zeros(1, dtype=wp.int32, device=device)
-        self._graph: Any = None
-        self._recorded_for: tuple = ()
-        self._kept: list[Any] = []
-        self._loaded = False
-
-    def run(self, pcg: ModifiedPCG, preconditioner: Any, max_iterations: int) -> np.ndarray:
-        """Iterates until the limit is reached; the scalars afterwards."""
-
-        def decide() -> None:
-            wp.launch(go_on, dim=1, inputs=[float(max_iterations), pcg.scalars, self._going], device=self.device)
-
-        def iterate() -> None:
-            pcg._iterate(preconditioner)
-            decide()
-
-        decide()
-        if not self._loaded:
-            # Kernels are loaded by their first launch, which no graph may do.
-            self._loaded = True
-            wp.capture_while(self._going, iterate)
-            return pcg.scalars.numpy()
-        arrays = [array for couplings in pcg.A.couplings for array in couplings.arrays]
-        wanted = (preconditioner, max_iterations, *map(id, arrays))
-        if wanted != self._recorded_for:
-            with wp.ScopedCapture(device=self.device) as capture:
-                wp.capture_while(self._going, iterate)
-            self._graph, self._recorded_for, self._kept = capture.graph, wanted, arrays
-        wp.capture_launch(self._graph)
-        return pcg.scalars.numpy()
 
 
 @wp.kernel
@@ -189,7 +165,7 @@ def take_sum(parts: wp.array(dtype=wp.float64)) -> wp.float64:
 @wp.kernel
 def set_limit(
     # in
-    tolerance2: wp.float64, again: wp.bool, r_r: wp.array(dtype=wp.float64), whole: wp.array(dtype=wp.float64),
+    tolerance2: wp.float64, most: wp.float64, again: wp.bool, r_r: wp.array(dtype=wp.float64), whole: wp.array(dtype=wp.float64),
     # out
     scalars_out: wp.array(dtype=wp.float64),
 ):
@@ -199,6 +175,7 @@ def set_limit(
         scalars_out[LIMIT] = tolerance2 * scalars_out[R_R]
     scalars_out[LIMIT] = wp.max(scalars_out[LIMIT], ROUNDING * ROUNDING * scalars_out[WHOLE])
     scalars_out[AT_START] = scalars_out[R_R]
+    scalars_out[MOST] = most
     scalars_out[R_S] = wp.float64(0.0)
     scalars_out[COUNT] = wp.float64(0.0)
 
@@ -284,11 +261,6 @@ def sum_r_r(parts: wp.array(dtype=wp.float64), scalars_out: wp.array(dtype=wp.fl
 
 
 @wp.kernel
-def go_on(
-    # in
-    max_iterations: wp.float64, scalars: wp.array(dtype=wp.float64),
-    # out
-    going_out: wp.array(dtype=wp.int32),
-):
-    more = scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations
+def go_on(scalars: wp.array(dtype=wp.float64), going_out: wp.array(dtype=wp.int32)):
+    more = scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < scalars[MOST]
     going_out[0] = wp.where(more, 1, 0)

@@ -3,9 +3,11 @@
 from typing import Any
 
 import numpy as np
+import warp as wp
 
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.model.memory import Memory
+from toile.recorded import Recorded
 
 # After an old preconditioner failed to serve, so many solves get a new one before an old one is tried again.
 SOLVES_BEFORE_RETRY = 8
@@ -18,6 +20,8 @@ class Solver:
         """`preconditioner` is a working one, made by `Preconditioner.build`."""
         self.pcg, self.preconditioner = pcg, preconditioner
         self.tolerance, self.max_iterations = tolerance, max_iterations
+        self._on_cpu = wp.get_device(pcg.A.device).is_cpu
+        self._update = Recorded(pcg.A.device, preconditioner.update)
         self._usable = False
         self._wait = 0  # solves until an old preconditioner is tried again
 
@@ -35,11 +39,19 @@ class Solver:
             again = again or np.isfinite(solution.residual)
             fallen = min(solution.residual, 1.0) if np.isfinite(solution.residual) else 1.0
         self._wait = max(0, self._wait - 1)
-        self._usable = self.preconditioner.update()
+        self._usable = self._renew()
         if not self._usable:
             return Solution(spent, float("nan"), False)
         solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again)
         return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged)
+
+    def _renew(self) -> bool:
+        """Takes in the matrix as it is now; whether that was possible. On a GPU nobody looks: if it was not, the
+        iteration has no finite numbers."""
+        if self._on_cpu:
+            return self.preconditioner.update()
+        self._update()
+        return True
 
     def memory(self) -> Memory:
         """The preconditioner that is kept, if one is: what was solved with it depends on it by rounding."""
