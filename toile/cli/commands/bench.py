@@ -1,21 +1,36 @@
-"""`toile bench`: times of scenes, and how the time of a frame grows with the mesh."""
+"""`toile bench`: times of scenes and how they grow with the mesh, the suite of sizes and devices, hot kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import toile
 from toile.cli import completion
-from toile.cli.options import DebugOption, JsonOption, QuietOption
+from toile.cli.options import (
+    DebugOption,
+    Device,
+    DeviceOption,
+    JsonOption,
+    OutsideOption,
+    Precision,
+    PrecisionOption,
+    QuietOption,
+    SetOption,
+)
 from toile.cli.progress import RunProgress, kernels_told
-from toile.cli.telling import told
+from toile.cli.telling import Voice, told
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from toile.model.frame import Frame
+
+HOTTEST = 10
+PROFILED_FRAMES, SKIPPED_FRAMES = 5, 1
 
 
 def command(
@@ -27,32 +42,204 @@ def command(
             autocompletion=completion.scenes,
         ),
     ] = None,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="hang, drape, layers and twist at growing sizes, into a file")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="the hottest kernels of one scene")] = False,
+    device: DeviceOption = Device.cpu,
+    precision: PrecisionOption = Precision.double,
+    threads: Annotated[int | None, typer.Option(min=1, help="of the CPU; one for each core when not given")] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="N,N", help="numbers of vertices, such as 2.6k,10k; --profile takes one")
+    ] = None,
+    frames: Annotated[int | None, typer.Option(min=1, help="so many frames, whatever they take")] = None,
+    only: Annotated[str | None, typer.Option("--scenes", metavar="NAME,NAME", help="of the suite, these alone")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, metavar="SECONDS", help="of the suite, for each case; 90 when not given")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="of the suite; benchmarks/suite_DEVICE_DATE.json when not given")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="leave out what the file of the suite has already")] = False,
+    skip: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="frames before the profile begins; 1 when not given")
+    ] = None,
+    changes: SetOption = None,
+    allow_outside: OutsideOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Time the shipped scenes and how the time grows with the mesh."""
+    """Time the shipped scenes and how the time grows with the mesh; or a suite of sizes, or the kernels of a scene."""
     with told(debug, quiet, as_json) as voice:
-        with RunProgress(0, quiet) as progress:
-            from toile.bench import GROWTH_FRAMES, growth, measure
-            from toile.scene.load import load, scene_names
-
-            def watched(what: str, frames: int) -> Callable[[Frame], None]:
-                progress.phase(f"preparing {what}")
-                progress.begin(what, frames)
-                return progress.show
-
-            with kernels_told(progress):
-                loaded = [load(name, overrides=["outputs=[]"]) for name in scenes or scene_names()]
-                rows = [measure(scene, progress=watched(scene.name, scene.time.frames)) for scene in loaded]
-                grown, exponent = growth(progress=lambda size: watched("hang {}x{}".format(*size), GROWTH_FRAMES))
-        voice.document.update(scenes=rows, growth={"rows": grown, "exponent": exponent})
-        voice.say(_scenes(rows))
-        voice.say(_growth(grown))
-        voice.say(f"time per frame grows as n^{exponent:.2f}")
+        toile.use_precision(precision)
+        on = device.value
+        of_suite = {"--scenes": only, "--budget": budget, "--out": out, "--resume": resume}
+        of_profile = {"--skip": skip, "--set": changes, "--allow-outside": allow_outside}
+        of_both = {"--sizes": sizes, "--frames": frames, "--threads": threads, "--device": on != "cpu"}
+        if suite:
+            _only("--profile", of_profile | {"--profile": profile, "SCENE": scenes})
+            _suite(voice, on, only, sizes, threads, budget, frames, out, resume)
+        elif profile:
+            _only("--suite", of_suite)
+            _profile(voice, scenes or [], on, sizes, threads, frames, skip, changes or [], allow_outside)
+        else:
+            _only("--suite or --profile", of_suite | of_profile | of_both)
+            _scenes(voice, scenes)
 
 
-def _scenes(rows: list[dict[str, Any]]) -> Table:
+def _only(mode: str, given: dict[str, Any]) -> None:
+    """Options that would not be heeded are errors."""
+    from toile.errors import InputError
+
+    idle = [name for name, value in given.items() if value]
+    if idle:
+        raise InputError(f"{', '.join(idle)}: for toile bench {mode}.")
+
+
+def _scenes(voice: Voice, scenes: list[str] | None) -> None:
+    with RunProgress(0, voice.quiet) as progress:
+        from toile.bench import GROWTH_FRAMES, growth, measure
+        from toile.scene.load import load, scene_names
+
+        def watched(what: str, frames: int) -> Callable[[Frame], None]:
+            progress.phase(f"preparing {what}")
+            progress.begin(what, frames)
+            return progress.show
+
+        with kernels_told(progress):
+            loaded = [load(name, overrides=["outputs=[]"]) for name in scenes or scene_names()]
+            rows = [measure(scene, progress=watched(scene.name, scene.time.frames)) for scene in loaded]
+            grown, exponent = growth(progress=lambda size: watched("hang {}x{}".format(*size), GROWTH_FRAMES))
+    voice.document.update(scenes=rows, growth={"rows": grown, "exponent": exponent})
+    voice.say(_scene_table(rows))
+    voice.say(_growth_table(grown))
+    voice.say(f"time per frame grows as n^{exponent:.2f}")
+
+
+def _suite(
+    voice: Voice,
+    device: str,
+    only: str | None,
+    sizes: str | None,
+    threads: int | None,
+    budget: float | None,
+    frames: int | None,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    with RunProgress(0, voice.quiet) as progress:
+        from toile.bench import results, suite, tables
+        from toile.bench.case import Case
+        from toile.bench.sizes import parsed, told
+        from toile.threads import use
+
+        scenes = None if only is None else [name.strip() for name in only.split(",")]
+        numbers = None if sizes is None else parsed(sizes)
+        wanted = suite.cases(device, scenes, numbers, threads, Case.budget if budget is None else budget, frames)
+        if threads is not None:
+            use(threads)
+        path = results.default_path(device, threads) if out is None else out
+        kept = results.Results(path, results.way(device))
+        for case in wanted:
+            if resume and kept.has(case):
+                continue
+            name = f"{case.scene} {told(case.size)}"
+            progress.phase(f"preparing {name}")
+            kept.keep(suite.measured(case, _watched(progress, name)))
+    rows = [row for row in kept.rows if any((row["scene"], row["size"]) == (c.scene, c.size) for c in wanted)]
+    grown = suite.growths(kept.rows)
+    voice.document.update(way=kept.way, rows=rows, growth=grown)
+    voice.say(_plain_table(*tables.times(rows)))
+    voice.say("")
+    voice.say(_plain_table(*tables.outcomes(rows)))
+    for line in (*tables.notes(rows), *(tables.growth(scene, found) for scene, found in grown.items())):
+        voice.say(line)
+    voice.wrote([path])
+
+
+def _watched(progress: RunProgress, name: str) -> Callable[[dict[str, Any]], None]:
+    """Shows what the process of a case tells of its frames."""
+
+    def show(told: dict[str, Any]) -> None:
+        state = (f"{told['steps']} steps, {told['rejected']} rejected", f"strain {100 * told['strain']:.1f} %")
+        progress.count(f"{name} frame", told["frame"], told["last"], *state)
+
+    return show
+
+
+def _profile(
+    voice: Voice,
+    scenes: list[str],
+    device: str,
+    sizes: str | None,
+    threads: int | None,
+    frames: int | None,
+    skip: int | None,
+    changes: list[str],
+    allow_outside: bool,
+) -> None:
+    from toile.errors import InputError
+
+    if len(scenes) != 1:
+        raise InputError("--profile: name one scene.")
+    frames, skip = frames or PROFILED_FRAMES, skip or SKIPPED_FRAMES
+    with RunProgress(0, voice.quiet) as progress:
+        from toile.bench.profile import profile
+        from toile.bench.sizes import parsed, resized
+        from toile.scene.load import load
+        from toile.simulation import Simulation
+        from toile.threads import use
+
+        if threads is not None:
+            use(threads)
+        changes = [*changes, "outputs=[]"]
+        numbers = [] if sizes is None else parsed(sizes)
+        if len(numbers) > 1:
+            raise InputError("--sizes: --profile takes one.")
+        with kernels_told(progress):
+            if numbers:
+                scene = resized(scenes[0], numbers[0], changes, allow_outside)
+            else:
+                scene = load(scenes[0], overrides=changes, allow_outside=allow_outside)
+            simulation = Simulation(scene, device=device)
+            progress.begin(scene.name, skip + frames)
+            for _ in range(skip):
+                progress.show(simulation.advance_frame())
+            found = profile(simulation, frames, progress.show)
+    voice.document.update(found)
+    head = f"{found['scene']}, {found['vertices']:,} vertices on {found['device']}: "
+    voice.say(head + "frames {} to {}, {:.1f} ms each".format(*found["frames"], found["ms_per_frame"]))
+    voice.say(_hot_table("kernel", found["kernels"]))
+    voice.say(_hot_table("besides kernels", found["others"]))
+    share = found["rest_ms"] / found["wall_ms"]
+    voice.say(f"all else, in Python for the most part: {found['rest_ms']:.1f} ms, {share:.1%}")
+
+
+def _plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for number, name in enumerate(head):
+        table.add_column(name, justify="left" if number == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _hot_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    cells = [
+        (row["name"], f"{row['calls']:,}", f"{row['ms']:.1f}", f"{row['share']:.1%}", f"{row['us_per_call']:.1f}")
+        for row in rows[:HOTTEST]
+    ]
+    if len(rows) > HOTTEST:
+        more = rows[HOTTEST:]
+        calls, ms, share = (sum(row[key] for row in more) for key in ("calls", "ms", "share"))
+        cells.append((f"{len(more)} more", f"{calls:,}", f"{ms:.1f}", f"{share:.1%}", f"{1e3 * ms / calls:.1f}"))
+    return _plain_table((title, "calls", "ms", "share", "us a call"), cells)
+
+
+def _scene_table(rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     from toile.bench import STAGES
@@ -72,7 +259,7 @@ def _scenes(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _growth(rows: list[dict[str, Any]]) -> Table:
+def _growth_table(rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     from toile.bench import STAGES

@@ -1,0 +1,89 @@
+"""Rows of the suite in words: the same in a terminal and in the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toile.bench.case import STAGES
+from toile.bench.sizes import told as size_told
+
+Row = dict[str, Any]
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+NONE = "-"
+
+
+def times(rows: Sequence[Row]) -> Table:
+    """Milliseconds a frame, all of it and by stage. Windows in which a scene had not begun are marked."""
+    shown = (*STAGES, "rest", "audit")
+    head = ("scene", "vertices", "frames", "ms/frame", "mean", *shown)
+    cells = []
+    for row in rows:
+        if "window" in row:
+            frames = "{}-{}".format(*row["window"]) + ("" if row["begun"] else " *")
+            stages = (_figure(row["stages"][stage]) for stage in shown)
+            found = (frames, _figure(row["ms_per_frame"]), _figure(row["ms_mean"]), *stages)
+        else:
+            found = (NONE,) * (3 + len(shown))
+        cells.append((row["scene"], _vertices(row), *found))
+    return head, cells
+
+
+def outcomes(rows: Sequence[Row]) -> Table:
+    """What was simulated in that time, and how well."""
+    figures = ("iterations", "strain", "swing error", "touches", "crossings", "memory")
+    head = ("scene", "vertices", "steps", "rejected", *figures)
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        iterations, touches = row.get("iterations"), row.get("touches")
+        swing, strain, crossings = row.get("swing_error_cm"), row.get("max_strain"), row.get("intersections")
+        cells.append((
+            row["scene"],
+            _vertices(row),
+            _count(row.get("steps")),
+            _count(row.get("rejected")),
+            f"{iterations['median']:.0f}, {iterations['max']}" if iterations else NONE,
+            NONE if strain is None else f"{100.0 * strain:.1f} %",
+            NONE if swing is None else f"{swing:.1f} cm",
+            f"{(touches['solid'] or 0) + touches['cloth']:,}" if touches else NONE,
+            _count(crossings),
+            _memory(row.get("memory")),
+        ))  # fmt: skip
+    return head, cells
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What the marks mean, and what failed."""
+    told = []
+    if any("window" in row and not row["begun"] for row in rows):
+        told.append("* time ended before the scene had come to what it is for")
+    return told + [f"{row['scene']} {size_told(row['size'])}: {row['failed']}" for row in rows if row["failed"]]
+
+
+def growth(scene: str, found: dict[str, Any]) -> str:
+    """How the time of a frame grows."""
+    (small, large), (first, last) = found["sizes"], found["frames"]
+    return (
+        f"{scene}: n^{found['exponent']:.2f} from {size_told(small)} to {size_told(large)}, "
+        f"n^{found['steepest']:.2f} where it is steepest (frames {first} to {last})"
+    )
+
+
+def _vertices(row: Row) -> str:
+    return f"{row['vertices']:,}" if "vertices" in row else size_told(row["size"])
+
+
+def _figure(ms: float) -> str:
+    """Three digits."""
+    return f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.1f}" if ms >= 10.0 else f"{ms:.2f}" if ms >= 0.005 else "0"
+
+
+def _count(number: int | None) -> str:
+    return NONE if number is None else f"{number:,}"
+
+
+def _memory(peak: dict[str, int | None] | None) -> str:
+    """Of the GPU if it is one, or of the process."""
+    found = peak and (peak["device"] or peak["process"])
+    return NONE if not found else f"{found / 1e9:.2f} GB"
