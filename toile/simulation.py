@@ -254,7 +254,7 @@ class Simulation:
                 better = self.integrator.improve(self.state, self._next, h)
                 if better is None:
                     break
-                solution = better
+                solution = solution.then(better)
             trouble = self._trouble(solution) or self._correct(h)
             for _ in range(MOST_RESOLVES):
                 if not self._system_should_know(solution):
@@ -262,7 +262,7 @@ class Simulation:
                 better = self.integrator.improve(self.state, self._next, h)
                 if better is None:
                     break
-                solution = better
+                solution = solution.then(better)
                 trouble = self._trouble(solution) or self._correct(h)
             if trouble is None:
                 break

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from toile import threads
 from toile.cli import completion
 
 
@@ -19,6 +20,12 @@ class Device(StrEnum):
 class Precision(StrEnum):
     double = "double"
     single = "single"
+
+
+def _use_threads(count: int | None) -> int | None:
+    if count is not None:
+        threads.use(count)
+    return count
 
 
 SceneArgument = Annotated[
@@ -33,6 +40,12 @@ OutFolder = Annotated[
 ]
 DeviceOption = Annotated[Device, typer.Option(help="where to compute")]
 PrecisionOption = Annotated[Precision, typer.Option(envvar="TOILE_PRECISION", help="number type of the kernels")]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", metavar="N", min=1, help="cores to use on the CPU; all when not given", callback=_use_threads
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

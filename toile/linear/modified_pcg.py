@@ -42,6 +42,10 @@ class Solution:
     residual: float  # |r| relative to its start
     converged: bool
 
+    def then(self, later: "Solution") -> "Solution":
+        """Both, one after the other."""
+        return Solution(self.iterations + later.iterations, later.residual, later.converged)
+
 
 class ModifiedPCG:
     """The solver for one matrix, with its vectors made once."""
@@ -165,7 +169,8 @@ def take_sum(parts: wp.array(dtype=wp.float64)) -> wp.float64:
 @wp.kernel
 def set_limit(
     # in
-    tolerance2: wp.float64, most: wp.float64, again: wp.bool, r_r: wp.array(dtype=wp.float64), whole: wp.array(dtype=wp.float64),
+    tolerance2: wp.float64, most: wp.float64, again: wp.bool, r_r: wp.array(dtype=wp.float64),
+    whole: wp.array(dtype=wp.float64),
     # out
     scalars_out: wp.array(dtype=wp.float64),
 ):

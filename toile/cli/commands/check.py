@@ -20,6 +20,7 @@ from toile.cli.options import (
     Precision,
     PrecisionOption,
     QuietOption,
+    ThreadsOption,
 )
 from toile.cli.simulating import figure, load, result_line, simulate
 from toile.cli.streams import errors
@@ -42,6 +43,7 @@ def command(
     ],
     out: OutFolder = None,
     device: DeviceOption = Device.cpu,
+    threads: ThreadsOption = None,
     precision: PrecisionOption = Precision.double,
     allow_outside: OutsideOption = False,
     quiet: QuietOption = False,

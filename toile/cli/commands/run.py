@@ -22,6 +22,7 @@ from toile.cli.options import (
     QuietOption,
     SceneArgument,
     SetOption,
+    ThreadsOption,
 )
 from toile.cli.simulating import load, simulate, tell_result
 from toile.cli.streams import errors
@@ -39,6 +40,7 @@ def command(
     frames: Annotated[int | None, typer.Option(min=0, help="frames to simulate instead of the scene's number")] = None,
     out: OutFolder = None,
     device: DeviceOption = Device.cpu,
+    threads: ThreadsOption = None,
     precision: PrecisionOption = Precision.double,
     changes: SetOption = None,
     audit: Annotated[

@@ -11,7 +11,16 @@ import typer
 
 import toile
 from toile.cli import completion
-from toile.cli.options import DebugOption, Device, DeviceOption, OutsideOption, Precision, PrecisionOption, SetOption
+from toile.cli.options import (
+    DebugOption,
+    Device,
+    DeviceOption,
+    OutsideOption,
+    Precision,
+    PrecisionOption,
+    SetOption,
+    ThreadsOption,
+)
 from toile.cli.streams import console
 from toile.cli.telling import Terminated, told
 
@@ -26,6 +35,7 @@ def command(
         ),
     ],
     device: DeviceOption = Device.cpu,
+    threads: ThreadsOption = None,
     precision: PrecisionOption = Precision.double,
     changes: SetOption = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 takes a free one")] = 8080,
