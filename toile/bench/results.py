@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toile.bench.case import Case
+from toile.bench.case import SCENES, Case
 from toile.bench.machine import machine, versions
 from toile.bench.suite import Row
 from toile.errors import InputError
@@ -28,8 +28,8 @@ class Results:
         if path.exists():
             found = read(path)
             if found["way"] != way:
-                other = [key for key in way if found["way"].get(key) != way[key]]
-                raise InputError(f"{path} has times of another {' and '.join(other)}. Choose another file with --out.")
+                other = " and ".join(key for key in way if found["way"].get(key) != way[key])
+                raise InputError(f"{path}: its times have another {other}. Choose another file with --out.")
             self.rows = found["rows"]
 
     def has(self, case: Case) -> bool:
@@ -37,13 +37,14 @@ class Results:
         return any(_is(row, case.scene, case.size) and row["failed"] is None for row in self.rows)
 
     def keep(self, row: Row) -> None:
-        """In place of an earlier one of the same case."""
-        self.rows = [other for other in self.rows if not _is(other, row["scene"], row["size"])] + [row]
+        """In place of an earlier one of the same case; scene by scene, by size."""
+        rows = [other for other in self.rows if not _is(other, row["scene"], row["size"])] + [row]
+        self.rows = sorted(rows, key=lambda row: (list(SCENES).index(row["scene"]), row["size"]))
         draft = Draft(self.path)
         with draft.finishing():
             head = {"format": FORMAT, "date": datetime.date.today().isoformat(), "way": self.way}
-            rows = ",\n".join(json.dumps(entry, allow_nan=False) for entry in self.rows)
-            draft.part.write_text(f'{json.dumps(head)[:-1]}, "rows": [\n{rows}\n]}}\n', encoding="utf-8")
+            lines = ",\n".join(json.dumps(entry, allow_nan=False) for entry in self.rows)
+            draft.part.write_text(f'{json.dumps(head)[:-1]}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 def way(device: str) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def cases(
     ]
 
 
-def measured(case: Case, tell: Callable[[dict[str, Any]], None] | None = None) -> Row:
-    """The row of a case. `tell` gets what is known of every frame; a case that ends otherwise is a row that says so."""
+def measured(case: Case, progress: Callable[[int, int], None] | None = None) -> Row:
+    """The row of a case; one that ends in another way says so. `progress` gets each frame's number, and the last's."""
     command = [sys.executable, "-m", "toile.bench.case", json.dumps(asdict(case))]
     row = None
     with (
@@ -61,8 +61,8 @@ def measured(case: Case, tell: Callable[[dict[str, Any]], None] | None = None) -
                     continue
                 found = json.loads(line)
                 row = found.get("row", row)
-                if tell is not None and "frame" in found:
-                    tell(found)
+                if progress is not None and "frame" in found:
+                    progress(found["frame"], found["last"])
             code = child.wait()
         except BaseException:
             child.kill()

@@ -53,21 +53,27 @@ def outcomes(rows: Sequence[Row]) -> Table:
     return head, cells
 
 
-def notes(rows: Sequence[Row]) -> list[str]:
-    """What the marks mean, and what failed."""
+def notes(rows: Sequence[Row], cores: int) -> list[str]:
+    """What the marks mean, what failed, and whether something else was running."""
     told = []
+    load = max((row.get("load") or 0.0 for row in rows), default=0.0)
+    if load > cores + 1:  # the case before may have left its own
+        told.append(f"! the machine had other work: a load of up to {load:.1f} on {cores} cores")
     if any("window" in row and not row["begun"] for row in rows):
         told.append("* time ended before the scene had come to what it is for")
     return told + [f"{row['scene']} {size_told(row['size'])}: {row['failed']}" for row in rows if row["failed"]]
 
 
-def growth(scene: str, found: dict[str, Any]) -> str:
-    """How the time of a frame grows."""
-    (small, large), (first, last) = found["sizes"], found["frames"]
-    return (
-        f"{scene}: n^{found['exponent']:.2f} from {size_told(small)} to {size_told(large)}, "
-        f"n^{found['steepest']:.2f} where it is steepest (frames {first} to {last})"
-    )
+def growths(found: dict[str, dict[str, Any]]) -> list[str]:
+    """How the time of a frame grows, scene by scene."""
+    told = []
+    for scene, entry in found.items():
+        (small, large), (first, last) = entry["sizes"], entry["frames"]
+        told.append(
+            f"{scene}: n^{entry['exponent']:.2f} from {size_told(small)} to {size_told(large)}, "
+            f"n^{entry['steepest']:.2f} where it is steepest (frames {first} to {last})"
+        )
+    return told
 
 
 def _vertices(row: Row) -> str:

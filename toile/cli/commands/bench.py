@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from toile.cli.options import (
     PrecisionOption,
     QuietOption,
     SetOption,
+    ThreadsOption,
 )
 from toile.cli.progress import RunProgress, kernels_told
 from toile.cli.telling import Voice, told
@@ -48,7 +50,7 @@ def command(
     profile: Annotated[bool, typer.Option("--profile", help="the hottest kernels of one scene")] = False,
     device: DeviceOption = Device.cpu,
     precision: PrecisionOption = Precision.double,
-    threads: Annotated[int | None, typer.Option(min=1, help="of the CPU; one for each core when not given")] = None,
+    threads: ThreadsOption = None,
     sizes: Annotated[
         str | None, typer.Option(metavar="N,N", help="numbers of vertices, such as 2.6k,10k; --profile takes one")
     ] = None,
@@ -82,7 +84,7 @@ def command(
             _suite(voice, on, only, sizes, threads, budget, frames, out, resume)
         elif profile:
             _only("--suite", of_suite)
-            _profile(voice, scenes or [], on, sizes, threads, frames, skip, changes or [], allow_outside)
+            _profile(voice, scenes or [], on, sizes, frames, skip, changes or [], allow_outside)
         else:
             _only("--suite or --profile", of_suite | of_profile | of_both)
             _scenes(voice, scenes)
@@ -132,13 +134,10 @@ def _suite(
         from toile.bench import results, suite, tables
         from toile.bench.case import Case
         from toile.bench.sizes import parsed, told
-        from toile.threads import use
 
         scenes = None if only is None else [name.strip() for name in only.split(",")]
         numbers = None if sizes is None else parsed(sizes)
         wanted = suite.cases(device, scenes, numbers, threads, Case.budget if budget is None else budget, frames)
-        if threads is not None:
-            use(threads)
         path = results.default_path(device, threads) if out is None else out
         kept = results.Results(path, results.way(device))
         for case in wanted:
@@ -146,26 +145,16 @@ def _suite(
                 continue
             name = f"{case.scene} {told(case.size)}"
             progress.phase(f"preparing {name}")
-            kept.keep(suite.measured(case, _watched(progress, name)))
+            kept.keep(suite.measured(case, partial(progress.count, f"{name} frame")))
     rows = [row for row in kept.rows if any((row["scene"], row["size"]) == (c.scene, c.size) for c in wanted)]
     grown = suite.growths(kept.rows)
     voice.document.update(way=kept.way, rows=rows, growth=grown)
     voice.say(_plain_table(*tables.times(rows)))
     voice.say("")
     voice.say(_plain_table(*tables.outcomes(rows)))
-    for line in (*tables.notes(rows), *(tables.growth(scene, found) for scene, found in grown.items())):
+    for line in (*tables.notes(rows, kept.way["machine"]["cores"]), *tables.growths(grown)):
         voice.say(line)
     voice.wrote([path])
-
-
-def _watched(progress: RunProgress, name: str) -> Callable[[dict[str, Any]], None]:
-    """Shows what the process of a case tells of its frames."""
-
-    def show(told: dict[str, Any]) -> None:
-        state = (f"{told['steps']} steps, {told['rejected']} rejected", f"strain {100 * told['strain']:.1f} %")
-        progress.count(f"{name} frame", told["frame"], told["last"], *state)
-
-    return show
 
 
 def _profile(
@@ -173,7 +162,6 @@ def _profile(
     scenes: list[str],
     device: str,
     sizes: str | None,
-    threads: int | None,
     frames: int | None,
     skip: int | None,
     changes: list[str],
@@ -189,10 +177,7 @@ def _profile(
         from toile.bench.sizes import parsed, resized
         from toile.scene.load import load
         from toile.simulation import Simulation
-        from toile.threads import use
 
-        if threads is not None:
-            use(threads)
         changes = [*changes, "outputs=[]"]
         numbers = [] if sizes is None else parsed(sizes)
         if len(numbers) > 1:
@@ -210,9 +195,12 @@ def _profile(
     voice.document.update(found)
     head = f"{found['scene']}, {found['vertices']:,} vertices on {found['device']}: "
     voice.say(head + "frames {} to {}, {:.1f} ms each".format(*found["frames"], found["ms_per_frame"]))
+    voice.say("")
     voice.say(_hot_table("kernel", found["kernels"]))
+    voice.say("")
     voice.say(_hot_table("besides kernels", found["others"]))
     share = found["rest_ms"] / found["wall_ms"]
+    voice.say("")
     voice.say(f"all else, in Python for the most part: {found['rest_ms']:.1f} ms, {share:.1%}")
 
 

@@ -1,0 +1,96 @@
+"""Puts the results of `toile bench --suite` on their page: tables in docs/speed.md, and docs/images/speed.svg.
+
+    python benchmarks/suite_page.py [FILE ...]
+
+Without files: of the files benchmarks/suite_*.json, the latest of each way to measure (device, threads, precision).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from suite_plot import drawn
+
+from toile.bench import tables
+from toile.bench.machine import told
+from toile.bench.results import read
+from toile.bench.suite import growths
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+PAGE, PLOT = DOCS / "speed.md", DOCS / "images" / "speed.svg"
+BEGIN, END = "<!-- what follows is made by benchmarks/suite_page.py -->\n", "<!-- until here -->\n"
+
+Results = dict[str, Any]
+
+
+def latest(paths: Sequence[Path]) -> list[Results]:
+    """One of each way to measure; the CPU first."""
+    found: dict[tuple, Results] = {}
+    for results in sorted((read(path) for path in paths), key=lambda results: results["date"]):
+        way = results["way"]
+        found[way["device"], way["precision"], way.get("threads")] = results
+    return [found[key] for key in sorted(found, key=str)]
+
+
+def title(results: Results) -> str:
+    """2 cores of AMD EPYC, single precision"""
+    way = results["way"]
+    name = told(way["machine"])
+    if way.get("threads", way["machine"]["cores"]) != way["machine"]["cores"]:
+        name = f"{way['threads']} of {name}"
+    return name if way["precision"] == "double" else f"{name}, {way['precision']} precision"
+
+
+def section(results: Results) -> str:
+    """What one machine did."""
+    way, rows = results["way"], results["rows"]
+    versions = ", ".join(f"{name} {version}" for name, version in way["versions"].items())
+    parts = [
+        f"### {title(results)}",
+        f"{results['date']}; {versions}.",
+        "Milliseconds a frame:",
+        _markdown(*tables.times(rows)),
+        "What was simulated:",
+        _markdown(*tables.outcomes(rows)),
+    ]
+    lists = (tables.notes(rows, way["machine"]["cores"]), tables.growths(growths(rows)))
+    parts += ["\n".join(f"- {_marked(line)}" for line in lines) for lines in lists if lines]
+    return "\n\n".join(parts) + "\n"
+
+
+def page(text: str, all_results: Sequence[Results]) -> str:
+    """The page with these results in place of those it had."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    made = "\n".join(section(results) for results in all_results)
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+
+
+def plot(all_results: Sequence[Results]) -> str:
+    return drawn([(title(results), results["rows"]) for results in all_results])
+
+
+def _marked(line: str) -> str:
+    """A star at the beginning would make a list."""
+    return line.replace("* ", "\\* ", 1) if line.startswith("*") else line
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    files = [Path(word) for word in sys.argv[1:]] or sorted(HERE.glob("suite_*.json"))
+    found = latest(files)
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+    PLOT.write_text(plot(found), encoding="utf-8")
+    print(PAGE, PLOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""The suite: sizes, what a row says against the certificate, growth, files, and cases that end badly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from toile.bench import results, suite, swing, tables
+from toile.bench.case import STAGES, Case, measure, plain
+from toile.bench.sizes import parsed, resized, told
+from toile.cli import app
+from toile.errors import InputError, StepFailed
+from toile.simulation import Simulation
+
+ROOT = Path(__file__).parents[2]
+WAY = {"device": "cpu", "precision": "double", "machine": {"cpu": "one", "cores": 2}, "versions": {}, "threads": 2}
+
+
+# sizes
+
+
+def test_sizes_are_read_and_told() -> None:
+    assert parsed("2.6k, 10k,1M,2601") == [2600, 10_000, 1_000_000, 2601]
+    assert [told(size) for size in parsed("2.6k,10k,1M,500")] == ["2.6k", "10k", "1M", "500"]
+    for wrong in ("", "k", "-5", "10kk", "nan", "inf", "3"):
+        with pytest.raises(InputError, match="must be a number of vertices"):
+            parsed(wrong)
+
+
+@pytest.mark.parametrize("name", ["swing", "drape", "layers", "twist"])
+def test_other_sizes_of_a_scene(name: str) -> None:
+    """The nearest that keeps the proportions; a step of the finest side changes it by about 2 / sqrt(n)."""
+    for size in (300, 2_600, 160_000):
+        scene = resized(name, size)
+        resolutions = [cloth.shape.resolution for cloth in scene.cloth]
+        count = sum(n * m for n, m in resolutions)
+        assert count == pytest.approx(size, rel=2.0 * (len(resolutions) / size) ** 0.5)
+        for cloth, (n, m) in zip(scene.cloth, resolutions, strict=True):
+            width, height = cloth.shape.size
+            assert (n - 1) / (m - 1) == pytest.approx(width / height, rel=1.0 / (min(n, m) - 1))
+            for item in scene.filters:
+                assert item.thickness <= 0.5 * min(width / (n - 1), height / (m - 1)) * (1 + 1e-12)
+
+
+def test_only_grids_have_sizes() -> None:
+    with pytest.raises(InputError, match="grids"):
+        resized("spin", 1000)
+
+
+# swing error
+
+
+def test_the_error_of_a_swing() -> None:
+    """Of the reference itself none, wherever it starts; of one that is off by d all the time, |d|."""
+    start = np.array([0.3, -0.2, 1.3])
+    centres = [start, *(start + swing.reference(51))]
+    assert swing.error(centres, 51) == pytest.approx(0.0, abs=1e-15)
+    off = np.array([0.003, 0.0, 0.004])
+    assert swing.error([start, *(centre + off for centre in centres[1:])], 51) == pytest.approx(0.005, rel=1e-12)
+    assert swing.error(centres[:-1], 51) is None
+
+
+def test_the_reference_is_that_of_the_scoreboard() -> None:
+    scene = json.loads((ROOT / "benchmarks/scoreboard/scenes/hang_51.json").read_text(encoding="utf-8"))
+    np.testing.assert_allclose(swing.reference(51), scene["reference"]["centres"], atol=1e-7)  # 7 digits are kept
+
+
+def test_references_hardly_depend_on_the_mesh() -> None:
+    """What docs/speed.md says of them; finer sheets are compared with the finest, coarser ones with the coarsest."""
+    for coarse, fine, change in ((26, 51, 6.3e-3), (51, 101, 2.2e-3)):
+        apart = np.linalg.norm(swing.reference(coarse) - swing.reference(fine), axis=1)
+        assert np.sqrt(np.mean(apart**2)) == pytest.approx(change, abs=5e-5)
+    assert np.array_equal(swing.reference(1000), swing.reference(101))
+    assert np.array_equal(swing.reference(5), swing.reference(26))
+
+
+# rows
+
+
+@pytest.fixture(scope="module")
+def drape() -> dict[str, Any]:
+    return measure(Case("drape", 150, frames=11))
+
+
+def test_a_row_says_what_the_certificate_says(drape: dict[str, Any]) -> None:
+    """An independent run of the same scene; the CPU computes the same bits."""
+    simulation = Simulation(resized("drape", 150, ["outputs=[]"]))
+    for _ in simulation.run(11):
+        pass
+    report = simulation.report()
+    summary = report["summary"]
+    for key in ("steps", "rejected", "max_strain", "intersections", "frames"):
+        assert drape[key] == summary[key], key
+    assert drape["vertices"] == simulation.model.particle_count
+    assert drape["touches"] == report["frames"][-1]["contacts"]
+    assert drape["failed"] is None and drape["swing_error_cm"] is None
+    assert drape["memory"]["process"] > 50e6 and drape["memory"]["device"] is None
+
+
+def test_times_of_a_row_add_up(drape: dict[str, Any]) -> None:
+    assert drape["window"] == [8, 11] and drape["begun"]
+    timed = drape["ms_frames"][7:]
+    assert drape["ms_mean"] == pytest.approx(np.mean(timed), rel=1e-3)  # they are kept to a microsecond
+    assert drape["ms_per_frame"] == pytest.approx(np.median(timed), rel=1e-3)
+    stages = dict(drape["stages"])
+    assert stages.pop("audit") > 0.0
+    assert set(stages) == {*STAGES, "rest"}
+    assert sum(stages.values()) == pytest.approx(drape["ms_mean"], rel=1e-9)
+    assert min(stages.values()) >= 0.0
+    assert 1 <= drape["iterations"]["median"] <= drape["iterations"]["max"]
+
+
+def test_a_sheet_that_swings() -> None:
+    """15 x 15 and the whole second, against the reference of 26 x 26: the error of the integrator, and of the mesh."""
+    row = measure(Case("hang", 225, frames=30))
+    assert row["window"] == [2, 30]
+    assert 0.1 < row["swing_error_cm"] < 5.0
+    assert row["intersections"] is None
+
+
+def test_a_scene_that_has_no_time_to_begin() -> None:
+    """No time at all is enough for the fewest frames."""
+    row = measure(Case("twist", 100, budget=0.0))
+    assert (row["frames"], row["window"], row["begun"]) == (3, [2, 3], False)
+    assert tables.times([row])[1][0][2] == "2-3 *"
+    assert tables.notes([row], 10**6) == ["* time ended before the scene had come to what it is for"]
+
+
+def test_a_step_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = Simulation.advance_frame
+
+    def fails(simulation: Simulation) -> Any:
+        if simulation.frame == 4:
+            raise StepFailed("vertex 1 moved 0.41 m.\n  Try another.", 5, 0.2, np.zeros((1, 3)), np.zeros((1, 3)))
+        return advance(simulation)
+
+    monkeypatch.setattr(Simulation, "advance_frame", fails)
+    row = plain(measure(Case("layers", 100)))
+    assert row["failed"] == "StepFailed: vertex 1 moved 0.41 m."
+    assert row["frames"] == 4 and len(row["ms_frames"]) == 4
+    assert tables.notes([row], 10**6)[-1] == "layers 100: StepFailed: vertex 1 moved 0.41 m."
+
+
+def test_a_lack_of_memory_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Failed to allocate 8 bytes on device 'cuda:0'")
+
+    monkeypatch.setattr("toile.bench.case.Simulation", fails)
+    row = plain(measure(Case("layers", 100)))
+    assert row["failed"] == "RuntimeError: Failed to allocate 8 bytes on device 'cuda:0'"
+    assert tables.times([row])[1] == [("layers", "100", *["-"] * 10)]
+    assert set(tables.outcomes([row])[1][0][2:-1]) == {"-"}
+
+
+def test_what_is_not_a_number_is_null() -> None:
+    assert plain({"max_strain": np.float64("nan"), "n": np.int64(3)}) == {"max_strain": None, "n": 3}
+
+
+def test_a_process_of_its_own() -> None:
+    seen = []
+    row = suite.measured(Case("hang", 100, frames=3), lambda frame, last: seen.append((frame, last)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert (row["scene"], row["vertices"], row["failed"]) == ("hang", 100, None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("kill -9 $$", "out of memory"), ("echo some; echo last >&2; exit 3", "last"), ("exit 3", "ended with 3")],
+)
+def test_a_process_that_dies_is_a_row(script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert suite.measured(Case("hang", 100)) == {"scene": "hang", "size": 100, "device": "cpu", "failed": why}
+
+
+# growth
+
+
+def row_of(size: int, ms: list[float], window: tuple[int, int], scene: str = "hang") -> dict[str, Any]:
+    return {
+        "scene": scene, "size": size, "vertices": size, "device": "cpu", "failed": None, "frames": len(ms),
+        "window": list(window), "begun": True, "ms_frames": ms, "ms_per_frame": float(np.median(ms)),
+    }  # fmt: skip
+
+
+def test_growth_of_a_power() -> None:
+    """ms = 3e-3 n^1.1 in frames that all have, something else elsewhere, and at a size that does not count."""
+    rows = [row_of(2_600, [50.0] * 9, (2, 9))]
+    for size, count in ((160_000, 5), (10_000, 9), (40_000, 7)):
+        ms = [1e5] * 2 + [3e-3 * size**1.1] * 3 + [float(size) ** 2] * (count - 5)
+        rows.append(row_of(size, ms, (3, count)))
+    found = suite.growth(rows)
+    assert found is not None
+    assert found["exponent"] == pytest.approx(1.1, rel=1e-12)
+    assert found["steepest"] == pytest.approx(1.1, rel=1e-12)
+    assert (found["sizes"], found["frames"]) == ([10_000, 160_000], [3, 5])
+    (line,) = tables.growths({"hang": found})
+    assert line == "hang: n^1.10 from 10k to 160k, n^1.10 where it is steepest (frames 3 to 5)"
+
+
+def test_growth_of_two_powers() -> None:
+    """n to 40k and n^1.5 from there on, four times the size each: 1.25 by least squares, 1.5 where it is steepest."""
+    times = {10_000: 1.0, 40_000: 4.0, 160_000: 32.0}
+    found = suite.growths([row_of(size, [ms] * 3, (2, 3)) for size, ms in times.items()])["hang"]
+    assert found["exponent"] == pytest.approx(1.25, rel=1e-12)
+    assert found["steepest"] == pytest.approx(1.5, rel=1e-12)
+
+
+def test_growth_needs_two_sizes() -> None:
+    assert suite.growths([row_of(10_000, [1.0] * 3, (2, 3)), {"scene": "hang", "size": 40_000, "failed": "no"}]) == {}
+
+
+# files
+
+
+def test_results_are_kept_after_each_case(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "suite.json"
+    kept = results.Results(path, WAY)
+    kept.keep({"scene": "drape", "size": 100, "device": "cpu", "failed": "out of memory"})
+    kept.keep(row_of(100, [1.0] * 3, (2, 3)))
+    again = results.Results(path, WAY)
+    assert again.rows == kept.rows and results.read(path)["way"] == WAY
+    assert again.has(Case("hang", 100)) and not again.has(Case("hang", 200))
+    assert not again.has(Case("drape", 100)), "what failed is tried again"
+    again.keep(row_of(100, [2.0] * 3, (2, 3)))
+    assert [row["scene"] for row in results.read(path)["rows"]] == ["hang", "drape"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["suite.json"]
+
+
+def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
+    results.Results(tmp_path / "suite.json", WAY).keep(row_of(100, [1.0] * 3, (2, 3)))
+    with pytest.raises(InputError, match="times have another machine and threads"):
+        results.Results(tmp_path / "suite.json", {**WAY, "threads": 1, "machine": {"cpu": "other", "cores": 2}})
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(InputError, match="holds no results"):
+        results.Results(tmp_path / "other.json", WAY)
+
+
+# the command
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Case] = []
+
+    def measured(case: Case, progress: Any) -> dict[str, Any]:
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(case)
+        stages = dict.fromkeys((*STAGES, "rest", "audit"), 0.0)
+        return row_of(case.size, [1.0] * 3, (2, 3), case.scene) | {"ms_mean": 1.0, "stages": stages}
+
+    monkeypatch.setattr(suite, "measured", measured)
+    words = ("--suite", "--sizes", "100,200", "--scenes", "hang,twist", "--out", str(tmp_path / "suite.json"))
+    assert call(*words).exit_code == 130
+    assert [(case.scene, case.size) for case in asked] == [("hang", 100), ("twist", 100), ("hang", 200)]
+    asked.clear()
+    result = call(*words, "--resume", "--json")
+    assert result.exit_code == 0, result.output
+    assert [(case.scene, case.size, case.budget) for case in asked] == [("twist", 200, 90.0)]
+    found = json.loads(result.stdout)
+    assert len(found["rows"]) == 4 and set(found["growth"]) == {"hang", "twist"}
+    assert set(found) == {"way", "rows", "growth", "written"}
+    told_in_words = call(*words, "--resume").stdout
+    assert "swing error" in told_in_words and "n^0.00 from 100 to 200" in told_in_words
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--suite", "hang"), "SCENE: for toile bench --profile"),
+        (("--suite", "--scenes", "spin"), 'the suite has no scene "spin"'),
+        (("--suite", "--sizes", "many"), "must be a number of vertices"),
+        (("--suite", "--profile"), "--profile: for toile bench --profile"),
+        (("--profile",), "name one scene"),
+        (("hang", "--profile", "--sizes", "1k,2k"), "--profile takes one"),
+        (("hang", "--profile", "--resume"), "--resume: for toile bench --suite"),
+        (("hang", "--sizes", "1k"), "--sizes: for toile bench --suite or --profile"),
+        (("hang", "--device", "cuda"), "--device: for toile bench --suite or --profile"),
+    ],
+)
+def test_options_that_would_not_be_heeded(words: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*words)
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert not list(tmp_path.iterdir())
