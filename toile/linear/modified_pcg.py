@@ -88,19 +88,18 @@ class ModifiedPCG:
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
         launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again, *self._limit])
-        scalars = self.scalars.numpy()
-        if scalars[R_R] <= scalars[LIMIT] < np.inf:
-            return Solution(0, 0.0, True)  # nothing to do, but for rounding
         if self._on_cpu:
+            scalars = self.scalars.numpy()  # what it shows changes with them
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
                 self._iterate(preconditioner)
         else:
             self._iterate_on_device(preconditioner)
             scalars = self.scalars.numpy()
         at_start, r_r = float(scalars[AT_START]), float(scalars[R_R])
-        residual = float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start  # 0, or NaN
-        # Not converged for NaN as well
-        return Solution(int(scalars[COUNT]), residual, bool(r_r <= scalars[LIMIT] < np.inf))
+        converged = bool(r_r <= scalars[LIMIT] < np.inf)  # not so for NaN either
+        if converged and not scalars[COUNT]:
+            return Solution(0, 0.0, True)  # there was nothing to do, but for rounding
+        return Solution(int(scalars[COUNT]), float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start, converged)
 
     def _iterate(self, preconditioner: Any) -> None:
         """One iteration."""
