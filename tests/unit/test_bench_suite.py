@@ -262,14 +262,19 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
         stages = dict.fromkeys((*STAGES, "rest", "audit"), 0.0)
         return row_of(case.size, [1.0] * 3, (2, 3), case.scene) | {"ms_mean": 1.0, "stages": stages}
 
+    prepared: list[str] = []
+    monkeypatch.setattr(suite, "prepare", lambda scene, device: prepared.append(scene))
     monkeypatch.setattr(suite, "measured", measured)
     words = ("--suite", "--sizes", "100,200", "--scenes", "hang,twist", "--out", str(tmp_path / "suite.json"))
     assert call(*words).exit_code == 130
     assert [(case.scene, case.size) for case in asked] == [("hang", 100), ("twist", 100), ("hang", 200)]
+    assert prepared == ["hang", "twist"]
+    prepared.clear()
     asked.clear()
     result = call(*words, "--resume", "--json")
     assert result.exit_code == 0, result.output
     assert [(case.scene, case.size, case.budget) for case in asked] == [("twist", 200, 90.0)]
+    assert prepared == ["twist"]
     found = json.loads(result.stdout)
     assert len(found["rows"]) == 4 and set(found["growth"]) == {"hang", "twist"}
     assert set(found) == {"way", "rows", "growth", "written"}

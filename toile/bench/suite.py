@@ -23,6 +23,8 @@ from toile.errors import InputError
 Row = dict[str, Any]
 
 SIZES = {"cpu": (2_600, 10_000, 40_000, 160_000), "cuda": (2_600, 10_000, 40_000, 160_000, 1_000_000)}
+# Vertices of a run that loads all kernels of a scene
+SMALL = 300
 # Below this, what a step costs whatever its size takes part of the time.
 GROWTH_FROM = 10_000
 
@@ -74,6 +76,13 @@ def measured(case: Case, progress: Callable[[int, int], None] | None = None) -> 
         why = "out of memory" if code == -9 else last_words[0] if last_words else f"ended with {code}"
         row = {"scene": case.scene, "size": case.size, "device": case.device, "failed": why}
     return row
+
+
+def prepare(scene: str, device: str) -> None:
+    """A small run of the whole scene: kernels that are not in Warp's cache are compiled when they are first needed, in
+    the middle of a scene, and would be timed.
+    """
+    measured(Case(scene, SMALL, device, frames=SCENES[scene].last))
 
 
 def growth(rows: Sequence[Row]) -> dict[str, Any] | None:

@@ -140,9 +140,11 @@ def _suite(
         wanted = suite.cases(device, scenes, numbers, threads, Case.budget if budget is None else budget, frames)
         path = results.default_path(device, threads) if out is None else out
         kept = results.Results(path, results.way(device))
-        for case in wanted:
-            if resume and kept.has(case):
-                continue
+        wanted_now = [case for case in wanted if not (resume and kept.has(case))]
+        for scene in dict.fromkeys(case.scene for case in wanted_now):
+            progress.phase(f"preparing the kernels of {scene}")
+            suite.prepare(scene, device)
+        for case in wanted_now:
             name = f"{case.scene} {told(case.size)}"
             progress.phase(f"preparing {name}")
             kept.keep(suite.measured(case, partial(progress.count, f"{name} frame")))
