@@ -60,8 +60,8 @@ class Launcher:
                 [self._command(kernel, high - low, [low, *inputs]) for low, high in ranges] for ranges in pieces
             ]
             self._record(key, inputs, commands)
-        for commands in self._recorded[key][0]:
-            threads.together([command.launch for command in commands])
+        for together in self._recorded[key][0]:
+            threads.together([command.launch for command in together])
 
     def _command(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> wp.Launch:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_cmd=True)

@@ -11,8 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from toile.errors import InputError
 
-_pool: ThreadPoolExecutor | None = None
-_count: int | None = None
+
+class _Threads:
+    """So many, this one included."""
+
+    def __init__(self, count: int):
+        self.count = count
+        self.others = ThreadPoolExecutor(max(1, count - 1), "toile")  # it makes them when they are first needed
+
+
+_threads: _Threads | None = None
 
 
 def available() -> int:
@@ -22,26 +30,27 @@ def available() -> int:
 
 def count() -> int:
     """Threads in use: as many as `use` or the environment variable TOILE_THREADS says, or one for each core."""
-    if _count is None:
-        given = os.environ.get("TOILE_THREADS")
-        if given is None:
-            use(available())
-        elif not given.isdigit():
-            raise InputError(f'TOILE_THREADS = "{given}": must be a number of threads, 1 or more.')
-        else:
-            use(int(given))
-    return _count
+    return _now().count
 
 
 def use(threads: int) -> None:
     """From now on so many threads."""
-    global _pool, _count
+    global _threads
     if threads < 1:
         raise InputError(f"{threads} threads: must be 1 or more.")
-    if _pool is not None:
-        _pool.shutdown()
-    _pool = ThreadPoolExecutor(threads - 1, "toile") if threads > 1 else None
-    _count = threads
+    if _threads is not None:
+        _threads.others.shutdown()
+    _threads = _Threads(threads)
+
+
+def _now() -> _Threads:
+    if _threads is None:
+        given = os.environ.get("TOILE_THREADS", str(available()))
+        if not given.isdigit():
+            raise InputError(f'TOILE_THREADS = "{given}": must be a number of threads, 1 or more.')
+        use(int(given))
+    assert _threads is not None
+    return _threads
 
 
 def together(tasks: Sequence[Callable[[], None]]) -> None:
@@ -49,7 +58,7 @@ def together(tasks: Sequence[Callable[[], None]]) -> None:
     if len(tasks) == 1:
         tasks[0]()
         return
-    others = [_pool.submit(task) for task in tasks[1:]]
+    others = [_now().others.submit(task) for task in tasks[1:]]
     tasks[0]()
     for other in others:
         other.result()

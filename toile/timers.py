@@ -23,11 +23,11 @@ class Timers:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         if self._cuda is not None:
-            begun = self._mark()
+            begun = self._mark(self._cuda.stream)
             try:
                 yield
             finally:
-                self._spans.append((name, begun, self._mark()))
+                self._spans.append((name, begun, self._mark(self._cuda.stream)))
             return
         begin = time.perf_counter()
         try:
@@ -35,9 +35,9 @@ class Timers:
         finally:
             self.ms[name] += 1e3 * (time.perf_counter() - begin)
 
-    def _mark(self) -> wp.Event:
+    def _mark(self, stream: wp.Stream) -> wp.Event:
         event = self._unused.pop() if self._unused else wp.Event(self._cuda, enable_timing=True)
-        return self._cuda.stream.record_event(event)
+        return stream.record_event(event)
 
     def take(self) -> dict[str, float]:
         """The sums so far; starts again from zero."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 PACKAGE = Path(__file__).parent.parent
-NOT_NUMERICS = ("checkpoint", "cli", "outputs", "viewer")  # their constants are about looks, not about results
+NOT_NUMERICS = ("bench", "checkpoint", "cli", "outputs", "viewer")  # their constants are about looks, not about results
 MARKS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "min_length": "at least", "max_length": "at most"}
 
 
