@@ -8,7 +8,8 @@ import numpy as np
 import warp as wp
 from scipy.optimize import nnls
 
-from toile.contact.impulses import relax
+from toile.contact.colours import Colours
+from toile.contact.impulses import relax, relax_in_colours
 from toile.contact.touches import TOUCH_KINDS, Touches
 from toile.math.types import mat33, real, vec3
 
@@ -101,18 +102,26 @@ class Relaxed:
 
 
 def relaxed(
-    problem: Problem, device: str, sweeps: int = 20000, tolerance: float = 1e-15, planes: tuple | None = None
-) -> Relaxed:
-    """What the kernel makes of it; planes are (count, normal, room) of the particles."""
+    problem: Problem, device: str, sweeps: int = 20000, tolerance: float = 1e-15, planes: tuple | None = None,
+    order: str = "in turn",
+) -> Relaxed:  # fmt: skip
+    """What the kernels make of it, "in turn" or "in colours"; planes are (count, normal, room) of the particles."""
 
     def array(values: np.ndarray, kind: type) -> wp.array:
         return wp.array(values, dtype=kind, device=device)
 
     count, normal, room = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
-    touches, d = problem.touches(device), array(problem.d, vec3)
+    touches, d, W = problem.touches(device), array(problem.d, vec3), array(problem.W, mat33)
     taken = wp.zeros(1, dtype=wp.int32, device=device)
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
     solids = [array(count, wp.int32), array(normal, vec3), array(room, real)]
-    inputs = [touches, number, array(problem.W, mat33), False, *solids, tolerance, sweeps]
-    wp.launch(relax, 1, inputs=[*inputs, touches.push, touches.rub, d, taken], device=device)
+    inputs = [touches, W, False, *solids, tolerance, sweeps, touches.push, touches.rub, d, taken]
+    if order == "in turn":
+        wp.launch(relax, 1, inputs=[number, *inputs], device=device)
+    else:
+        colours, unsettled = Colours(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
+        colours.add(touches, number, W)
+        those = [colours.lanes, colours.count, colours.ends, colours.order]
+        those += [*inputs, unsettled]
+        wp.launch(relax_in_colours, colours.lanes, inputs=those, device=device, block_dim=colours.lanes)
     return Relaxed(touches.push.numpy(), touches.rub.numpy(), d.numpy(), int(taken.numpy()[0]))

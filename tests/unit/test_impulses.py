@@ -1,4 +1,4 @@
-"""Impulses that keep touches apart: against non-negative least squares, and against Coulomb's law."""
+"""Impulses that keep touches apart, in turn and in colours: against non-negative least squares and Coulomb's law."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import pytest
 from reference.touching import Problem, random_problem, relaxed
 
 SEEDS = range(6)
+
+
+@pytest.fixture(params=["in turn", "in colours"])
+def order(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 def one_touch(slip: float, fall: float, mu: float, mass: float = 2.0) -> Problem:
@@ -23,10 +29,10 @@ def one_touch(slip: float, fall: float, mu: float, mass: float = 2.0) -> Problem
 
 @pytest.mark.parametrize("held", [False, True], ids=["free", "some held"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pushes_solve_the_complementarity_problem(seed: int, held: bool, device: str) -> None:
+def test_pushes_solve_the_complementarity_problem(seed: int, held: bool, device: str, order: str) -> None:
     """Displacements are the nearest ones, by mass, that keep all targets; least squares finds the same."""
     problem = random_problem(seed, count=8, particles=20, held=held)
-    found = relaxed(problem, device)
+    found = relaxed(problem, device, order=order)
     wanted = problem.answer(problem.best_pushes()[:, None] * problem.normals)
     np.testing.assert_allclose(found.d, wanted, atol=1e-10)
     gap = problem.along(found.d) - problem.targets
@@ -37,10 +43,10 @@ def test_pushes_solve_the_complementarity_problem(seed: int, held: bool, device:
 
 @pytest.mark.parametrize(("mu", "held"), [(0.1, False), (0.5, False), (2.0, False), (0.1, True), (0.5, True)])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_friction_is_coulombs(seed: int, held: bool, mu: float, device: str) -> None:
+def test_friction_is_coulombs(seed: int, held: bool, mu: float, device: str, order: str) -> None:
     """Inside the cone; on its border where there is slip, and then against it. Targets are kept as without friction."""
     problem = random_problem(seed, count=5, particles=30, mu=mu, held=held)
-    found = relaxed(problem, device)
+    found = relaxed(problem, device, order=order)
     size, slip = np.linalg.norm(found.rub, axis=1), problem.relative(found.d)
     slip -= np.einsum("ti,tj,tj->ti", problem.normals, problem.normals, slip)
     assert np.abs(np.einsum("ti,ti->t", found.rub, problem.normals)).max() < 1e-12
@@ -60,11 +66,11 @@ def test_friction_is_coulombs(seed: int, held: bool, mu: float, device: str) -> 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_momentum_is_kept_by_every_sweep(seed: int, mu: float, device: str) -> None:
+def test_momentum_is_kept_by_every_sweep(seed: int, mu: float, device: str, order: str) -> None:
     """Even by one that ends before it has settled; and what is done is what the impulses say."""
     problem = random_problem(seed, count=15, particles=20, mu=mu)
     masses = 1.0 / problem.W[:, 0, 0]
-    found = relaxed(problem, device, sweeps=2)
+    found = relaxed(problem, device, sweeps=2, order=order)
     assert found.sweeps == 2
     np.testing.assert_allclose(masses @ found.d, masses @ problem.d, atol=1e-13 * float(masses.sum()))
     wanted = problem.answer(found.push[:, None] * problem.normals + found.rub)
@@ -73,7 +79,7 @@ def test_momentum_is_kept_by_every_sweep(seed: int, mu: float, device: str) -> N
 
 @pytest.mark.parametrize("mu", [0.0, 0.5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_stopping_takes_energy(seed: int, mu: float, device: str) -> None:
+def test_stopping_takes_energy(seed: int, mu: float, device: str, order: str) -> None:
     """Targets of 0 are inelastic impacts: sum of m d^2 / 2 does not grow; without friction in no sweep.
 
     Friction that was too much, because a push was, is taken back.
@@ -81,60 +87,60 @@ def test_stopping_takes_energy(seed: int, mu: float, device: str) -> None:
     problem = random_problem(seed, count=15, particles=20, mu=mu)
     problem.targets[:] = 0.0
     masses = 1.0 / problem.W[:, 0, 0]
-    energies = [float(masses @ (relaxed(problem, device, sweeps=n).d ** 2).sum(axis=1)) for n in range(8)]
+    energies = [float(masses @ (relaxed(problem, device, sweeps=n, order=order).d ** 2).sum(axis=1)) for n in range(8)]
     assert max(energies[1:]) < energies[0]
     if mu == 0.0:
         assert max(np.diff(energies)) < 1e-13 * energies[0]
 
 
 @pytest.mark.parametrize(("slip", "left"), [(0.1, 0.0), (0.3, 0.0), (1.0, 0.7), (-1.0, -0.7)])
-def test_one_particle_on_a_triangle(slip: float, left: float, device: str) -> None:
+def test_one_particle_on_a_triangle(slip: float, left: float, device: str, order: str) -> None:
     """It falls by 1 and slides: friction takes mu times the fall of the slip, and no more than there is."""
     problem = one_touch(slip, fall=1.0, mu=0.3)
-    found = relaxed(problem, device)
+    found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d[0], (left, 0.0, 0.0), atol=1e-14)
     assert found.push[0] == pytest.approx(2.0)  # its mass times the fall
 
 
-def test_what_parts_is_left_alone(device: str) -> None:
+def test_what_parts_is_left_alone(device: str, order: str) -> None:
     problem = one_touch(slip=1.0, fall=-0.1, mu=0.3)
-    found = relaxed(problem, device)
+    found = relaxed(problem, device, order=order)
     assert np.array_equal(found.d, problem.d) and found.push[0] == 0.0
 
 
-def test_what_cannot_move_does_not(device: str) -> None:
+def test_what_cannot_move_does_not(device: str, order: str) -> None:
     """To the last bit, and no number is spoilt."""
     problem = one_touch(slip=1.0, fall=1.0, mu=0.3)
     problem.W[:] = 0.0
-    found = relaxed(problem, device)
+    found = relaxed(problem, device, order=order)
     assert np.array_equal(found.d, problem.d) and np.isfinite(found.push).all()
 
 
-def test_held_directions_do_not_answer(device: str) -> None:
+def test_held_directions_do_not_answer(device: str, order: str) -> None:
     """Particles that may not move along x and y: those displacements keep their bits."""
     problem = random_problem(3, count=20, particles=20, mu=0.5)
     problem.W[::2] *= np.diag([0.0, 0.0, 1.0])
-    found = relaxed(problem, device, sweeps=50)
+    found = relaxed(problem, device, sweeps=50, order=order)
     assert np.array_equal(found.d[::2, :2], problem.d[::2, :2])
     assert np.abs(found.d[::2, 2] - problem.d[::2, 2]).max() > 1e-3
 
 
-def test_particles_on_solids_go_out_but_not_in(device: str) -> None:
+def test_particles_on_solids_go_out_but_not_in(device: str, order: str) -> None:
     """A particle between a touch from above and a plane below stays at the plane; one pulled up leaves it."""
     problem = one_touch(slip=0.0, fall=0.5, mu=0.0)
     problem.W[1:] = np.eye(3) / 2.0
     problem.d[0] = (0.0, 0.0, -0.5)
     planes = (np.array([0, 1, 1, 1], np.int32), np.tile([0.0, 0.0, 1.0], (12, 1)), np.zeros(12))
-    found = relaxed(problem, device, planes=planes)
+    found = relaxed(problem, device, planes=planes, order=order)
     np.testing.assert_allclose(found.d, 0.0, atol=1e-12)
     problem.normals[:] = -problem.normals  # the particle is below now, and rises
     problem.d[0] = (0.0, 0.0, 0.5)
-    found = relaxed(problem, device, planes=planes)
+    found = relaxed(problem, device, planes=planes, order=order)
     assert found.d[1:, 2].min() > 0.0
     assert problem.along(found.d)[0] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_weight_passes_through_a_column(device: str) -> None:
+def test_weight_passes_through_a_column(device: str, order: str) -> None:
     """Ten particles one above the other, the lowest held: the push on each is what is above it."""
     n = 10
     vertices = np.stack([np.arange(1, n), *[np.arange(n - 1)] * 3], axis=1).astype(np.int32)
@@ -145,6 +151,6 @@ def test_weight_passes_through_a_column(device: str) -> None:
     d[0] = 0.0
     problem = Problem(vertices, weights, np.tile([0.0, 0.0, 1.0], (n - 1, 1)), np.zeros(n - 1), np.zeros(n - 1), W, d)
     # As three corners are the same particle, that one is found to answer less than it does: 3/8 of it.
-    found = relaxed(problem, device)
+    found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d, 0.0, atol=1e-9)
     np.testing.assert_allclose(found.push, np.arange(n - 1, 0, -1), atol=1e-8)

@@ -17,7 +17,8 @@ import warp as wp
 from toile.contact.bodies import Bodies, Planes
 from toile.contact.broad_phase import BroadPhase
 from toile.contact.impact_zones import ImpactZones, body_motion
-from toile.contact.impulses import find_room, relax
+from toile.contact.impulses import Sweeps, find_room
+from toile.contact.motion import Motion
 from toile.contact.touches import Encounters
 from toile.launcher import Launcher
 from toile.math.types import numpy_real, real, vec3
@@ -53,12 +54,12 @@ class ClothContacts:
 
         # In the frame that moves with the mean of all: cloth that only falls moves nowhere in it.
         self._x_seen, self._searched, self._d = vectors(), vectors(), vectors()
-        self._mean = wp.zeros(1, dtype=vec3, device=self.device)
+        self._motion = Motion(bodies.moving_count, self.device)
         self._slack = 0.0
         self._astray, self._astray_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._push_v, self._rub_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
-        self._sweeps = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self._sweeps = Sweeps(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
         self._room, self._room_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
@@ -74,6 +75,7 @@ class ClothContacts:
         self._launch(find_room, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
                                                     self._room, self._room_v])  # fmt: skip
         self._search()
+        self._sweeps.begin()
         if met.begin_touches():
             self._push_apart(planes)
             self._search_again()
@@ -93,13 +95,10 @@ class ClothContacts:
     def _search(self) -> None:
         """Pairs for x_end as it is now."""
         bodies = self.bodies
-        x, x_end = bodies.x.numpy(), bodies.x_end.numpy()
-        mean = (x_end - x)[: bodies.moving_count].mean(axis=0)
-        most = float(np.sqrt(((x_end - x - mean) ** 2).sum(axis=1).max(initial=0.0)))
+        most = self._motion.find(bodies.x, bodies.x_end)
         slack = min(SLACK * bodies.thickest + SLACK_OF_MOTION * most, SLACK_OF_EDGES * bodies.edge_length)
         # A power of two, because launches are remembered by their numbers.
         self._slack = 2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest)))
-        self._mean.assign(mean[None].astype(numpy_real))
         wp.copy(self._searched, bodies.x_end)
         self._find_near(None)
 
@@ -117,7 +116,7 @@ class ClothContacts:
 
     def _find_near(self, only: wp.array | None) -> None:
         bodies = self.bodies
-        at = [self._searched, self._mean, bodies.thickness, self._slack]
+        at = [self._searched, self._motion.mean, bodies.thickness, self._slack]
         self._launch(seen, bodies.count, [*at, self._x_seen, self._reach])
         pairs = self.broad_phase.find(bodies.x, self._x_seen, self._reach, only)
         self.encounters.find_near(pairs, self._x_seen, self._slack, only)
@@ -126,18 +125,15 @@ class ClothContacts:
         bodies, met = self.bodies, self.encounters
         n = bodies.count
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
-        at = [met.touches, met.count, bodies.W, False, planes.count, planes.normal, self._room]
         settled = float(SETTLED * bodies.thickest)
         own = [met.touches.push, met.touches.rub, self._d]
-        self._launch(relax, 1, [*at, settled, MOST_SWEEPS, *own, self._sweeps])
+        self._sweeps.run(met, False, planes, self._room, settled, MOST_SWEEPS, *own)
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, met.changed])
 
     def _look_again_at(self, hits: int) -> None:
         """The last hits count as changed, even if nothing could be done about them."""
         met = self.encounters
-        changed = met.changed.numpy()
-        changed[np.unique(met.vertices_of(met.touch_count - hits))] = 1
-        met.changed.assign(changed)
+        self._launch(mark_last, hits, [met.touches.vertices, met.count, met.changed])
 
     def _slow_down(self, planes: Planes, h: float) -> None:
         """What was pushed apart does not approach at the end of the step."""
@@ -147,10 +143,9 @@ class ClothContacts:
             self._rub_v = wp.zeros(2 * met.touch_count, dtype=vec3, device=self.device)
         self._push_v.zero_()
         self._rub_v.zero_()
-        at = [met.touches, met.count, bodies.W, True, planes.count, planes.normal, self._room_v]
         settled = float(SETTLED * bodies.thickest / h)
         own = [self._push_v, self._rub_v, bodies.v_end]
-        self._launch(relax, 1, [*at, settled, MOST_SWEEPS, *own, self._sweeps])
+        self._sweeps.run(met, True, planes, self._room_v, settled, MOST_SWEEPS, *own)
 
     def _join(self, hits: int, h: float) -> str | None:
         """The fail-safe."""
@@ -225,6 +220,19 @@ def find_astray(
         searched_out[i] = x_end[i]
         astray_out[i] = 1
         wp.atomic_add(count_out, 0, 1)
+
+
+@wp.kernel
+def mark_last(
+    # in
+    vertices: wp.array(dtype=wp.vec4i), count: wp.array(dtype=wp.int32),
+    # out
+    changed_out: wp.array(dtype=wp.int32),
+):
+    """The vertices of the last touches, as many as there are threads."""
+    at = vertices[count[0] - 1 - wp.tid()]
+    for c in range(4):
+        changed_out[at[c]] = 1
 
 
 @wp.kernel

@@ -17,15 +17,15 @@ Deviations  none
 
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from toile.contact.bodies import Bodies
+from toile.contact.gathering import Gathering, TouchList, copy_touch
 from toile.contact.meeting import answer_along, combine, meet
-from toile.contact.touches import CLOSE, TOUCH_KINDS, Encounters, Touches, on_side, target_of
+from toile.contact.touches import CLOSE, Encounters, Touches, on_side, target_of
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
-from toile.math.types import TINY, identity, mat33, numpy_real, real, vec3, vec4
+from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.memory import Memory
 
 # Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
@@ -48,105 +48,86 @@ class HeldTouches:
     def __init__(self, bodies: Bodies, encounters: Encounters):
         self.bodies, self.encounters = bodies, encounters
         self.couplings = Couplings(bodies.device)
-        self._touches, self._count, self._room, self._solves, self._h = Touches(), 0, 0, 0, 0.0
-        self._kept: dict[str, np.ndarray] = {}
-        self._kept_h = 0.0
+        # The springs at work, those that the next step begins with, and a list to fill.
+        self._springs, self._kept, self._spare = (TouchList(bodies.device) for _ in range(3))
+        self._gathering = Gathering(bodies.device)
+        self._solves, self._h, self._kept_h = 0, 0.0, 0.0
+        self._launch = Launcher(bodies.device)
         self._stiffness, self._drag, self._load, self._slip = self._figures(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
         self._start = bodies.x
-        self._launch = Launcher(bodies.device)
 
     def hold(self) -> None:
         """What impulses pushed in this step becomes part of the system, for another solve."""
-        self._take(self._gather())
+        self._gather()
+        self._springs, self._spare = self._spare, self._springs
+        self._make_room()
         self._slip.zero_()  # what has been solved tells it
         self._start = self.bodies.x
 
     def keep(self) -> None:
         """The step stands: what it pushed is what the next one begins with."""
-        self._kept, self._kept_h = self._gather(), self._h
+        self._gather()
+        self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
 
     def memory(self) -> Memory:
         """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
         anew."""
-        return {"W": self.bodies.W.numpy(), "h": self._kept_h, **self._kept}
+        return {"W": self.bodies.W.numpy(), "h": self._kept_h, **self._kept.numpy()}
 
     def recall(self, memory: Memory) -> None:
         self.bodies.W.assign(memory["W"])
         self._kept_h = float(memory["h"])
-        self._kept = {name: np.asarray(memory[name]) for name in TOUCH_KINDS if name in memory}
+        self._kept.assign(memory)
 
     def find(self, x: wp.array, v: wp.array, h: float) -> None:
         """Where touches of the step before are now; those that separate are let go."""
         self._start, self._h = x, h
-        self._take(self._kept)
+        springs, count = self._springs, self._kept.count
+        springs.make_room(count)
+        springs.count = count
+        self._make_room()
         ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
-        self._launch(renew, self._count, [x, v, h, ratio, self.bodies.moving_count, self._touches, self._slip])
+        at = [x, v, h, ratio, self.bodies.moving_count]
+        self._launch(renew, count, [self._kept.touches, *at, springs.touches, self._slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
         c, bodies = self.couplings, self.bodies
-        if c.room < self._count:
-            c.make_room(self._room)
+        springs = self._springs
+        if c.room < springs.count:
+            c.make_room(springs.room)
             self._launch = Launcher(bodies.device)
         self._solves = 0
-        c.count.fill_(self._count)
+        c.count.fill_(springs.count)
         at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
-        inputs = [self._touches, STIFF, bodies.W, self._slip, *at_x]
+        inputs = [springs.touches, STIFF, bodies.W, self._slip, *at_x]
         out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
-        self._launch(add_springs, self._count, [*inputs, A_out.diagonal, *out])
+        self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
 
     def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
         """Takes out what pulled; False if that was so much that the step must be solved again."""
-        if not self._count:
+        count = self._springs.count
+        if not count:
             return True
         self._solves += 1
         self._counts.zero_()
-        springs = [self._touches, self._stiffness, self._drag]
+        springs = [self._springs.touches, self._stiffness, self._drag]
         inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
         out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
-        self._launch(let_go_pulling, self._count, [*inputs, A_out.diagonal, *out])
+        self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
         pulled, held = self._counts.numpy()
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
 
-    def _gather(self) -> dict[str, np.ndarray]:
-        """Springs that bear a load, and touches that impulses pushed. A pair that was found more than once is one."""
-        met = self.encounters
-        lists = (
-            (self._touches, self._count, self._load.numpy()),
-            (met.touches, met.touch_count, met.touches.push.numpy()),
-        )
-        found: dict[str, list[np.ndarray]] = {name: [] for name in TOUCH_KINDS}
-        for touches, count, push in lists:
-            if count:
-                chosen = np.flatnonzero(push[:count] > 0.0)
-                for name in TOUCH_KINDS:
-                    values = push if name == "push" else getattr(touches, name).numpy()
-                    found[name].append(values[:count][chosen])
-        if not found["push"]:
-            return {}
-        touching = {name: np.concatenate(values) for name, values in found.items()}
-        pairs = np.column_stack([touching["vertices"], touching["kind"]])
-        _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-        touching["push"] = np.bincount(which.ravel(), touching["push"])[which.ravel()].astype(numpy_real)
-        chosen = np.sort(first)  # in the order in which they were found, which sweeps depend on
-        return {name: values[chosen] for name, values in touching.items()}
+    def _gather(self) -> None:
+        """Springs that bear a load, and touches that impulses pushed, into the spare list."""
+        springs, met = self._springs, self.encounters
+        loads = ((springs.touches, springs.count, self._load), (met.touches, met.touch_count, met.touches.push))
+        self._gathering.gather(loads, self._spare)
 
-    def _take(self, touches: dict[str, np.ndarray]) -> None:
-        """Makes springs of these."""
-        self._count = len(touches.get("push", ()))
-        if self._room < self._count:
-            self._make_room(2 * self._count)
-        for name, values in touches.items():
-            if self._count:
-                array = getattr(self._touches, name)
-                wp.copy(array, wp.array(values, dtype=array.dtype, device=array.device), count=self._count)
-
-    def _make_room(self, room: int) -> None:
-        self._room = room
-        for name, kind in TOUCH_KINDS.items():
-            setattr(self._touches, name, wp.zeros(room, dtype=kind, device=self.bodies.device))
-        self._stiffness, self._drag, self._load, self._slip = self._figures(room)
-        self._launch = Launcher(self.bodies.device)
+    def _make_room(self) -> None:
+        if len(self._load) < self._springs.count:
+            self._stiffness, self._drag, self._load, self._slip = self._figures(self._springs.room)
+            self._launch = Launcher(self.bodies.device)
 
     def _figures(self, room: int) -> list[wp.array]:
         return [wp.zeros(room, dtype=real, device=self.bodies.device) for _ in range(4)]
@@ -155,20 +136,19 @@ class HeldTouches:
 @wp.kernel
 def renew(
     # in
-    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
-    # in and out
-    touches_out: Touches,
+    kept: Touches, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
     # out
-    slip_out: wp.array(dtype=real),
+    touches_out: Touches, slip_out: wp.array(dtype=real),
 ):
     k = wp.tid()
-    at = touches_out.vertices[k]
-    touches_out.push[k] = ratio * touches_out.push[k]
+    copy_touch(kept, k, touches_out, k)
+    at = kept.vertices[k]
+    touches_out.push[k] = ratio * kept.push[k]
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
         touches_out.push[k] = real(0.0)
         return
-    found = meet(touches_out.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
-    w, tau = found.weights, touches_out.thickness[k]
+    found = meet(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+    w, tau = found.weights, kept.thickness[k]
     touches_out.weights[k] = w
     touches_out.normal[k] = found.normal
     # What is too near comes out by impulses, which its inertia does not feel.

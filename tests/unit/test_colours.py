@@ -1,0 +1,250 @@
+"""Touches in colours: no two of one colour move a particle in common, and sweeps lead where sweeps in turn do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+from analytic.cloths import THICKNESS, cloths, grid
+from reference.touching import Problem, random_problem, relaxed
+
+from toile.contact import colours as of_colours
+from toile.contact.colours import MOST_COLOURS, Colours
+from toile.contact.impulses import Sweeps
+from toile.launcher import Launcher
+from toile.math.types import mat33, real, vec3
+from toile.simulation import Simulation
+
+H = 1.0 / 60.0
+OF_TOUCHES = ("vertices", "weights", "normals", "targets", "mu")
+
+
+def stack(sheets: int, side: int, seed: int) -> Problem:
+    """Sheets of `side` times `side` particles fall on each other, the lowest is held: every particle is above the
+    middle of some triangle of the sheet below."""
+    rng, n = np.random.default_rng(seed), side * side
+    i, j = (index.ravel() for index in np.meshgrid(np.arange(side), np.arange(side)))
+    below = np.minimum(i, side - 2) + side * np.minimum(j, side - 2)
+    triangle = np.stack([below, below + 1, below + side], axis=1)
+    vertices = [np.column_stack([np.arange(n) + n * s, triangle + n * (s - 1)]) for s in range(1, sheets)]
+    count = n * (sheets - 1)
+    inside = rng.dirichlet([4.0, 4.0, 4.0], count)
+    d = rng.normal(0.0, 0.1, (n * sheets, 3)) - [0.0, 0.0, 1.0]
+    d[:n] = 0.0
+    W = np.tile(np.eye(3), (n * sheets, 1, 1))
+    W[:n] = 0.0
+    return Problem(
+        np.concatenate(vertices).astype(np.int32), np.column_stack([np.ones(count), -inside]),
+        np.tile([0.0, 0.0, 1.0], (count, 1)), rng.normal(0.0, 0.1, count), np.zeros(count), W, d,
+    )  # fmt: skip
+
+
+def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
+    """Three sheets, each turned, that move at random in a step: what is found to be close and to run together."""
+    at = [{"translation": (0.005 * k, 0.0, 1.5 * k * THICKNESS), "rotation": (0.0, 0.0, 17.0 * k)} for k in range(3)]
+    simulation = cloths(device, [{"shape": grid(0.2, 5), **each} for each in at])
+    contact = simulation.filters[-1]
+    state, end = simulation.state, simulation.state.empty_like()
+    d = np.random.default_rng(seed).normal(scale=2e-3, size=(75, 3))
+    end.x.assign(state.x.numpy() + d)
+    simulation.held.move(0.0, H, state.x)
+    simulation.solids.move(0.0, H)
+    contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
+    contact.bodies.answer(contact.work.masses, simulation.held.S, simulation.held.S_user, None)
+    contacts, met = contact.contacts, contact.contacts.encounters
+    contacts._search()
+    met.begin_touches()
+    met.find_impacts(False)
+    found = {name: getattr(met.touches, name).numpy()[: met.touch_count] for name in ("vertices", "weights", "normal")}
+    targets = met.touches.target.numpy()[: met.touch_count]
+    W = contact.bodies.W.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
+    return Problem(*found.values(), targets, np.full(len(targets), mu), W, d)
+
+
+def only(problem: Problem, chosen: np.ndarray) -> Problem:
+    """Some of the touches, in this order."""
+    return replace(problem, **{name: getattr(problem, name)[chosen] for name in OF_TOUCHES})
+
+
+PROBLEMS = {
+    "random": lambda device: random_problem(1, count=300, particles=200),
+    "some held": lambda device: random_problem(2, count=300, particles=200, held=True),
+    "crowded": lambda device: random_problem(3, count=120, particles=8),
+    "stack": lambda device: stack(6, 5, 0),
+    "pile": lambda device: pile(device, 0),
+}
+
+
+def coloured(problem: Problem, device: str, batches: int = 1) -> tuple[Colours, np.ndarray, np.ndarray]:
+    """The colours, the touches in their order, and the ends of the colours in it."""
+    colours, touches = Colours(len(problem.d), device), problem.touches(device)
+    count = len(problem.targets)
+    W = wp.array(problem.W, dtype=mat33, device=device)
+    for batch in range(1, batches + 1):
+        number = wp.array([count * batch // batches], dtype=wp.int32, device=device)
+        colours.add(touches, number, W)
+    return colours, colours.order.numpy()[:count], colours.ends.numpy()
+
+
+def check(problem: Problem, order: np.ndarray, ends: np.ndarray) -> None:
+    """Each touch once; in a colour each particle that moves once."""
+    assert sorted(order) == list(range(len(problem.targets)))
+    assert ends[-1] == len(order)
+    can_move = np.abs(problem.W).max(axis=(1, 2)) > 0.0
+    for begin, end in zip([0, *ends[:-2]], ends[:-1], strict=True):
+        moved = np.concatenate([[], *(np.unique(problem.vertices[k]) for k in order[begin:end])]).astype(int)
+        moved = moved[can_move[moved]]
+        assert len(np.unique(moved)) == len(moved)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_no_two_of_a_colour_move_the_same_particle(name: str, batches: int, device: str) -> None:
+    """As many colours as touches at one particle are needed; few more are used."""
+    problem = PROBLEMS[name](device)
+    colours, order, ends = coloured(problem, device, batches)
+    check(problem, order, ends)
+    can_move = np.abs(problem.W).max(axis=(1, 2)) > 0.0
+    of_particle = np.bincount(problem.vertices.ravel(), minlength=len(can_move))[can_move]
+    used = int(colours.count.numpy()[0])
+    assert of_particle.max() <= used <= 1.5 * of_particle.max() + 3
+    assert ends[-1] == ends[-2], "none is left without a colour"
+    assert (np.diff([0, *ends])[:used] > 0).all() and (np.diff([0, *ends])[used:] == 0).all()
+
+
+def test_the_same_pair_twice_has_two_colours(device: str) -> None:
+    problem = random_problem(5, count=40, particles=30)
+    twice = replace(problem, **{name: np.concatenate([getattr(problem, name)] * 2) for name in OF_TOUCHES})
+    _, order, ends = coloured(twice, device)
+    check(twice, order, ends)
+
+
+def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
+    """One particle in more touches than there are colours: the rest is left, and the answer is right all the same."""
+    count = MOST_COLOURS + 50
+    rng = np.random.default_rng(0)
+    vertices = np.column_stack([np.zeros(count), 1 + np.arange(3 * count).reshape(-1, 3)]).astype(np.int32)
+    normals = rng.normal(size=(count, 3))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    weights = np.tile([1.0, -0.5, -0.25, -0.25], (count, 1))
+    n = 1 + 3 * count
+    problem = Problem(
+        vertices, weights, normals, rng.normal(scale=0.1, size=count), np.zeros(count), np.tile(np.eye(3), (n, 1, 1)),
+        rng.normal(scale=0.1, size=(n, 3)),
+    )  # fmt: skip
+    colours, order, ends = coloured(problem, device)
+    check(problem, order, ends)
+    assert colours.count.numpy()[0] == MOST_COLOURS and ends[-1] - ends[-2] == 50
+    found = relaxed(problem, device, order="in colours")
+    np.testing.assert_allclose(found.d, problem.answer(problem.best_pushes()[:, None] * normals), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["some held", "stack", "pile"])
+def test_colours_lead_where_turns_do(name: str, device: str) -> None:
+    """Without friction displacements are unique: those of least squares. Pushes, targets kept, one of them zero."""
+    problem = PROBLEMS[name](device)
+    size = np.abs(problem.d).max()
+    turns, in_colours = (
+        relaxed(problem, device, tolerance=1e-14 * size, order=order) for order in ("in turn", "in colours")
+    )
+    np.testing.assert_allclose(in_colours.d, turns.d, atol=1e-9 * size)
+    wanted = problem.answer(problem.best_pushes()[:, None] * problem.normals)
+    np.testing.assert_allclose(in_colours.d, wanted, atol=1e-8 * size)
+    can = problem.answers() > 1e-12
+    gap = (problem.along(in_colours.d) - problem.targets)[can]
+    push = in_colours.push[can]
+    assert push.min() >= 0.0 and push.max() > 0.0
+    assert gap.min() > -1e-9 * size
+    assert np.abs(gap * push).max() < 1e-9 * size * push.max()
+
+
+@pytest.mark.parametrize("name", ["stack", "pile"])
+def test_colours_are_as_good_as_turns(name: str, device: str) -> None:
+    """After twenty sweeps what is missing of the targets is about as little, within a factor of two."""
+    problem = PROBLEMS[name](device)
+
+    def missing(order: str) -> float:
+        found = relaxed(problem, device, sweeps=20, order=order)
+        return float(np.linalg.norm(np.maximum(problem.targets - problem.along(found.d), 0.0)))
+
+    before = float(np.linalg.norm(np.maximum(problem.targets - problem.along(problem.d), 0.0)))
+    assert missing("in colours") < max(2.0 * missing("in turn"), 1e-6 * before)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.4])
+@pytest.mark.parametrize("name", ["random", "some held", "stack", "pile"])
+def test_the_order_in_which_touches_are_found_does_not_matter(name: str, mu: float, device: str) -> None:
+    """The same bits, from sweeps that have not settled."""
+    problem = PROBLEMS[name](device)
+    problem = replace(problem, mu=np.full(len(problem.mu), mu))
+    problem = only(problem, np.unique(problem.vertices, axis=0, return_index=True)[1])  # a search finds each pair once
+    first = relaxed(problem, device, sweeps=5, order="in colours")
+    for seed in range(3):
+        turn = np.random.default_rng(seed).permutation(len(problem.targets))
+        other = only(problem, turn)
+        found = relaxed(other, device, sweeps=5, order="in colours")
+        assert np.array_equal(found.d, first.d)
+        assert np.array_equal(found.push, first.push[turn]) and np.array_equal(found.rub, first.rub[turn])
+
+
+class Together(Launcher):
+    """Launches all threads as one block."""
+
+    def __call__(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
+        wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, block_dim=dim)
+
+
+def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU, whose threads of a block run in turn from one barrier to the next: the same bits."""
+    problem = random_problem(7, count=200, particles=120, mu=0.3)
+    alone, (_, order, ends) = relaxed(problem, "cpu", sweeps=6, order="in colours"), coloured(problem, "cpu")
+    monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+    monkeypatch.setattr(of_colours, "lanes", lambda device: 16)
+    monkeypatch.setattr(of_colours, "Launcher", Together)
+    _, other_order, other_ends = coloured(problem, "cpu")
+    check(problem, other_order, other_ends)
+    assert np.array_equal(other_ends, ends)
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        assert set(order[begin:end]) == set(other_order[begin:end])
+    together = relaxed(problem, "cpu", sweeps=6, order="in colours")
+    assert together.sweeps == alone.sweeps == 6
+    assert np.array_equal(together.d, alone.d)
+    assert np.array_equal(together.push, alone.push) and np.array_equal(together.rub, alone.rub)
+
+
+def falling(device: str) -> Simulation:
+    sheets = [{"shape": grid(0.2, 6)}, {"shape": grid(0.2, 6), "translation": (0.01, 0.02, 3e-3)}]
+    return cloths(device, sheets)
+
+
+def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> None:
+    """Launches are remembered by the list, and read the arrays that it has now."""
+    simulation = falling(device)
+    contact = simulation.filters[-1]
+    met, n = contact.contacts.encounters, simulation.model.particle_count
+    contact.bodies.W.assign(np.tile(np.eye(3), (n, 1, 1)))
+    met.touches.vertices.assign(np.tile([0, 1, 2, 3], (len(met.touches.push), 1)))
+    met.touch_count = 1
+    met.count.fill_(1)
+    sweeps = Sweeps(n, device)
+    none = contact.contacts._no_planes
+
+    def pushes(height: float) -> float:
+        """Of one touch, whose first particle is asked to rise."""
+        for name, value in (("weights", [1.0, -1.0, 0.0, 0.0]), ("normal", [0.0, 0.0, 1.0]), ("answer", 2.0)):
+            array = getattr(met.touches, name)
+            array.assign(np.tile(value, (len(array), 1)) if name != "answer" else np.full(len(array), value))
+        met.touches.target.fill_(height)
+        for array in (push, rub, d):
+            array.zero_()
+        sweeps.begin()
+        sweeps.run(met, False, none, contact.contacts._room, 1e-12, 20, push, rub, d)
+        return float(d.numpy()[0, 2])
+
+    push, rub, d = (wp.zeros(4 * len(met.touches.push), dtype=kind, device=device) for kind in (real, vec3, vec3))
+    assert pushes(0.5) == pytest.approx(0.25)
+    met._grow_touches(2 * len(met.touches.push))
+    assert pushes(0.8) == pytest.approx(0.4)

@@ -1,0 +1,111 @@
+"""Touches of two lists, each pair once: against NumPy's unique, and what is kept through a checkpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import warp as wp
+from analytic.cloths import cloths, grid
+
+from toile.contact.gathering import Gathering, TouchList
+from toile.contact.touches import TOUCH_KINDS
+from toile.math.types import numpy_real, real
+
+
+def random_touches(seed: int, count: int, elements: int) -> dict[str, np.ndarray]:
+    """Pairs of few elements, so that many come more than once."""
+    rng = np.random.default_rng(seed)
+    shapes = {name: wp.zeros(count, dtype=kind, device="cpu").numpy().shape for name, kind in TOUCH_KINDS.items()}
+    values = {name: rng.normal(size=shape).astype(numpy_real) for name, shape in shapes.items()}
+    values["vertices"] = rng.integers(0, elements, (count, 4)).astype(np.int32)
+    values["kind"] = rng.integers(0, 2, count).astype(np.int32)
+    return values
+
+
+def random_load(seed: int, count: int) -> np.ndarray:
+    """Half of them bear nothing."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(count) < 0.5, 0.0, rng.random(count)).astype(numpy_real)
+
+
+def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.ndarray]:
+    """The first of each pair that bears a load, with the sum of the loads."""
+    both = {name: np.concatenate([touches[name] for touches, _ in lists]) for name in TOUCH_KINDS}
+    load = np.concatenate([load for _, load in lists])
+    bears = np.flatnonzero(load > 0.0)
+    pairs = np.column_stack([both["vertices"], both["kind"]])[bears]
+    _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    sums = np.bincount(which.ravel(), load[bears], len(first))
+    turn = np.argsort(first)
+    return {**{name: values[bears[first[turn]]] for name, values in both.items()}, "push": sums[turn]}
+
+
+def on_device(values: dict[str, np.ndarray], device: str) -> TouchList:
+    made = TouchList(device)
+    made.assign(values)
+    return made
+
+
+@pytest.mark.parametrize("counts", [(40, 60), (0, 50), (50, 0), (1000, 3000), (0, 0)], ids="{0[0]} and {0[1]}".format)
+def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str) -> None:
+    """On a GPU sums of more than two have another order, and so other bits."""
+    gathering, found = Gathering(device), TouchList(device)
+    for seed in range(3):  # the same tables again, with other lists
+        given = [(random_touches(seed + 10 * k, count, 2), random_load(seed, count)) for k, count in enumerate(counts)]
+        lists = [on_device(values, device) for values, _ in given]
+        loads = [wp.array(load, dtype=real, device=device) for _, load in given]
+        whole = tuple((each.touches, each.count, load) for each, load in zip(lists, loads, strict=True))
+        gathering.gather(whole, found)
+        wanted = once(given)
+        assert found.count == len(wanted["push"])
+        if sum(counts):
+            assert found.count < (np.concatenate([load for _, load in given]) > 0.0).sum()
+            for name, values in found.numpy().items():
+                if name == "push" and device != "cpu":
+                    np.testing.assert_allclose(values, wanted[name], rtol=1e-14)
+                else:
+                    np.testing.assert_array_equal(values, wanted[name])
+
+
+def test_only_so_many_of_a_list_count(device: str) -> None:
+    """Its arrays are longer, and what is behind the end of it is from before."""
+    values = random_touches(1, 30, 100)
+    whole = on_device(values, device)
+    load = wp.array(np.ones(30), dtype=real, device=device)
+    gathering, found = Gathering(device), TouchList(device)
+    gathering.gather(((whole.touches, 12, load), (whole.touches, 0, load)), found)
+    assert found.count == 12
+    np.testing.assert_array_equal(found.numpy()["vertices"], values["vertices"][:12])
+
+
+def test_lists_that_grow_are_read_anew(device: str) -> None:
+    gathering, found = Gathering(device), TouchList(device)
+    for count in (5, 500, 7, 2000):
+        values = random_touches(count, count, 200)
+        made, load = on_device(values, device), np.ones(count, numpy_real)
+        none = TouchList(device)
+        bears = wp.array(load, dtype=real, device=device)
+        gathering.gather(((made.touches, count, bears), (none.touches, 0, bears)), found)
+        wanted = once([(values, load)])
+        np.testing.assert_array_equal(found.numpy()["vertices"], wanted["vertices"])
+
+
+def test_memory_is_what_the_next_step_begins_with(device: str) -> None:
+    """What is kept, and after it was recalled by another run what that one keeps."""
+
+    def folded() -> tuple:
+        above = {"translation": (0.01, 0.02, 1.5e-3), "rotation": (0.0, 0.0, 17.0), "velocity": (0.0, 0.0, -1.0)}
+        simulation = cloths(device, [{"shape": grid(0.2, 6)}, {"shape": grid(0.2, 6), **above}])
+        return simulation, simulation.filters[-1]
+
+    simulation, contact = folded()
+    for _ in simulation.run(3):
+        pass
+    memory = contact.memory()
+    assert len(memory["push"]) > 10 and (memory["push"] > 0.0).all()
+    _, other = folded()
+    other.recall(memory)
+    again = other.memory()
+    assert set(again) == set(memory)
+    for name, values in memory.items():
+        np.testing.assert_array_equal(again[name], values)

@@ -1,0 +1,80 @@
+"""What contact of cloth asks of the device inside a step: numbers that decide how to go on, and no lists.
+
+On the CPU looking at an array costs nothing; on a GPU each look waits for the device, and lists travel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+from analytic.cloths import cloths, grid
+
+from toile.contact.motion import Motion
+from toile.math.types import vec3
+
+FEW = 4  # numbers
+OF_CONTACT = ("cloth_contacts", "held_touches", "gathering", "motion", "impulses", "colours", "bodies", "self_contact")
+
+
+def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sheet thrown at another: all that the filter does, beside the search for pairs."""
+    above = {"translation": (0.01, 0.02, 0.01), "rotation": (3.0, 5.0, 17.0), "velocity": (0.3, 0.2, -2.0)}
+    simulation = cloths(device, [{"shape": grid(0.2, 8)}, {"shape": grid(0.2, 8), **above}])
+    contact = simulation.filters[-1]
+    for _ in simulation.run(1):
+        pass
+    seen: list[int] = []
+    inside = [False]
+    look = wp.array.numpy
+
+    def counted(array: wp.array) -> Any:
+        if inside[0] and sys._getframe(1).f_globals["__name__"].split(".")[-1] in OF_CONTACT:
+            seen.append(array.size)
+        return look(array)
+
+    def watched(method: Callable) -> Callable:
+        def call(*inputs: Any) -> Any:
+            inside[0] = True
+            try:
+                return method(*inputs)
+            finally:
+                inside[0] = False
+
+        return call
+
+    monkeypatch.setattr(wp.array, "numpy", counted)
+    for owner, name in (
+        (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.held_touches, "find"),
+        (contact.held_touches, "linearize"), (contact.held_touches, "fit"),
+    ):  # fmt: skip
+        monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
+    touched, zones = 0, 0
+    for _ in simulation.run(4):
+        touched += contact.contacts.touch_count
+        zones += contact.contacts.zone_count
+    assert touched > 50 and zones == 0
+    assert len(seen) > 10 and max(seen) <= FEW
+
+
+@pytest.mark.parametrize("solid", [0, 7])
+def test_mean_and_largest_motion(solid: int, device: str) -> None:
+    """Against NumPy; vertices of solids move, and are not part of the mean."""
+    rng = np.random.default_rng(0)
+    n = 300
+    x, d = rng.normal(size=(2, n + solid, 3))
+    ends = [wp.array(values, dtype=vec3, device=device) for values in (x, x + d)]
+    motion = Motion(n, device)
+    mean = d[:n].mean(axis=0)
+    assert motion.find(*ends) == pytest.approx(np.linalg.norm(d - mean, axis=1).max(), rel=1e-13)
+    np.testing.assert_allclose(motion.mean.numpy()[0], mean, atol=1e-14)
+
+
+def test_what_only_falls_moves_nowhere(device: str) -> None:
+    x = np.random.default_rng(1).normal(size=(100, 3))
+    ends = [wp.array(values, dtype=vec3, device=device) for values in (x, x - [0.0, 0.0, 0.25])]
+    assert Motion(100, device).find(*ends) < 1e-15
