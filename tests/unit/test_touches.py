@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import warp as wp
 from analytic.cloths import THICKNESS, cloths, contact_of, grid
 from analytic.sheets import positions
+from scipy.spatial.transform import Rotation
 
 from toile.contact.audit import Audit
-from toile.contact.broad_phase import BroadPhase
+from toile.contact.broad_phase import BroadPhase, Pairs
 from toile.contact.cloth_contacts import ClothContacts
 from toile.contact.touches import Encounters
 from toile.simulation import Simulation
@@ -141,6 +144,66 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     assert tight.encounters.near_count == contacts.encounters.near_count > 100
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     assert len(wanted["kind"]) > 50
+
+
+def all_pairs(contacts: ClothContacts) -> Pairs:
+    """Every vertex with every triangle and every edge with every other, but for common vertices."""
+    edges, triangles = contacts.bodies.edges, contacts.bodies.triangles
+    vertices = np.arange(contacts.bodies.count)[:, None]
+    apart = ~(triangles[None] == vertices[:, :, None]).any(axis=2)
+    others = ~(edges[:, None, :, None] == edges[None, :, None, :]).any(axis=(2, 3))
+    found = [np.argwhere(apart), np.argwhere(np.triu(others))]
+    arrays = [wp.array(pairs.astype(np.int32), dtype=wp.vec2i, device=contacts.device) for pairs in found]
+    return Pairs(*arrays, *map(len, found))
+
+
+def noise(x: np.ndarray, random: np.random.Generator, size: float) -> np.ndarray:
+    return random.normal(scale=size, size=x.shape)
+
+
+MOTIONS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "small": lambda x, random: noise(x, random, 1e-3),
+    "wild": lambda x, random: noise(x, random, 0.03),
+    "huge": lambda x, random: noise(x, random, 1.0),
+    "fall": lambda x, random: noise(x, random, 1e-3) + np.array([0.0, 3.0, -3.0]),
+    "roll": lambda x, random: x @ Rotation.from_rotvec(random.normal(size=3)).as_matrix() - x,
+    "shrink": lambda x, random: -0.9 * x,
+    "cross": lambda x, random: np.where(np.arange(len(x))[:, None] < 36, 0.01, -0.01) * [0.2, 0.5, 1.0],
+}
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_no_search_loses_a_touch(motion: str, device: str) -> None:
+    """The same touches to the last bit as from all pairs there are, tested one by one; also when ends have gone on from
+    where they were searched, by all the slack, or far and were searched again."""
+    simulation = two(device, 3.0)
+    n = simulation.model.particle_count
+    total = 0
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        x = positions(two(device, 3.0)) + random.normal(scale=3e-4, size=(n, 3))
+        d = MOTIONS[motion](x, random)
+        contacts = begin(simulation, d, x)
+        bodies, met = contacts.bodies, contacts.encounters
+        contacts._search()
+        for farthest in (0.0, 0.999, 30.0):
+            away = random.normal(size=x.shape)
+            away *= contacts._slack / np.linalg.norm(away, axis=1)[:, None]
+            far = farthest if farthest < 1.0 else np.where(random.uniform(size=(n, 1)) < 0.1, farthest, 0.999)
+            bodies.x_end.assign(contacts._searched.numpy() + far * away)
+            contacts._search_again()
+            met.begin_touches()
+            met.find_impacts(False)
+            found = touches(met)
+            reference = Encounters(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, met.friction)
+            reference.find_near(all_pairs(contacts), bodies.x_end, 1e6)
+            assert reference.near_count > 20_000
+            reference.begin_touches()
+            reference.find_impacts(False)
+            wanted = touches(reference)
+            assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+            total += len(wanted["kind"])
+    assert total > 100 or motion in ("fall", "roll")
 
 
 @pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])

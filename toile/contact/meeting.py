@@ -71,6 +71,15 @@ def approach(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> real:
 
 
 @wp.func
+def apart_along(n: vec3, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> real:
+    """The gap between two elements along a unit vector n from the second to the first: no more than their distance."""
+    hb, hc, hd = wp.dot(n, b - a), wp.dot(n, c - a), wp.dot(n, d - a)  # heights above the first vertex
+    if kind == VERTEX_TRIANGLE:
+        return -wp.max(hb, wp.max(hc, hd))
+    return wp.min(hb, real(0.0)) - wp.max(hc, hd)
+
+
+@wp.func
 def answer_along(w: vec4, n: vec3, A: mat33, B: mat33, C: mat33, D: mat33) -> real:
     """How far a unit impulse along n moves the nearest points against each other."""
     return (
