@@ -19,6 +19,7 @@ import warp as wp
 
 from toile.launcher import SHARE, Launcher
 from toile.linear.block_matrix import BlockMatrix, row_product
+from toile.math.sums import add_to_sum
 from toile.math.types import mat33, precision, real, vec3
 from toile.recorded import Recorded
 
@@ -151,8 +152,8 @@ def start(
     # cannot reduce it, and would take it for a residual that it must.
     r = S[i] * (S[i] * whole)
     r_out[i] = r
-    wp.atomic_add(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
-    wp.atomic_add(whole_out, i // rows, wp.float64(wp.dot(whole, whole)))
+    add_to_sum(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
+    add_to_sum(whole_out, i // rows, wp.float64(wp.dot(whole, whole)))
 
 
 @wp.func
@@ -193,7 +194,7 @@ def dot_residual(
     rows: wp.int32, r_s_out: wp.array(dtype=wp.float64),
 ):
     i = first + wp.tid()
-    wp.atomic_add(r_s_out, i // rows, wp.float64(wp.dot(r[i], s[i])))
+    add_to_sum(r_s_out, i // rows, wp.float64(wp.dot(r[i], s[i])))
 
 
 @wp.kernel
@@ -230,7 +231,7 @@ def multiply_direction(
     i = first + wp.tid()
     q = S[i] * (row_product(offsets, columns, values, c, i) + coupled[i])
     q_out[i] = q
-    wp.atomic_add(c_q_out, i // rows, wp.float64(wp.dot(c[i], q)))
+    add_to_sum(c_q_out, i // rows, wp.float64(wp.dot(c[i], q)))
 
 
 @wp.kernel
@@ -255,7 +256,7 @@ def advance(
     dv_out[i] = dv_out[i] + alpha * c[i]
     r = r_out[i] - alpha * q[i]
     r_out[i] = r
-    wp.atomic_add(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
+    add_to_sum(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
 
 
 @wp.kernel
