@@ -23,4 +23,3 @@ _ADD = """
 @wp.func_native(_ADD)
 def add_to_sum(sums: wp.array(dtype=wp.float64), place: int, value: wp.float64):
     """sums[place] += value, for a place that is the same for every 32 indices that follow a multiple of 32."""
-    ...
