@@ -17,6 +17,7 @@ from analytic.solids import CLOTH
 from reference.sheets import Bench, meeting, small_model
 from reference.springs import springs as all_springs
 
+from toile import threads
 from toile.contact.audit import Audit
 from toile.contact.flat_places import flat_places
 from toile.contact.springs import Springs
@@ -342,3 +343,18 @@ def test_the_same_run_has_the_same_bits() -> None:
         return positions(simulation).tobytes()
 
     assert run() == run()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_any_number_of_threads_gives_the_same_bits(count: int, device: str) -> None:
+    """Two sheets, turned against each other, with some thousands of pairs to look at."""
+    before, found = threads.count(), []
+    try:
+        for number in (1, count):
+            threads.use(number)
+            simulation = two_sheets(device, resolutions=(25, 25), turn=17.0, gap=0.9 * THICKNESS)
+            walk(simulation, 3 * [1.0 / 120.0])
+            found.append(positions(simulation))
+    finally:
+        threads.use(before)
+    assert np.array_equal(*found)

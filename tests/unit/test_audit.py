@@ -10,6 +10,7 @@ import pytest
 import warp as wp
 
 from tests.reference.intersections import intersecting_pairs
+from toile import threads
 from toile.contact import audit as audit_module
 from toile.contact.audit import Audit
 from toile.math.types import precision, vec3
@@ -36,7 +37,7 @@ def test_it_shares_no_code_with_the_contacts() -> None:
     tree = ast.parse(inspect.getsource(audit_module))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-    assert {name for name in imported if name and name.startswith("toile")} == {"toile.math.types"}
+    assert {name for name in imported if name and name.startswith("toile")} == {"toile.launcher", "toile.math.types"}
 
 
 @pytest.mark.parametrize("size", [2, 3, 6, 40])
@@ -204,6 +205,24 @@ def test_arrays_of_the_kernels_and_a_mesh_that_moved_far(device: str) -> None:
         found = audit.pairs(wp.array(x, dtype=vec3, device=device))
         np.testing.assert_array_equal(found, pairs(triangles, x, device))
     assert audit.count(x[np.random.default_rng(0).permutation(len(x))]) > 100
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
+    """Two sheets of 3,200 triangles that cross each other."""
+    x, triangles = grid(41)
+    standing = x[:, [0, 2, 1]] * [0.9, 1.0, 1.0] + [0.031, 0.437, -0.512]
+    before = threads.count()
+    found = []
+    try:
+        for number in (1, count):
+            threads.use(number)
+            audit = Audit(np.concatenate([triangles, triangles + len(x)]), 2 * len(x), device)
+            found.append(audit.pairs(np.concatenate([x, standing])))
+    finally:
+        threads.use(before)
+    assert len(found[0]) > 100
+    np.testing.assert_array_equal(*found)
 
 
 def test_nothing_to_audit(device: str) -> None:

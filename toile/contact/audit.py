@@ -23,6 +23,7 @@ import itertools
 import numpy as np
 import warp as wp
 
+from toile.launcher import Launcher
 from toile.math.types import precision
 
 # Largest rounding error of a determinant, as a share of the sum of its terms' sizes: 7 eps for three dimensions, 3 eps
@@ -33,8 +34,6 @@ UNDERFLOW = wp.constant(wp.float64(1e-290))
 SINGLE = wp.constant(wp.float64(1.2e-7))
 
 NO, UNSURE, YES = wp.constant(-1), wp.constant(0), wp.constant(1)
-
-FIRST_CAPACITY = 1024
 
 Whole = tuple[int, ...]  # a vector of whole numbers
 
@@ -51,8 +50,9 @@ class Audit:
         count = len(self.host_triangles)
         self._lower, self._upper = (wp.zeros(count, dtype=wp.vec3f, device=device) for _ in range(2))
         self._tree: wp.Bvh | None = None
-        self._found = wp.zeros(FIRST_CAPACITY, dtype=wp.vec3i, device=device)
-        self._count = wp.zeros(1, dtype=wp.int32, device=device)
+        self._counts, self._ends = (wp.zeros(count, dtype=wp.int32, device=device) for _ in range(2))
+        self._x = wp.zeros(0, dtype=wp.vec3d, device=device)
+        self._launch = Launcher(device)
 
     def count(self, x: wp.array | np.ndarray) -> int:
         """How many pairs intersect."""
@@ -65,7 +65,8 @@ class Audit:
             return np.zeros((0, 2), np.int64)
         if not np.isfinite(host).all():
             raise ValueError("positions that are not finite numbers cannot be audited")
-        found = self._candidates(self._on_device(x, host))
+        self._take(x, host)
+        found = self._candidates()
         unsure = [k for k in np.flatnonzero(found[:, 2] == UNSURE) if not self._common(host, found[k, :2])]
         pairs = np.delete(found[:, :2], unsure, axis=0)
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
@@ -76,28 +77,33 @@ class Audit:
         places = [np.mean(self._common(host, pair), axis=0) for pair in pairs]
         return np.array(places, float).reshape(-1, 3)
 
-    def _candidates(self, x: wp.array) -> np.ndarray:
+    def _candidates(self) -> np.ndarray:
         """(pairs, 3): two triangles and YES or UNSURE."""
         count = len(self.host_triangles)
         boxes = [self._lower, self._upper]
-        wp.launch(bound, count, inputs=[self._triangles, x], outputs=boxes, device=self.device)
+        self._launch.split(bound, count, [self._triangles, self._x, *boxes])
         if self._tree is None:
             self._tree = wp.Bvh(*boxes, leaf_size=2)  # a quarter faster than 1, and than larger ones
+            self._tree_id = self._tree.id
         else:
             self._tree.refit()  # what is near on a cloth stays near, so the tree stays good
-        while True:
-            self._count.zero_()
-            inputs = [self._triangles, self.particle_count, self._tree.id, x, *boxes]
-            wp.launch(find, count, inputs=inputs, outputs=[self._count, self._found], device=self.device)
-            found = int(self._count.numpy()[0])
-            if found <= len(self._found):
-                return self._found.numpy()[:found].astype(np.int64)
-            self._found = wp.zeros(2 * found, dtype=wp.vec3i, device=self.device)
+        inputs = [self._triangles, self.particle_count, self._tree_id, self._x, *boxes]
+        self._launch.split(count_pairs, count, [*inputs, self._counts])
+        wp.utils.array_scan(self._counts, self._ends)
+        total = int(self._ends[count - 1 :].numpy()[0])
+        found = wp.empty(total, dtype=wp.vec3i, device=self.device)
+        if total:  # which is rare: only then it is asked which they are
+            self._launch.split(list_pairs, count, [*inputs, self._counts, self._ends, found])
+        return found.numpy().reshape(-1, 3).astype(np.int64)
 
-    def _on_device(self, x: wp.array | np.ndarray, host: np.ndarray) -> wp.array:
+    def _take(self, x: wp.array | np.ndarray, host: np.ndarray) -> None:
+        """Positions in double precision, in an array that launches can be recorded with."""
+        if len(self._x) != len(host):
+            self._x = wp.empty(len(host), dtype=wp.vec3d, device=self.device)
         if precision == "double" and isinstance(x, wp.array):
-            return x
-        return wp.array(host, dtype=wp.vec3d, device=self.device)
+            wp.copy(self._x, x)
+        else:
+            self._x.assign(host)
 
     def _common(self, host: np.ndarray, pair: np.ndarray) -> list[tuple[float, ...]]:
         """Corners of what two triangles have in common, but for a vertex that both of them have."""
@@ -188,13 +194,13 @@ def _on_host(x: wp.array | np.ndarray) -> np.ndarray:
 @wp.kernel
 def bound(
     # model
-    triangles: wp.array(dtype=wp.vec3i),
+    first: wp.int32, triangles: wp.array(dtype=wp.vec3i),
     # in
     x: wp.array(dtype=wp.vec3d),
     # out
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
 ):
-    t = wp.tid()
+    t = first + wp.tid()
     p, q, r = x[triangles[t][0]], x[triangles[t][1]], x[triangles[t][2]]
     low, high = wp.min(wp.min(p, q), r), wp.max(wp.max(p, q), r)
     # Rounded outwards, so that boxes in single precision hold all that those in double do.
@@ -206,26 +212,57 @@ def bound(
 
 
 @wp.kernel
-def find(
+def count_pairs(
     # model
-    triangles: wp.array(dtype=wp.vec3i), particle_count: wp.int32, tree: wp.uint64,
+    first: wp.int32, triangles: wp.array(dtype=wp.vec3i), particle_count: wp.int32, tree: wp.uint64,
     # in
     x: wp.array(dtype=wp.vec3d), lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
-    count_out: wp.array(dtype=wp.int32), found_out: wp.array(dtype=wp.vec3i),
+    counts_out: wp.array(dtype=wp.int32),
 ):
-    i = wp.tid()
+    """How many of the triangles behind it each one meets, or may meet."""
+    i = first + wp.tid()
+    count = int(0)
     query = wp.bvh_query_aabb(tree, lower[i], upper[i])
     j = int(0)
     while wp.bvh_query_next(query, j):
         if j > i:
-            verdict = int(NO)
-            if moves(triangles[i], particle_count) or moves(triangles[j], particle_count):
-                verdict = intersect(triangles[i], triangles[j], x)
+            verdict = verdict_of(i, j, triangles, particle_count, x)
+            count += wp.where(verdict == NO, 0, 1)
+    counts_out[i] = count
+
+
+@wp.kernel
+def list_pairs(
+    # model
+    first: wp.int32, triangles: wp.array(dtype=wp.vec3i), particle_count: wp.int32, tree: wp.uint64,
+    # in
+    x: wp.array(dtype=wp.vec3d), lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
+    counts: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
+    # out
+    found_out: wp.array(dtype=wp.vec3i),
+):
+    i = first + wp.tid()
+    if counts[i] == 0:
+        return
+    place = ends[i] - counts[i]
+    query = wp.bvh_query_aabb(tree, lower[i], upper[i])
+    j = int(0)
+    while wp.bvh_query_next(query, j):
+        if j > i:
+            verdict = verdict_of(i, j, triangles, particle_count, x)
             if verdict != NO:
-                place = wp.atomic_add(count_out, 0, 1)
-                if place < found_out.shape[0]:
-                    found_out[place] = wp.vec3i(i, j, verdict)
+                found_out[place] = wp.vec3i(i, j, verdict)
+                place += 1
+
+
+@wp.func
+def verdict_of(
+    i: int, j: int, triangles: wp.array(dtype=wp.vec3i), particle_count: wp.int32, x: wp.array(dtype=wp.vec3d)
+) -> int:
+    if moves(triangles[i], particle_count) or moves(triangles[j], particle_count):
+        return intersect(triangles[i], triangles[j], x)
+    return NO
 
 
 @wp.func

@@ -81,7 +81,8 @@ class BroadPhase:
         self._moving_patches = moving
         self._tree = wp.Bvh(*(corner[:moving] for corner in self._corners), leaf_size=LEAF) if moving else None
         self._searches = 0
-        self._tree_id = 0 if self._tree is None else self._tree.id  # one object: recorded launches know it by its identity
+        # One object, because recorded launches know it by its identity.
+        self._tree_id = 0 if self._tree is None else self._tree.id
         rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
         self._meeting, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
         self._launch = Launcher(device)

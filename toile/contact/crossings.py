@@ -20,6 +20,7 @@ Deviations  The error is bounded by the sizes of the vectors (sums of their comp
 import numpy as np
 import warp as wp
 
+from toile.contact.shared_list import Parts, SharedList, fill, next_place
 from toile.launcher import Launcher
 from toile.math.types import vec3
 
@@ -29,6 +30,8 @@ ERROR = wp.constant(wp.float64(8.0 * 2.0**-53))
 # Boxes are of single precision: one unit in the last place, and a little for what is near zero.
 OUTWARDS, LEAST = wp.constant(wp.float32(1.2e-7)), wp.constant(wp.float32(1e-37))
 
+# Crossings that there is room for at first.
+FIRST_ROOM = 256
 # The tree keeps its shape while cloth moves; after so many searches it is built anew, at ten times the cost of one.
 REBUILD = 256
 
@@ -56,22 +59,22 @@ class Crossings:
         self._uppers = wp.zeros(len(triangles), dtype=wp.vec3, device=device)
         self._tree: wp.Bvh | None = None
         self._searches = 0
-        self._count = wp.zeros(1, dtype=wp.int32, device=device)
-        self._make_room(256)
+        self._crossings = SharedList(Crossing, FIRST_ROOM, device)
 
     def find(self, x: wp.array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Edge and triangle of every crossing, ordered by edge and then triangle, and where it is [m]."""
-        if len(self._far_ends) == 0 or len(self.triangles) == 0:
-            return self._found(0)
-        self._update_tree(x)
-        count = self._search(x)
-        if count > len(self._pairs):
-            self._make_room(2 * count)
-            count = self._search(x)
-        return self._found(count)
+        if len(self._far_ends) and len(self.triangles):
+            self._update_tree(x)
+            model = [self._tree_id, self._fans, self._far_ends, self._fan_edges, self.triangles, self.moving_count]
+            inputs = [*model, self._lowers, self._uppers, x]
+            fill([self._crossings], self._launch, find_crossings, self.vertex_count, inputs)
+        found = self._crossings.values.numpy()[: self._crossings.count]
+        pairs = found["pair"]
+        order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # the same on every device
+        return pairs[order, 0], pairs[order, 1], found["place"][order]
 
     def _update_tree(self, x: wp.array) -> None:
-        self._launch(triangle_boxes, len(self.triangles), [self.triangles, x, self._lowers, self._uppers])
+        self._launch.split(triangle_boxes, len(self.triangles), [self.triangles, x, self._lowers, self._uppers])
         if self._tree is None:
             self._tree = wp.Bvh(self._lowers, self._uppers, leaf_size=2)
             self._tree_id = self._tree.id  # one object: recorded launches know it by its identity
@@ -81,23 +84,11 @@ class Crossings:
             self._tree.refit()
         self._searches += 1
 
-    def _search(self, x: wp.array) -> int:
-        self._count.zero_()
-        model = [self._tree_id, self._fans, self._far_ends, self._fan_edges, self.triangles, self.moving_count]
-        inputs = [*model, self._lowers, self._uppers, x, self._count, self._pairs, self._places]
-        self._launch(find_crossings, self.vertex_count, inputs)
-        return int(self._count.numpy()[0])
 
-    def _make_room(self, size: int) -> None:
-        self._pairs = wp.zeros(size, dtype=wp.vec2i, device=self.device)
-        self._places = wp.zeros(size, dtype=wp.vec3d, device=self.device)
-
-    def _found(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if count == 0:
-            return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros((0, 3))
-        pairs, places = self._pairs.numpy()[:count], self._places.numpy()[:count]
-        order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # the same on every device
-        return pairs[order, 0], pairs[order, 1], places[order]
+@wp.struct
+class Crossing:
+    pair: wp.vec2i  # edge and triangle
+    place: wp.vec3d  # [m]
 
 
 @wp.func
@@ -119,13 +110,13 @@ def rounded_up(p: vec3) -> wp.vec3:
 @wp.kernel
 def triangle_boxes(
     # model
-    triangles: wp.array(dtype=wp.vec3i),
+    first: wp.int32, triangles: wp.array(dtype=wp.vec3i),
     # in
     x: wp.array(dtype=vec3),
     # out
     lowers_out: wp.array(dtype=wp.vec3), uppers_out: wp.array(dtype=wp.vec3),
 ):
-    i = wp.tid()
+    i = first + wp.tid()
     triangle = triangles[i]
     a, b, c = x[triangle[0]], x[triangle[1]], x[triangle[2]]
     lowers_out[i] = rounded_down(wp.min(wp.min(a, b), c))
@@ -204,21 +195,19 @@ def outside(p0: wp.vec3d, p1: wp.vec3d, lower: wp.vec3, upper: wp.vec3) -> wp.bo
 @wp.kernel
 def find_crossings(
     # model
-    tree: wp.uint64, fans: wp.array(dtype=wp.int32), far_ends: wp.array(dtype=wp.int32),
+    first: wp.int32, tree: wp.uint64, fans: wp.array(dtype=wp.int32), far_ends: wp.array(dtype=wp.int32),
     fan_edges: wp.array(dtype=wp.int32), triangles: wp.array(dtype=wp.vec3i), moving_count: wp.int32,
     # in
     lowers: wp.array(dtype=wp.vec3), uppers: wp.array(dtype=wp.vec3), x: wp.array(dtype=vec3),
-    # in and out
-    count_out: wp.array(dtype=wp.int32),
     # out
-    pairs_out: wp.array(dtype=wp.vec2i), places_out: wp.array(dtype=wp.vec3d),
+    parts: Parts, crossings_out: wp.array(dtype=Crossing),
 ):
-    v = wp.tid()
-    first, end = fans[v], fans[v + 1]
-    if first == end:
+    v = first + wp.tid()
+    begin, end = fans[v], fans[v + 1]
+    if begin == end:
         return
     lower, upper = vec3(x[v]), vec3(x[v])
-    for e in range(first, end):
+    for e in range(begin, end):
         lower, upper = wp.min(lower, x[far_ends[e]]), wp.max(upper, x[far_ends[e]])
     p0 = double(x[v])
     query = wp.bvh_query_aabb(tree, rounded_down(lower), rounded_up(upper))
@@ -234,7 +223,7 @@ def find_crossings(
         error = ERROR * size(b - a) * size(c - a)
         h0 = wp.dot(n, p0 - a)
         s0 = sign_of(h0, error * size(p0 - a))
-        for e in range(first, end):
+        for e in range(begin, end):
             w = far_ends[e]
             if k0 == w or k1 == w or k2 == w:
                 continue
@@ -247,7 +236,9 @@ def find_crossings(
                 share = wp.float64(0.5)
                 if h0 != h1:
                     share = wp.clamp(h0 / (h0 - h1), wp.float64(0.0), wp.float64(1.0))
-                slot = wp.atomic_add(count_out, 0, 1)
-                if slot < len(pairs_out):
-                    pairs_out[slot] = wp.vec2i(fan_edges[e], j)
-                    places_out[slot] = p0 + share * (p1 - p0)
+                slot = next_place(parts, first)
+                if slot >= 0:
+                    crossing = Crossing()
+                    crossing.pair = wp.vec2i(fan_edges[e], j)
+                    crossing.place = p0 + share * (p1 - p0)
+                    crossings_out[slot] = crossing

@@ -18,6 +18,7 @@ import warp as wp
 
 from toile.contact.impact_time import NEVER
 from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE, approach, combine, impact, meet
+from toile.contact.shared_list import Parts, next_place, pair_key
 from toile.math.types import real, vec3, vec4
 from toile.model.model import Model
 
@@ -43,6 +44,15 @@ class Spring:
     d: real  # [N s/m]
     c: real  # [N s/m]
     pushes: wp.int32  # 1 or 0: whether it is part of the system that is solved
+
+
+@wp.struct
+class FoundSpring:
+    """A spring, and the particles that it is between."""
+
+    particles: wp.vec4i
+    weights: vec4
+    spring: Spring
 
 
 @wp.struct
@@ -159,16 +169,16 @@ def rest_length(
 
 
 @wp.kernel
-def put_springs(
+def find_springs(
     # model
-    surface: Surface, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), thickness: wp.array(dtype=real),
+    first: wp.int32, surface: Surface, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
+    thickness: wp.array(dtype=real),
     # in
     kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
     # out
-    count_out: wp.array(dtype=wp.int32), particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4),
-    springs_out: wp.array(dtype=Spring),
+    parts: Parts, found_out: wp.array(dtype=FoundSpring),
 ):
-    pair = pairs[wp.tid()]
+    pair = pairs[first + wp.tid()]
     at = wp.vec4i()
     if kind == VERTEX_TRIANGLE:
         corners = surface.triangles[pair[1]]
@@ -196,11 +206,13 @@ def put_springs(
         return
     if not is_nearest(surface, kind, pair, at, met.weights, met.normal, t, x, x_end):
         return
-    k = wp.atomic_add(count_out, 0, 1)
-    if k >= springs_out.shape[0]:
-        return  # counted, so that there will be room for it
-    particles_out[k] = at
-    weights_out[k] = met.weights
+    n = next_place(parts, first)
+    if n < 0:
+        return
+    parts.keys[n] = pair_key(kind, pair)
+    found = FoundSpring()
+    found.particles = at
+    found.weights = met.weights
     spring = Spring()
     spring.n = met.normal
     spring.length = length
@@ -208,4 +220,20 @@ def put_springs(
     # What is not below its length yet, but may come there, gets a little: it counts among others that do not push.
     spring.depth = wp.clamp(length - wp.min(gap, gap_end), LITTLE * length, length)
     spring.pushes = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
-    springs_out[k] = spring
+    found.spring = spring
+    found_out[n] = found
+
+
+@wp.kernel
+def put_springs(
+    # in
+    first: wp.int32, found: wp.array(dtype=FoundSpring), order: wp.array(dtype=wp.int32),
+    # out
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=Spring),
+):
+    """In the order of their elements: sums over springs depend on it."""
+    k = first + wp.tid()
+    one = found[order[k]]
+    particles_out[k] = one.particles
+    weights_out[k] = one.weights
+    springs_out[k] = one.spring

@@ -18,6 +18,7 @@ import warp as wp
 from toile.contact.broad_phase import BroadPhase
 from toile.contact.flat_places import flat_places
 from toile.contact.meeting import EDGE_EDGE, VERTEX_TRIANGLE
+from toile.contact.shared_list import SharedList, fill
 from toile.contact.spring_forces import (
     COUNTS,
     add_damping,
@@ -29,7 +30,7 @@ from toile.contact.spring_forces import (
     linearize,
     measure,
 )
-from toile.contact.spring_pairs import Spring, make_surface, put_springs
+from toile.contact.spring_pairs import FoundSpring, Spring, find_springs, make_surface, put_springs
 from toile.contact.spring_strength import Law, add_normals, find_deepest, set_strength, sum_weights
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
@@ -38,6 +39,8 @@ from toile.model.model import Model
 
 # Acceleration that pairs are looked for with, besides their velocities: gravity [m/s^2]
 FALL = 10.0
+# Springs that there is room for at first.
+FIRST_ROOM = 1024
 # Solves of one step with other springs pushing. They are repeated when more than this share of the springs pulled or
 # was missing, and for each that was missing deep.
 MOST_SOLVES = 6
@@ -55,6 +58,7 @@ class Springs:
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
         self.springs, self._energies = self._make_room(0)
+        self._found = SharedList(FoundSpring, FIRST_ROOM, device, keyed=True)
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
         thicknesses = model.thicknesses(thickness)
@@ -90,23 +94,23 @@ class Springs:
         broad, n = self.broad_phase, len(x)
         # What is not looked at may fall to half its thickness in this step, and is found in the next.
         slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
-        self._launch(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
+        self._launch.split(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
         elements = [self._surface, self._place, self._chart, self._thickness]
-        while True:
-            c = self.couplings
-            c.count.zero_()
-            for kind, found, count in (
-                (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
-                (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
-            ):
-                if count:
-                    inputs = [*elements, int(kind), found, x, self._x_end, slack]
-                    out = [c.count, c.particles, c.weights, self.springs]
-                    wp.launch(put_springs, count, [*inputs, *out], device=self.device)
-            if self.count <= c.room:
-                break
-            self.springs, self._energies = self._make_room(2 * self.count)
+        self._found.count = 0
+        for kind, array, count in (
+            (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
+            (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
+        ):
+            inputs = [*elements, int(kind), array, x, self._x_end, slack]
+            fill([self._found], self._launch, find_springs, count, inputs, kept=self._found.count)
+        count = self._found.count
+        if count > self.couplings.room:
+            self.springs, self._energies = self._make_room(2 * count)
+        c = self.couplings
+        c.count.fill_(count)
+        out = [c.particles, c.weights, self.springs]
+        self._launch.split(put_springs, count, [self._found.values, self._found.order(), *out])
         for array in (self._normal, self._deepest, self._sum):
             array.zero_()
         groups = [c.count, c.particles, c.weights]
@@ -174,13 +178,13 @@ class Springs:
 @wp.kernel
 def go_on(
     # model
-    thickness: wp.array(dtype=real),
+    first: wp.int32, thickness: wp.array(dtype=real),
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, slack: real,
     # out
     x_end_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
 ):
-    i = wp.tid()
+    i = first + wp.tid()
     x_end_out[i] = x[i] + h * v[i]
     # Boxes of both elements are grown: together they reach as far as the mean of their thicknesses, and the slack.
     reach_out[i] = real(0.5) * (thickness[i] + slack)
