@@ -50,7 +50,7 @@ class Solver:
         iteration has no finite numbers."""
         if self._on_cpu:
             return self.preconditioner.update()
-        self._update()
+        self._update(*(array for couplings in self.pcg.A.couplings for array in couplings.arrays))
         return True
 
     def memory(self) -> Memory:
