@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from toile.launcher import SHARE
 from toile.math.types import real, vec3
 from toile.model.memory import Memory
 
@@ -25,6 +26,7 @@ UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known y
 # Places of the counts: contacts that a solve did not know of or that pulled, those whose friction is far from
 # Coulomb's, those where it is not close to it, all.
 WRONG, GROSS, RUBBING, TOUCHING, COUNTS = (wp.constant(place) for place in range(5))
+BLOCK = wp.constant(SHARE)  # particles that one thread counts, at least
 
 
 @wp.struct
@@ -99,6 +101,22 @@ def recall_contacts(memory: Memory, contacts_out: Contacts) -> None:
 
 def _slots_in_use(contacts: Contacts) -> np.ndarray:
     return np.flatnonzero(np.arange(int(MOST)) < contacts.count.numpy()[:, None])
+
+
+def make_counts(particles: int, device: str) -> wp.array:
+    """For each block of particles that a range of a launch may begin with."""
+    return wp.zeros(int(COUNTS) * (particles // SHARE + 1), dtype=wp.int32, device=device)
+
+
+def total(counts: wp.array) -> np.ndarray:
+    summed: np.ndarray = counts.numpy().reshape(-1, int(COUNTS)).sum(axis=0)
+    return summed
+
+
+@wp.func
+def count_one(counts: wp.array(dtype=wp.int32), what: wp.int32, first: wp.int32):
+    """Threads count apart: `first` is where the range of this one begins."""
+    wp.atomic_add(counts, COUNTS * (first // BLOCK) + what, 1)
 
 
 @wp.func

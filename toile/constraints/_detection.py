@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, drop, slot_of
+from toile.constraints._contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, count_one, drop, slot_of
 from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
@@ -101,15 +101,16 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     def predict(
         # solid
-        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
+        first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
+        most_recovery: real,
         # in
         masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
-        S_user: wp.array(dtype=mat33), first: wp.bool, before: Contacts,
+        S_user: wp.array(dtype=mat33), at_start: wp.bool, before: Contacts,
         # in and out
         now_out: Contacts,
     ):
         """Contacts that the present velocity leads to, and those that last."""
-        i = wp.tid()
+        i = first + wp.tid()
         pose = poses[solid]
         c = solid * x.shape[0] + i
         clearance = before.clearance[c]
@@ -121,7 +122,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
-            near = wp.where(first, TOUCHES, real(1.0)) * gap
+            near = wp.where(at_start, TOUCHES, real(1.0)) * gap
             hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
             if hit.found != 0 and now_out.count[i] < MOST:
                 target = within_reach(target, clearance, hit.closest.distance + path + most_recovery)
@@ -163,7 +164,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     def review(
         # solid
-        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real, most_recovery: real,
+        first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
+        most_recovery: real,
         # in
         x: wp.array(dtype=vec3), x_reviewed: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real,
         S_user: wp.array(dtype=mat33), before: Contacts,
@@ -176,7 +178,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
         `again`, x_reviewed is where the solve before this one had led.
         """
-        i = wp.tid()
+        i = first + wp.tid()
         pose = poses[solid]
         c = solid * x.shape[0] + i
         p, q = start_frame(pose, x[i]), end_frame(pose, x_end[i])
@@ -225,7 +227,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.push[i]), now_out.face[a])
             now_out.clearance[c] = target
             now_out.load[a] = UNKNOWN
-            wp.atomic_add(urgent_out, WRONG, 1)
+            count_one(urgent_out, WRONG, first)
 
     module = wp.get_module(f"toile.detection.{name}")
     return tuple(wp.Kernel(function, module=module) for function in (predict, review))

@@ -28,8 +28,8 @@ def creep_speed(thickness: real, h: real) -> real:
 @wp.kernel
 def hold_contacts(
     # in
-    S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3), thickness: real, h: real,
-    again: wp.bool,
+    first: wp.int32, S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3),
+    thickness: real, h: real, again: wp.bool,
     # in and out
     contacts: Contacts, touched_out: wp.array(dtype=wp.int32),
     # out
@@ -38,7 +38,7 @@ def hold_contacts(
 ):
     """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
     slides is f(w) = -limit w/|w| linearised at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
-    i = wp.tid()
+    i = first + wp.tid()
     touches = contacts.count[i] > 0
     if again and touched_out[i] == 0 and not touches:
         return  # it was free, and is
@@ -82,10 +82,12 @@ def hold_contacts(
 
 
 @wp.kernel
-def drag_velocity(contacts: Contacts, x_ref: wp.array(dtype=vec3), h: real, v_drag_out: wp.array(dtype=vec3)):
+def drag_velocity(
+    first: wp.int32, contacts: Contacts, x_ref: wp.array(dtype=vec3), h: real, v_drag_out: wp.array(dtype=vec3)
+):
     """What slip is measured from: the u that x = x_ref + h u needs to stay with the material, or, for a particle that
     lands in this step and has not touched it yet, the material's velocity."""
-    i = wp.tid()
+    i = first + wp.tid()
     if contacts.count[i] > 0:
         v_drag_out[i] = contacts.velocity[MOST * i]
         if contacts.lasting[MOST * i] != 0:
@@ -95,12 +97,12 @@ def drag_velocity(contacts: Contacts, x_ref: wp.array(dtype=vec3), h: real, v_dr
 @wp.kernel
 def push_out(
     # in
-    masses: wp.array(dtype=real), h: real, contacts: Contacts,
+    first: wp.int32, masses: wp.array(dtype=real), h: real, contacts: Contacts,
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
 ):
     """What the last solve left inside a solid is put on its surface, and no longer moves inwards."""
-    i = wp.tid()
+    i = first + wp.tid()
     if wp.length_sq(contacts.push[i]) == real(0.0):
         return
     x_out[i] = x_out[i] + contacts.push[i]

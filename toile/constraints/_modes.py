@@ -21,6 +21,7 @@ from toile.constraints._contacts import (
     TOUCHING,
     WRONG,
     Contacts,
+    count_one,
     drop,
     exchange_slots,
 )
@@ -73,8 +74,8 @@ def choose_lead(contacts: Contacts, i: wp.int32, before: Contacts):
 
 
 @wp.kernel
-def begin_step(before: Contacts, now_out: Contacts):
-    i = wp.tid()
+def begin_step(first: wp.int32, before: Contacts, now_out: Contacts):
+    i = first + wp.tid()
     now_out.mode[i] = FREE
     now_out.count[i] = 0
     now_out.changes[i] = 0
@@ -115,12 +116,12 @@ def give_way(contacts: Contacts, i: wp.int32):
 @wp.kernel
 def choose_modes(
     # in
-    masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real, before: Contacts,
+    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real, before: Contacts,
     # in and out
     now_out: Contacts,
 ):
     """Locked or sliding, to begin with: as before, or as a new contact lands."""
-    i = wp.tid()
+    i = first + wp.tid()
     if now_out.count[i] == 0:
         return
     a = MOST * i
@@ -144,7 +145,7 @@ def choose_modes(
 @wp.kernel
 def judge_forces(
     # in
-    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
+    first: wp.int32, masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), v_drag: wp.array(dtype=vec3),
     force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: Contacts,
     # in and out
@@ -154,10 +155,10 @@ def judge_forces(
 ):
     """Does each state fit the force that it needed? Released when it would pull, slips beyond Coulomb's limit, and
     sticks when it has stopped."""
-    i = wp.tid()
+    i = first + wp.tid()
     if contacts.count[i] == 0:
         return
-    wp.atomic_add(urgent_out, TOUCHING, 1)
+    count_one(urgent_out, TOUCHING, first)
     a = MOST * i
     known = int(0)  # contacts that were solved for; those that the solve led to come after them
     for k in range(contacts.count[i]):
@@ -203,7 +204,7 @@ def judge_forces(
             worst = k
     if n[worst] < real(0.0) and may_change:
         if n[worst] < -urgent_force:
-            wp.atomic_add(urgent_out, WRONG, 1)
+            count_one(urgent_out, WRONG, first)
             contacts.changes[i] = contacts.changes[i] + 1
         drop(contacts, i, worst)
         if contacts.count[i] == 0:
@@ -235,15 +236,15 @@ def judge_forces(
             if before.mode[i] == FREE:  # what has just come down slides from the first moment
                 error += FRICTION_ERROR * limit
     if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * limit):
-        wp.atomic_add(urgent_out, RUBBING, 1)
+        count_one(urgent_out, RUBBING, first)
         if sliding and error > GROSS_ERROR * limit:
-            wp.atomic_add(urgent_out, GROSS, 1)
+            count_one(urgent_out, GROSS, first)
 
 
 @wp.kernel
-def end_step(before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
+def end_step(first: wp.int32, before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
     """Locks what has stopped, and finds whose motion contacts changed at once: where they hold it, or altogether."""
-    i = wp.tid()
+    i = first + wp.tid()
     if now.mode[i] == SLIDING and now.stops[i] >= PATIENCE:
         now.mode[i] = LOCKED
         now.stops[i] = 0

@@ -20,15 +20,16 @@ import numpy as np
 import warp as wp
 
 from toile.constraints._contacts import (
-    COUNTS,
     GROSS,
     MOST,
     RUBBING,
     TOUCHING,
     WRONG,
     make_contacts,
+    make_counts,
     recall_contacts,
     remembered,
+    total,
 )
 from toile.constraints._detection import detection_kernels
 from toile.constraints._holding import drag_velocity, hold_contacts, push_out
@@ -80,7 +81,7 @@ class SolidContacts:
         self.device, n = held.device, len(masses)
         self._now, self._before = (make_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
-        self._urgent = wp.zeros(int(COUNTS), dtype=wp.int32, device=self.device)
+        self._urgent = make_counts(n, self.device)
         self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
         self._launch = Launcher(self.device)
         self._step, self._solves, self._first = 0.0, 0, True
@@ -95,11 +96,11 @@ class SolidContacts:
     def begin(self, state: State, h: float) -> None:
         """The constraints that a step starts with."""
         n, now, before, held = len(state.x), self._now, self._before, self.held
-        self._launch(begin_step, n, [before, now])
+        self._launch.split(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
             inputs = [*self._solid(s, h), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
-            self._launch(predict, n, inputs)
-        self._launch(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
+            self._launch.split(predict, n, inputs)
+        self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
         self._step, self._solves = h, 0
         self.hold(h)
 
@@ -114,13 +115,13 @@ class SolidContacts:
         for s, (_, review) in enumerate(self._kernels):
             positions = [state.x, self._reviewed, x, again, self._step]
             inputs = [*self._solid(s, self._step), *positions, held.S_user, before, now, self._urgent]
-            self._launch(review, n, inputs)
+            self._launch.split(review, n, inputs)
         wp.copy(self._reviewed, x)
         thickness = self.settings.thickness
         held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
-        self._launch(judge_forces, n, judged)
-        urgent = self._urgent.numpy()
+        self._launch.split(judge_forces, n, judged)
+        urgent = total(self._urgent)
         gross = urgent[GROSS] > GROSS_LEFT * urgent[TOUCHING]
         rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[TOUCHING] and self._solves == 1
         wrong = urgent[WRONG] > WRONG_LEFT * urgent[TOUCHING]
@@ -128,13 +129,13 @@ class SolidContacts:
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
         """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
-        self._launch(drag_velocity, len(x_ref), [self._now, x_ref, h, self.held.v_drag])
+        self._launch.split(drag_velocity, len(x_ref), [self._now, x_ref, h, self.held.v_drag])
 
     def settle(self, state_out: State) -> None:
         """After the last solve."""
         self._solves = 0
-        self._launch(push_out, len(state_out.x), [self.masses, self._step, self._now, state_out.x, state_out.v])
-        self._launch(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
+        self._launch.split(push_out, len(state_out.x), [self.masses, self._step, self._now, state_out.x, state_out.v])
+        self._launch.split(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
 
     def accept(self) -> None:
         """The step stands: its contacts are what the next one remembers."""
@@ -178,7 +179,7 @@ class SolidContacts:
         held, again = self.held, self._solves > 0
         user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h, again]
         out = [held.S, held.x_held, held.v_held, held.friction, held.drag]
-        self._launch(hold_contacts, len(held.S), [*user, self._now, held.touched, *out])
+        self._launch.split(hold_contacts, len(held.S), [*user, self._now, held.touched, *out])
 
     def _solid(self, s: int, h: float) -> list[Any]:
         solid, settings = self.solids.solids[s], self.settings
