@@ -92,7 +92,8 @@ def test_filtered_inverse_is_symmetric_and_positive(preconditioner: Precondition
         a, b = (filtered(system, rng.normal(size=(SIZE, 3))) for _ in range(2))
         Pa, Pb = (filtered(system, apply(made, system, r)) for r in (a, b))
         size = float(np.linalg.norm(a) * np.linalg.norm(Pb))
-        assert np.sum(a * Pb) == pytest.approx(np.sum(b * Pa), abs=1e-12 * size)
+        rounding = 1e-6 if preconditioner.word() == "multigrid" else 1e-12  # its cycles are in single precision
+        assert np.sum(a * Pb) == pytest.approx(np.sum(b * Pa), abs=rounding * size)
         assert np.sum(a * Pa) > 0.0
 
 
@@ -124,10 +125,10 @@ def test_update_takes_in_new_values(preconditioner: Preconditioner, device: str)
     made = working(preconditioner, system)
     r = filtered(system, system.b)
     before = apply(made, system, r)
-    system.fill(3.0 * system.A)
+    system.fill(4.0 * system.A)  # a power of two: rounding is the same, in any precision
     assert made.update()
     after, free = apply(made, system, r), system.freedom == 3
-    np.testing.assert_allclose(after[free], before[free] / 3.0, rtol=1e-10)
+    np.testing.assert_allclose(after[free], before[free] / 4.0, rtol=1e-10)
 
 
 def test_an_old_one_still_gives_the_right_answer(preconditioner: Preconditioner, device: str) -> None:
