@@ -1,0 +1,51 @@
+"""Sixteen threads for a row do what one does; only a GPU runs them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+import warp as wp
+
+from toile.linear import precondition_multigrid, wide_rows
+from toile.math.types import mat33, numpy_real, vec3
+
+
+@pytest.mark.parametrize("n", [1, 2, 33, 500])
+def test_products_are_those_of_numpy(device, n):
+    if wp.get_device(device).is_cpu:
+        pytest.skip("no GPU")
+    random = np.random.default_rng(n)
+    some = sparse.random_array((n, n), density=min(1.0, 12.0 / n), rng=random)
+    pattern = sparse.csr_array(some + sparse.eye_array(n))
+    blocks = random.normal(size=(pattern.nnz, 3, 3)).astype(np.float32)
+    A = sparse.bsr_array((blocks.astype(float), pattern.indices, pattern.indptr)).toarray()
+    d, r, x = (random.normal(size=(n, 3)).astype(np.float32) for _ in range(3))
+    inverse = random.normal(size=(n, 3, 3)).astype(np.float32)
+
+    def on(values, dtype):
+        return wp.array(values, dtype=dtype, device=device)
+
+    matrix = [on(pattern.indptr, wp.int32), on(pattern.indices, wp.int32), on(blocks.reshape(-1, 3), wp.vec3f)]
+    left = r - (A @ d.ravel()).reshape(-1, 3)
+    r_out, d_out, x_out = on(r, wp.vec3f), wp.zeros(n, dtype=wp.vec3f, device=device), on(x, wp.vec3f)
+    inputs = [n, *matrix, on(inverse, wp.mat33f), on(d, wp.vec3f), 0.25, 0.5]
+    wp.launch(wide_rows.smooth, dim=wide_rows.wide(n), inputs=[*inputs, r_out, d_out, x_out], device=device)
+    step = 0.25 * d + 0.5 * np.einsum("nij,nj->ni", inverse, left)
+    for found, wanted in ((r_out, left), (d_out, step), (x_out, x + step)):
+        assert np.allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+    S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
+    s_out = wp.zeros(n, dtype=vec3, device=device)
+    given = [on(r, wp.vec3f), on(x, wp.vec3f), on(S, mat33)]
+    wp.launch(wide_rows.smooth_last, dim=wide_rows.wide(n), inputs=[*inputs, *given, s_out], device=device)
+    assert np.allclose(s_out.numpy(), (x + step) * [1.0, 0.0, 1.0], rtol=1e-4, atol=1e-4)
+
+    r_out = on(r, wp.vec3f)
+    inputs = [n, *matrix, on(d, wp.vec3f), r_out]
+    wp.launch(wide_rows.subtract_product, dim=wide_rows.wide(n), inputs=inputs, device=device)
+    assert np.allclose(r_out.numpy(), left, rtol=1e-4, atol=1e-4)
+
+
+def test_every_kernel_by_rows_has_one_for_a_gpu():
+    for kernel, alike in precondition_multigrid.WIDE.items():
+        labels = [[argument.label for argument in each.adj.args][4:] for each in (kernel, alike)]
+        assert labels[0] == labels[1]
