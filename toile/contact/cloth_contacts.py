@@ -31,7 +31,7 @@ MOST_ZONE_ROUNDS = 60
 MOST_SWEEPS, SETTLED = 20, 1e-3
 # How far ends may move before pairs are searched anew: of the thickness and the largest motion, but no more than a
 # share of the edges, because neighbours in the mesh would all be near each other.
-SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.5, 0.1, 0.1
+SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
 # Of all vertices: if more than these are to be searched again, all are.
 SOME = 0.25
 # Of what its vertices wanted to move: how far a zone may carry them.
