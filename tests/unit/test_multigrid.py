@@ -16,7 +16,8 @@ from toile import threads
 from toile.linear import uv_hierarchy
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.linear.dense_inverse import ByElimination, ByLapack
-from toile.linear.galerkin import HELD
+from toile.linear.galerkin import Product
+from toile.linear.galerkin_blocks import HELD
 from toile.linear.precondition_multigrid import Multigrid
 from toile.linear.solver import Solver
 from toile.linear.uv_hierarchy import Sites, find_sites, interpolations
@@ -89,9 +90,14 @@ def finest(system: LinearSystem) -> np.ndarray:
     return S @ system.A @ S + float(HELD) * mean[:, None] * (np.eye(3 * n) - S)
 
 
-def test_galerkin_products_are_those_of_dense_matrices(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A_0 = S A S + eps (I - S), A_(l+1) = P^T A_l P; to the rounding of weights to single precision."""
+@pytest.mark.parametrize("wide", [False, True])
+def test_galerkin_products_are_those_of_dense_matrices(
+    wide: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A_0 = S A S + eps (I - S), A_(l+1) = P^T A_l P; to the rounding of weights to single precision. Both ways run
+    everywhere."""
     monkeypatch.setattr(uv_hierarchy, "COARSEST", 6)
+    monkeypatch.setattr(Product, "is_wide", staticmethod(lambda _: wide))
     system = random_system(60, device, seed=1)
     made = Multigrid().build(system.matrix, system.device_S)
     assert made.update()

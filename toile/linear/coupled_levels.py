@@ -17,7 +17,8 @@ import warp as wp
 
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.galerkin import Weights, is_held
+from toile.linear.galerkin import Weights
+from toile.linear.galerkin_blocks import is_held
 from toile.math.types import mat33, real, vec3, vec4
 
 

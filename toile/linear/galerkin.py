@@ -17,19 +17,9 @@ import scipy.sparse as sparse
 import warp as wp
 
 from toile.launcher import Launcher
-from toile.math.types import identity, mat33, numpy_real, real
-
-# Added to diagonal blocks, of their mean: nodes that only held particles reach, or two that the same ones do, would
-# make them singular.
-REGULARISED = wp.constant(real(1e-6))
-# What resists in held directions, of the mean of the particle's block. Nothing may move there, so it only has to be
-# far from rounding; as large as the block itself it would keep a grid node from moving the free among its particles.
-HELD = wp.constant(real(1e-3))
-TINY_BLOCK = wp.constant(real(1e-30))
-# [kg]  Entries below this are nothing beside any mass. In single precision their products would leave the range of
-# normal numbers, which takes processors many times as long. Adding and subtracting ROUNDER makes them zero.
-FAINT = 1e-16
-ROUNDER = wp.constant(mat33(*(9 * [FAINT / float(np.finfo(numpy_real).eps)])))
+from toile.linear.galerkin_blocks import ROUNDER, filtered, held_part, inverse_of
+from toile.linear.wide_galerkin import WideProduct
+from toile.math.types import mat33, real
 
 
 class Matrix:
@@ -74,9 +64,19 @@ class Product:
         values = wp.zeros(whole.nnz, dtype=mat33, device=device)
         pattern = Weights(whole, device)
         self.coarse = Matrix(whole, pattern.offsets, pattern.columns, values, free)
+        self._wide: WideProduct | None = None
+        if self.is_wide(device):
+            self._wide = WideProduct(A.arrays, self._B, self.coarse.arrays, self._first, self._second)
+
+    @staticmethod
+    def is_wide(device: str) -> bool:
+        return wp.get_device(device).is_cuda
 
     def update(self, contact: wp.array, share: float, rounded_out: wp.array, inverse_out: wp.array) -> None:
         """With the values that A has now; and these for cycles."""
+        if self._wide is not None:
+            self._wide.update(contact, share, rounded_out, inverse_out)
+            return
         A, coarse = self._A, self.coarse
         inputs = [*A.arrays, contact, share, *self._first, rounded_out, inverse_out, self._B]
         self._launch.split(take_in, A.pattern.shape[0], inputs)
@@ -98,29 +98,6 @@ def _places(X: sparse.csr_array, Y: sparse.csr_array, Z: sparse.csr_array, devic
     patterns = [array for matrix in (X, Y, Z) for array in Weights(matrix, device).arrays[:2]]
     Launcher(device).split(find_places, X.shape[0], [*patterns, starts, places])
     return [starts, places]
-
-
-@wp.func
-def is_held(S: mat33) -> bool:
-    """Whether a direction is."""
-    return wp.trace(S) < real(2.5)
-
-
-@wp.func
-def filtered(block: mat33, S_i: mat33, S_j: mat33) -> mat33:
-    """S_i A_ij S_j."""
-    found = real(1.0) * block
-    if is_held(S_j):
-        found = found * S_j
-    if is_held(S_i):
-        found = S_i * found
-    return found
-
-
-@wp.func
-def held_part(block: mat33, S: mat33) -> mat33:
-    """eps (I - S), of a block on the diagonal."""
-    return HELD * wp.trace(block) / real(3.0) * (identity() - S)
 
 
 @wp.kernel
@@ -161,11 +138,7 @@ def take_in(
             place += 1
             e += 1
         slot += 1
-    mean = wp.trace(D) / real(3.0)
-    inverse = wp.mat33f()  # where nothing is free
-    if mean > TINY_BLOCK:
-        inverse = wp.mat33f(wp.inverse(D + REGULARISED * mean * identity()))
-    inverse_out[i] = inverse
+    inverse_out[i] = inverse_of(D)
 
 
 @wp.kernel
