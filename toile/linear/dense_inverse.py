@@ -12,7 +12,8 @@ import warp as wp
 from scipy.linalg import get_lapack_funcs
 
 from toile.launcher import Launcher
-from toile.linear.galerkin import REGULARISED, TINY_BLOCK, Matrix, filtered, find, held_part
+from toile.linear.galerkin import Matrix, find
+from toile.linear.galerkin_blocks import REGULARISED, TINY_BLOCK, filtered, held_part
 from toile.math.types import identity, mat33, real, vec3
 
 NOT_A_NUMBER = wp.constant(real(float("nan")))
