@@ -6,7 +6,7 @@ import warp as wp
 from reference.impact import edge_edge_distance, length
 
 from toile.math.edges import nearest_of_edges
-from toile.math.types import precision, real, vec3
+from toile.math.types import double, precision, real, vec3
 
 # Of distances, relatively to the size of the pair: some roundings of positions, and of products on parallel edges.
 EXACT = 1e-13 if precision == "double" else 1e-5
@@ -15,9 +15,9 @@ EXACT = 1e-13 if precision == "double" else 1e-5
 @wp.kernel
 def nearest(x: wp.array2d(dtype=vec3), s_out: wp.array(dtype=real), t_out: wp.array(dtype=real)):
     i = wp.tid()
-    found = nearest_of_edges(x[i, 0], x[i, 1], x[i, 2], x[i, 3])
-    s_out[i] = found.s
-    t_out[i] = found.t
+    found = nearest_of_edges(double(x[i, 0]), double(x[i, 1]), double(x[i, 2]), double(x[i, 3]))
+    s_out[i] = real(found.s)
+    t_out[i] = real(found.t)
 
 
 def evaluate(x: np.ndarray, device: str) -> tuple[np.ndarray, np.ndarray]:

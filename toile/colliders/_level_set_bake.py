@@ -24,7 +24,7 @@ from toile.colliders.base import Functions
 from toile.errors import InputError
 from toile.math.solid import ANYWHERE
 from toile.math.triangle import nearest_on_triangle
-from toile.math.types import real, vec3
+from toile.math.types import double, real, vec3
 from toile.model.mesh_files import available_memory
 
 # How much farther Warp's tree is searched, relative to the lengths involved: single precision may err so much.
@@ -67,8 +67,8 @@ def foot_of(surface: Surface, p: vec3, reach: real) -> Foot:
     a = surface.x[surface.corners[3 * hit.face]]
     b = surface.x[surface.corners[3 * hit.face + 1]]
     c = surface.x[surface.corners[3 * hit.face + 2]]
-    near = nearest_on_triangle(p, a, b, c)
-    foot.distance = wp.length(p - a - near.s * (b - a) - near.t * (c - a))
+    near = nearest_on_triangle(double(p), double(a), double(b), double(c))
+    foot.distance = wp.length(p - a - real(near.s) * (b - a) - real(near.t) * (c - a))
     foot.place = wp.vec2f(wp.float32(near.s), wp.float32(near.t))
     return foot
 

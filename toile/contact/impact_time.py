@@ -17,7 +17,9 @@ Guarantee   Until the time returned the distance is not 0, whatever n was: neare
             moves positions to that time rounds them to the last place of the coordinates, which must be less than
             `nearest` too.
             Early, which is safe, are pairs not done after STEPS: a hit at the time reached. So may be pairs that begin
-            nearer than the root of the rounding (1e-8 of their size in double precision, 3e-4 in single).
+            nearer than the root of the rounding (1e-8 of their size).
+            It is all done in double precision. Positions that are stored in single precision are followed exactly too,
+            because every one of their numbers is one of double precision; only the time is rounded, down.
 
 Source      conservative advancement: Mirtich, Impulse-based Dynamic Simulation (1996); additive, with a distance that
             remains: Li, Kaufman, Jiang, Codimensional Incremental Potential Contact (2021)
@@ -30,35 +32,40 @@ import warp as wp
 
 from toile.math.edges import nearest_of_edges
 from toile.math.triangle import INSIDE, nearest_on_triangle
-from toile.math.types import TINY, precision, real, vec3, vec4
+from toile.math.types import double, real, vec3
 
 NEVER = wp.constant(real(2.0))
 
 # A distance this near to `nearest`, relatively, has arrived.
-ARRIVED = wp.constant(real(1.1))
+ARRIVED = wp.constant(wp.float64(1.1))
 # Most pairs need one step, hits two to five. Hundreds are for a triangle or edges that turn while they graze: n turns
 # with them, and the corners far from the contact allow it little time.
 STEPS = wp.constant(256)
 # Of n . r, relatively to the longest r.
-ROUNDING = wp.constant(real(16.0 * 2.0**-52 if precision == "double" else 16.0 * 2.0**-23))
+ROUNDING = wp.constant(wp.float64(16.0 * 2.0**-52))
+# Lengths and their squares are never divided by when below this.
+TINY = wp.constant(wp.float64(1e-60))
+# Later than the end of every motion.
+LATER = wp.constant(wp.float64(2.0))
+LAST_PLACE = wp.constant(real(2.0**-23))  # of single precision
 
 
 @wp.func
-def between(start: vec3, end: vec3, t: real) -> vec3:
+def between(start: wp.vec3d, end: wp.vec3d, t: wp.float64) -> wp.vec3d:
     return start + t * (end - start)
 
 
 @wp.func
-def unit(r: vec3) -> vec3:
+def unit(r: wp.vec3d) -> wp.vec3d:
     """Along r, or 0 where r is too short to have a direction: no distance is certain then."""
     squared = wp.dot(r, r)
     if squared <= TINY:
-        return vec3()
+        return wp.vec3d()
     return r / wp.sqrt(squared)
 
 
 @wp.func
-def direction(r: vec3, normal: vec3, side: vec3) -> vec3:
+def direction(r: wp.vec3d, normal: wp.vec3d, side: wp.vec3d) -> wp.vec3d:
     """Unit vector along r, the shortest way across; along the normal of the hull, if r stands on it and is short.
 
     Rounding turns the normal by its share in the width of the hull, but r by its share in the distance.
@@ -69,15 +76,23 @@ def direction(r: vec3, normal: vec3, side: vec3) -> vec3:
 
 
 @wp.func
-def time_after(t: real, start: vec4, end: vec4, nearest: real) -> real:
+def time_after(t: wp.float64, start: wp.vec4d, end: wp.vec4d, nearest: wp.float64) -> wp.float64:
     """Until when the n . r_i, `start` at time 0 and `end` at time 1, stay above `nearest`; t itself on arrival."""
     if wp.min(start + t * (end - start)) <= ARRIVED * nearest:
         return t
-    after = real(1.0) * NEVER
+    after = wp.float64(1.0) * LATER
     for i in range(4):
         if end[i] <= nearest:
             after = wp.min(after, (start[i] - nearest) / wp.max(start[i] - end[i], TINY))
     return wp.max(t, after)
+
+
+@wp.func
+def no_later(t: wp.float64) -> real:
+    rounded = real(t)
+    if wp.float64(rounded) > t:
+        rounded -= LAST_PLACE * rounded
+    return rounded
 
 
 @wp.func
@@ -89,20 +104,21 @@ def vertex_triangle_impact(
     Until then the distance is certainly not 0. On arrival it is between `nearest` and ARRIVED * nearest. A pair that
     touches at the start gets 0, unless nothing moves.
     """
-    a0, b0, c0 = a - p, b - p, c - p
-    a1, b1, c1 = a_end - p_end, b_end - p_end, c_end - p_end
-    t, nearest = real(0.0), real(0.0)
+    p0, p1 = double(p), double(p_end)
+    a0, b0, c0 = double(a) - p0, double(b) - p0, double(c) - p0
+    a1, b1, c1 = double(a_end) - p1, double(b_end) - p1, double(c_end) - p1
+    t, nearest = wp.float64(0.0), wp.float64(0.0)
     for step in range(STEPS):
         a_t, b_t, c_t = between(a0, a1, t), between(b0, b1, t), between(c0, c1, t)
-        found = nearest_on_triangle(vec3(), a_t, b_t, c_t)
-        normal = vec3()
+        found = nearest_on_triangle(wp.vec3d(), a_t, b_t, c_t)
+        normal = wp.vec3d()
         if found.part == INSIDE:
             normal = found.normal
         n = direction(a_t + found.s * (b_t - a_t) + found.t * (c_t - a_t), normal, b_t - a_t)
-        start = vec4(wp.dot(n, a0), wp.dot(n, b0), wp.dot(n, c0), wp.dot(n, c0))
-        end = vec4(wp.dot(n, a1), wp.dot(n, b1), wp.dot(n, c1), wp.dot(n, c1))
+        start = wp.vec4d(wp.dot(n, a0), wp.dot(n, b0), wp.dot(n, c0), wp.dot(n, c0))
+        end = wp.vec4d(wp.dot(n, a1), wp.dot(n, b1), wp.dot(n, c1), wp.dot(n, c1))
         if step == 0:
-            nearest = wp.min(margin, real(0.5) * wp.min(start))
+            nearest = wp.min(wp.float64(margin), wp.float64(0.5) * wp.min(start))
             longest = wp.max(
                 wp.max(wp.max(wp.dot(a0, a0), wp.dot(b0, b0)), wp.dot(c0, c0)),
                 wp.max(wp.max(wp.dot(a1, a1), wp.dot(b1, b1)), wp.dot(c1, c1)),
@@ -110,12 +126,12 @@ def vertex_triangle_impact(
             if nearest <= ROUNDING * wp.sqrt(longest):
                 if a0 == a1 and b0 == b1 and c0 == c1:
                     return NEVER
-                return t
+                return no_later(t)
         after = time_after(t, start, end, nearest)
-        if after == t or after > real(1.0):
-            return after
+        if after == t or after > wp.float64(1.0):
+            return no_later(after)
         t = after
-    return t
+    return no_later(t)
 
 
 @wp.func
@@ -127,20 +143,23 @@ def edge_edge_impact(
     Until then the distance is certainly not 0. On arrival it is between `nearest` and ARRIVED * nearest. A pair that
     touches at the start gets 0, unless nothing moves.
     """
-    a0, b0, c0, d0 = p0 - q0, p1 - q0, p0 - q1, p1 - q1
-    a1, b1, c1, d1 = p0_end - q0_end, p1_end - q0_end, p0_end - q1_end, p1_end - q1_end
-    t, nearest = real(0.0), real(0.0)
+    u0, u1, v0, v1 = double(p0), double(p1), double(q0), double(q1)
+    a0, b0, c0, d0 = u0 - v0, u1 - v0, u0 - v1, u1 - v1
+    u0, u1, v0, v1 = double(p0_end), double(p1_end), double(q0_end), double(q1_end)
+    a1, b1, c1, d1 = u0 - v0, u1 - v0, u0 - v1, u1 - v1
+    zero, one = wp.float64(0.0), wp.float64(1.0)
+    t, nearest = wp.float64(0.0), wp.float64(0.0)
     for step in range(STEPS):
         a_t, b_t, c_t = between(a0, a1, t), between(b0, b1, t), between(c0, c1, t)
-        found = nearest_of_edges(a_t, b_t, vec3(), a_t - c_t)
-        normal = vec3()
-        if found.s > real(0.0) and found.s < real(1.0) and found.t > real(0.0) and found.t < real(1.0):
+        found = nearest_of_edges(a_t, b_t, wp.vec3d(), a_t - c_t)
+        normal = wp.vec3d()
+        if found.s > zero and found.s < one and found.t > zero and found.t < one:
             normal = wp.cross(b_t - a_t, c_t - a_t)
         n = direction(a_t + found.s * (b_t - a_t) + found.t * (c_t - a_t), normal, b_t - a_t)
-        start = vec4(wp.dot(n, a0), wp.dot(n, b0), wp.dot(n, c0), wp.dot(n, d0))
-        end = vec4(wp.dot(n, a1), wp.dot(n, b1), wp.dot(n, c1), wp.dot(n, d1))
+        start = wp.vec4d(wp.dot(n, a0), wp.dot(n, b0), wp.dot(n, c0), wp.dot(n, d0))
+        end = wp.vec4d(wp.dot(n, a1), wp.dot(n, b1), wp.dot(n, c1), wp.dot(n, d1))
         if step == 0:
-            nearest = wp.min(margin, real(0.5) * wp.min(start))
+            nearest = wp.min(wp.float64(margin), wp.float64(0.5) * wp.min(start))
             longest = wp.max(
                 wp.max(wp.max(wp.dot(a0, a0), wp.dot(b0, b0)), wp.max(wp.dot(c0, c0), wp.dot(d0, d0))),
                 wp.max(wp.max(wp.dot(a1, a1), wp.dot(b1, b1)), wp.max(wp.dot(c1, c1), wp.dot(d1, d1))),
@@ -148,9 +167,9 @@ def edge_edge_impact(
             if nearest <= ROUNDING * wp.sqrt(longest):
                 if a0 == a1 and b0 == b1 and c0 == c1 and d0 == d1:
                     return NEVER
-                return t
+                return no_later(t)
         after = time_after(t, start, end, nearest)
-        if after == t or after > real(1.0):
-            return after
+        if after == t or after > wp.float64(1.0):
+            return no_later(after)
         t = after
-    return t
+    return no_later(t)

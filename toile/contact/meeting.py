@@ -16,7 +16,7 @@ import warp as wp
 from toile.contact.impact_time import edge_edge_impact, vertex_triangle_impact
 from toile.math.edges import nearest_of_edges
 from toile.math.triangle import nearest_on_triangle
-from toile.math.types import TINY, mat33, real, vec3, vec4
+from toile.math.types import TINY, double, mat33, real, vec3, vec4
 
 VERTEX_TRIANGLE, EDGE_EDGE = wp.constant(0), wp.constant(1)
 
@@ -42,12 +42,13 @@ def meet(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> Meeting:
     one = real(1.0)
     across = vec3()
     if kind == VERTEX_TRIANGLE:
-        point = nearest_on_triangle(a, b, c, d)
-        found.weights = vec4(one, point.s + point.t - one, -point.s, -point.t)
-        across = point.normal
+        point = nearest_on_triangle(double(a), double(b), double(c), double(d))
+        s, t = real(point.s), real(point.t)
+        found.weights = vec4(one, s + t - one, -s, -t)
+        across = vec3(point.normal)
     else:
-        points = nearest_of_edges(a, b, c, d)
-        found.weights = vec4(one - points.s, points.s, points.t - one, -points.t)
+        points = nearest_of_edges(double(a), double(b), double(c), double(d))
+        found.weights = vec4(one - real(points.s), real(points.s), real(points.t) - one, -real(points.t))
         across = wp.cross(b - a, d - c)
     r = combine(found.weights, a, b, c, d)
     found.distance = wp.length(r)

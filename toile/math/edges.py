@@ -9,6 +9,8 @@ Where the feet of the common perpendicular n = u x v lie within both edges it is
 otherwise an end of one edge and the point of the other nearest to it. Of parallel edges side by side every point of
 the stretch that they share is nearest; it is the middle of that stretch.
 
+They are always found in double precision: whether cloth passes through cloth depends on it.
+
 Source      textbook geometry; the order of the clamping as in Ericson, Real-Time Collision Detection, sec. 5.1.9
 Symbols     p0-p1, q0-q1  the edges     u, v  their vectors [m]     w = p0 - q0 [m]
 Deviations  determinants through n and not through products of dots, which lose twice the digits on edges that are
@@ -18,34 +20,34 @@ Deviations  determinants through n and not through products of dots, which lose 
 
 import warp as wp
 
-from toile.math.types import TINY, precision, real, vec3
-
 # Square of the sine below which edges count as parallel: the rounding of their normal leaves no direction.
-PARALLEL = wp.constant(real(1e-28 if precision == "double" else 1e-11))
+PARALLEL = wp.constant(wp.float64(1e-28))
+# Square of a length [m^2] below which an edge is a point.
+POINT = wp.constant(wp.float64(1e-60))
 
 
 @wp.struct
 class EdgesPoint:
     """A point on each of two edges, as the share of the way from its first end to its second."""
 
-    s: real
-    t: real
+    s: wp.float64
+    t: wp.float64
 
 
 @wp.func
-def nearest_of_edges(p0: vec3, p1: vec3, q0: vec3, q1: vec3) -> EdgesPoint:
-    zero, one = real(0.0), real(1.0)
+def nearest_of_edges(p0: wp.vec3d, p1: wp.vec3d, q0: wp.vec3d, q1: wp.vec3d) -> EdgesPoint:
+    zero, one = wp.float64(0.0), wp.float64(1.0)
     found = EdgesPoint()
     u, v, w = p1 - p0, q1 - q0, p0 - q0
     uu, vv, uv = wp.dot(u, u), wp.dot(v, v), wp.dot(u, v)
     uw, vw = wp.dot(u, w), wp.dot(v, w)
     n = wp.cross(u, v)
     nn = wp.dot(n, n)
-    if uu <= TINY:  # a point
-        if vv > TINY:
+    if uu <= POINT:  # a point
+        if vv > POINT:
             found.t = wp.clamp(vw / vv, zero, one)
         return found
-    if vv <= TINY:
+    if vv <= POINT:
         found.s = wp.clamp(-uw / uu, zero, one)
         return found
     if nn > PARALLEL * uu * vv:
@@ -55,7 +57,7 @@ def nearest_of_edges(p0: vec3, p1: vec3, q0: vec3, q1: vec3) -> EdgesPoint:
             return found
     else:
         # The stretch of p between the feet of q0 and q1.
-        found.s = real(0.5) * (wp.clamp(-uw / uu, zero, one) + wp.clamp((uv - uw) / uu, zero, one))
+        found.s = wp.float64(0.5) * (wp.clamp(-uw / uu, zero, one) + wp.clamp((uv - uw) / uu, zero, one))
     found.t = (vw + found.s * uv) / vv
     if found.t < zero:
         found.t = zero

@@ -15,7 +15,7 @@ import warp as wp
 
 from toile.math.solid import Closest
 from toile.math.triangle import CORNER, INSIDE, SIDE, corner_angle, nearest_on_triangle
-from toile.math.types import precision, real, vec3
+from toile.math.types import double, precision, real, vec3
 
 # How much farther Warp's tree is searched, relative to the lengths involved: single precision may err so much.
 ROUNDING = wp.constant(real(1.0e-6))
@@ -74,15 +74,15 @@ def corner(surface: Surface, face: wp.int32, k: wp.int32) -> vec3:
 @wp.func
 def foot_on(surface: Surface, p: vec3, face: wp.int32) -> Foot:
     a, b, c = corner(surface, face, 0), corner(surface, face, 1), corner(surface, face, 2)
-    near = nearest_on_triangle(p, a, b, c)
+    near = nearest_on_triangle(double(p), double(a), double(b), double(c))
     foot = Foot()
     foot.face = face
     foot.part = near.part
-    foot.s = near.s
-    foot.t = near.t
-    foot.arm = p - a - near.s * (b - a) - near.t * (c - a)
+    foot.s = real(near.s)
+    foot.t = real(near.t)
+    foot.arm = p - a - foot.s * (b - a) - foot.t * (c - a)
     foot.squared = wp.dot(foot.arm, foot.arm)
-    foot.normal = near.normal
+    foot.normal = vec3(near.normal)
     return foot
 
 

@@ -5,6 +5,8 @@
 Where p is above the triangle, s and t are the shares of its area that p's image cuts off; beyond a side it is the foot
 of p on that side, if there is one; otherwise the nearest corner.
 
+It is always found in double precision: whether cloth passes through cloth depends on it.
+
 Symbols     a, b, c  corners 0, 1, 2     side k  from corner k to the next     p  any point [m]
 Deviations  none
 """
@@ -21,15 +23,15 @@ INSIDE, SIDE, CORNER = wp.constant(-1), wp.constant(0), wp.constant(3)
 class TrianglePoint:
     """A point of a triangle."""
 
-    s: real
-    t: real
+    s: wp.float64
+    t: wp.float64
     part: wp.int32
-    normal: vec3  # of the triangle; its length is twice the area
+    normal: wp.vec3d  # of the triangle; its length is twice the area
 
 
 @wp.func
-def nearest_on_triangle(p: vec3, a: vec3, b: vec3, c: vec3) -> TrianglePoint:
-    zero, one = real(0.0), real(1.0)
+def nearest_on_triangle(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> TrianglePoint:
+    zero, one = wp.float64(0.0), wp.float64(1.0)
     found = TrianglePoint()
     ab, bc, ca = b - a, c - b, a - c
     pa, pb, pc = p - a, p - b, p - c

@@ -58,6 +58,12 @@ TINY = wp.constant(real(1e-60 if precision == "double" else 1e-36))
 
 
 @wp.func
+def double(p: vec3) -> wp.vec3d:
+    """The same vector, for what needs double precision whatever `real` is."""
+    return wp.vec3d(wp.float64(p[0]), wp.float64(p[1]), wp.float64(p[2]))
+
+
+@wp.func
 def identity() -> mat33:
     one, zero = real(1.0), real(0.0)
     return mat33(one, zero, zero, zero, one, zero, zero, zero, one)

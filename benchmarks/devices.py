@@ -1,0 +1,316 @@
+"""Compares ways to compute the shipped scenes, and writes what it finds to benchmarks/devices.json.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/devices.py --ways cpu cuda:0 --jobs 14
+    python benchmarks/devices.py --write-docs        # the tables of docs/devices.md
+
+A way is DEVICE[/single][/THREADS], such as cpu, cuda:0, cpu/single or cpu/2. The first is the reference, each of the
+others is compared with it: positions after one frame and after the last, centre of mass, energy, strain, crossings,
+steps.
+
+Cloth in contact is chaotic, so how near two ways must be is measured as well. The reference runs again with what should
+not matter: starts that differ by a few roundings, another preconditioner, triangles in another order. The farthest that
+any of these is from the plain run is the scene's own spread, and another way may be ALLOWED times as far.
+
+All of it is done twice: as scenes are, and with linear systems solved to TIGHT of their residual. What is left then is
+rounding and contact; without contact it is less than EXACT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import toile
+
+HERE = Path(__file__).parent
+RESULTS, PAGE = HERE / "devices.json", HERE.parent / "docs" / "devices.md"
+BEGIN, END = "<!-- what follows is made by benchmarks/devices.py -->\n", "<!-- until here -->\n"
+
+ALLOWED = 10.0  # times the scene's own spread
+EXACT = 1e-9  # [m]  nearer than this is the same
+TIGHT = 1e-10  # solver.tolerance
+FRAMES = 10
+# Cloth meets cloth only later in these.
+LATER = {"twist": 24, "curtain": 30, "flip": 42, "pro95_flag": 20}
+
+SETTINGS = {
+    "as it is": [],
+    "tight": [f"solver.tolerance={TIGHT}", "solver.max_iterations=100000"],
+}
+# What should not matter: for each setting, overrides and how the start is changed.
+ROUNDINGS, ORDER = ("rounding 1", "rounding 2"), "order"
+OTHER_SOLVER = "preconditioner"
+CHANGES = {
+    "as it is": (*ROUNDINGS, ORDER, OTHER_SOLVER),
+    "tight": (*ROUNDINGS, ORDER),
+}
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to compute."""
+
+    device: str
+    precision: str = "double"
+    threads: int = 1
+
+    @staticmethod
+    def of(text: str) -> Way:
+        device, *rest = text.split("/")
+        threads = next((int(word) for word in rest if word.isdigit()), 1)
+        return Way(device, "single" if "single" in rest else "double", threads)
+
+    @property
+    def rounding(self) -> float:
+        return float(np.finfo(np.float32 if self.precision == "single" else np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a scene."""
+
+    scene: str
+    frames: int
+    setting: str
+    way: Way
+    change: str = ""
+    rounding: float = 0.0  # of positions, where the start is changed by it
+
+
+def prepare(precision: str, threads: int) -> None:
+    """A process that computes: neither can change later."""
+    toile.use_precision(precision)
+    os.environ["TOILE_THREADS"] = str(threads)
+
+
+def compute(task: Task) -> Result:
+    """Positions after the first and last frame, and figures of the certificate."""
+    from toile import simulation
+    from toile.errors import StepFailed
+    from toile.scene.load import load, meshes
+
+    overrides = ["outputs=[]", *SETTINGS[task.setting]]
+    if task.change == OTHER_SOLVER:
+        overrides.append("solver.preconditioner=block_jacobi")
+    scene = load(task.scene, overrides=overrides)
+    simulation.load_meshes = shuffled if task.change == ORDER else meshes
+    running = simulation.Simulation(scene, task.way.device)
+    if task.change in ROUNDINGS:
+        x = running.state.x.numpy()
+        noise = np.random.default_rng(ROUNDINGS.index(task.change)).uniform(-4.0, 4.0, x.shape)
+        running.state.x.assign((x + task.rounding * np.abs(x).max() * noise).astype(x.dtype))
+    frames = {}
+    try:
+        for frame in running.run(task.frames):
+            frames[frame.number] = frame.positions
+    except StepFailed as failure:
+        return {"failed": str(failure)}
+    entries = running.certificate.frames
+    masses = running.model.masses
+    return {
+        "first": frames[1],
+        "last": frames[task.frames],
+        "centre": masses @ frames[task.frames] / masses.sum(),
+        "energy": sum(entries[-1]["energy"].values()),
+        "kinetic": max(entry["energy"]["kinetic"] for entry in entries),
+        "strain": max(max(entry["strain"].values()) for entry in entries),
+        "crossings": max((entry["intersections"] or 0) for entry in entries),
+        "steps": sum(entry["steps"] for entry in entries),
+        "iterations": sum(entry["solver"]["iterations"] for entry in entries),
+        "touches": entries[-1]["contacts"],
+    }
+
+
+def shuffled(scene: Any) -> list[Any]:
+    """The meshes of a scene with their triangles in another order; vertices keep their numbers."""
+    from dataclasses import replace
+
+    from toile.scene.load import meshes
+
+    random = np.random.default_rng(7)
+    orders = [(mesh, random.permutation(len(mesh.triangles))) for mesh in meshes(scene)]
+    return [replace(mesh, triangles=mesh.triangles[order], uv=mesh.uv[order]) for mesh, order in orders]
+
+
+def distance(one: Result, other: Result) -> Result:
+    """How far apart two runs are [m], and what else differs."""
+    failures = [run["failed"] for run in (one, other) if "failed" in run]
+    if failures:
+        return {"failed": failures[0]}
+    away = {name: np.linalg.norm(one[name] - other[name], axis=1) for name in ("first", "last")}
+    return {
+        "first_max": float(away["first"].max()),
+        "last_max": float(away["last"].max()),
+        "last_mean": float(away["last"].mean()),
+        "centre": float(np.linalg.norm(one["centre"] - other["centre"])),
+        # Of the largest kinetic energy: potentials have no zero of their own.
+        "energy": abs(one["energy"] - other["energy"]) / one["kinetic"] if one["kinetic"] else 0.0,
+        **{name: other[name] for name in ("strain", "crossings", "steps", "iterations", "touches")},
+    }
+
+
+def farthest(runs: Sequence[Result], name: str) -> float:
+    return max((run.get(name, np.inf) for run in runs), default=0.0)
+
+
+def judged(plain: Result, changed: dict[str, Result], others: dict[str, Result]) -> Result:
+    """One scene in one setting."""
+    own = {change: distance(plain, run) for change, run in changed.items()}
+    spread = {name: farthest(list(own.values()), name) for name in ("first_max", "last_max", "last_mean", "centre")}
+    found = {way: distance(plain, run) for way, run in others.items()}
+    for run in found.values():
+        allowed = {name: max(ALLOWED * spread[name], EXACT) for name in ("first_max", "last_max")}
+        run["within"] = "failed" not in run and all(run[name] <= allowed[name] for name in allowed)
+    return {"plain": distance(plain, plain), "own": own, "spread": spread, "others": found}
+
+
+def measure(ways: Sequence[str], scenes: Sequence[str], frames: int | None, jobs: int) -> Result:
+    """Every scene in every setting, each run in one of `jobs` processes at a time."""
+    reference, *others = (Way.of(text) for text in ways)
+    rounding = max(Way.of(text).rounding for text in ways)
+    labels = [f"{text}, again" if text == ways[0] else text for text in ways[1:]]
+    wanted: dict[tuple[str, str, str], Task] = {}
+    for setting, changes in CHANGES.items():
+        for scene in scenes:
+            count = frames or LATER.get(scene, FRAMES)
+            for label, way in zip(labels, others, strict=True):
+                wanted[scene, setting, label] = Task(scene, count, setting, way)
+            for change in ("", *changes):
+                wanted[scene, setting, change] = Task(scene, count, setting, reference, change, rounding)
+    results = computed(wanted, jobs)
+    found: Result = {}
+    for scene in scenes:
+        found[scene] = {"frames": frames or LATER.get(scene, FRAMES)}
+        for setting, changes in CHANGES.items():
+            changed = {change: results[scene, setting, change] for change in changes}
+            of_others = {label: results[scene, setting, label] for label in labels}
+            found[scene][setting] = judged(results[scene, setting, ""], changed, of_others)
+    return found
+
+
+def computed(tasks: dict[Any, Task], jobs: int) -> dict[Any, Result]:
+    """Processes are of one precision and one number of threads each. Those with a GPU begin: they compile longest."""
+    found: dict[Any, Result] = {}
+    for kind in dict.fromkeys((task.way.precision, task.way.threads) for task in tasks.values()):
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, spawn, initializer=prepare, initargs=kind) as pool:
+            mine = {key: task for key, task in tasks.items() if (task.way.precision, task.way.threads) == kind}
+            order = sorted(mine, key=lambda key: mine[key].way.device == "cpu")
+            running: dict[Any, Future] = {key: pool.submit(compute, mine[key]) for key in order}
+            for key in order:
+                found[key] = running[key].result()
+                print(*key, found[key].get("failed", ""), flush=True)
+    return found
+
+
+def figure(value: float) -> str:
+    return "0" if value == 0.0 else f"{value:.1e}".replace("e-0", "e-")
+
+
+def table(scenes: Result, label: str) -> str:
+    """What one way was like."""
+    head = ["scene", "frames", "rounding", "spread", "difference", "of the centre", "after 1 frame", "tight: spread",
+            "difference", "steps", "crossings"]  # fmt: skip
+    lines = [head, ["---", *["--:"] * (len(head) - 1)]]
+    for scene, found in scenes.items():
+        loose, tight = found["as it is"], found["tight"]
+        run, exact = loose["others"][label], tight["others"][label]
+        if "failed" in run or "failed" in exact:
+            failure = run.get("failed", exact.get("failed"))
+            lines.append([scene, str(found["frames"]), failure, *[""] * (len(head) - 3)])
+            continue
+        marks = ["" if one["within"] else " (!)" for one in (run, exact)]
+        steps = [str(one["steps"]) for one in (loose["plain"], run)]
+        lines.append(
+            [
+                scene,
+                str(found["frames"]),
+                figure(farthest([loose["own"][change] for change in ROUNDINGS], "last_max")),
+                figure(loose["spread"]["last_max"]),
+                figure(run["last_max"]) + marks[0],
+                figure(run["centre"]),
+                figure(run["first_max"]),
+                figure(tight["spread"]["last_max"]),
+                figure(exact["last_max"]) + marks[1],
+                steps[0] if steps[0] == steps[1] else " and ".join(steps),
+                str(run["crossings"]),
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def section(result: Result) -> str:
+    """One comparison."""
+    parts = []
+    for label in next(iter(result["scenes"].values()))["tight"]["others"]:
+        parts.append(f"### `{label}` beside `{result['ways'][0]}`")
+        parts.append(f"{result['date']}, {result['machine']}, Toile {result['toile']}. Distances in metres.")
+        parts.append(table(result["scenes"], label))
+    return "\n\n".join(parts) + "\n"
+
+
+def page(text: str, results: dict[str, Result]) -> str:
+    """The page with these results in place of those it had."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    made = "\n".join(section(result) for result in results.values())
+    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+
+
+def told(ways: Sequence[str]) -> str:
+    """The machine: its processor, and its GPU if one was used."""
+    from toile.bench.machine import machine, told
+
+    devices = dict.fromkeys(Way.of(text).device for text in ways)
+    return ", ".join(told(machine(device)) for device in devices)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--ways", nargs="+", default=["cpu", "cuda:0"], help="the reference, and what to compare")
+    parser.add_argument("--scenes", nargs="+", help="all that are shipped, if not given")
+    parser.add_argument("--frames", type=int, help=f"of every scene; if not given {FRAMES}, and more for some")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--write-docs", action="store_true", help="put the results on their page; computes nothing")
+    given = parser.parse_args()
+    results = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    if given.write_docs:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+        return
+    if len(given.ways) < 2:
+        parser.error("--ways needs a reference and at least one more")
+    from toile.scene.load import scene_names
+
+    scenes = measure(given.ways, given.scenes or scene_names(), given.frames, given.jobs)
+    results[" ".join(given.ways)] = {
+        "ways": given.ways,
+        "date": datetime.date.today().isoformat(),
+        "machine": told(given.ways),
+        "toile": toile.__version__,
+        "scenes": scenes,
+    }
+    given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for label in next(iter(scenes.values()))["tight"]["others"]:
+        print(f"\n{label} beside {given.ways[0]}\n{table(scenes, label)}")
+    astray = [scene for scene, found in scenes.items() for setting in SETTINGS
+              for run in found[setting]["others"].values() if not run["within"]]  # fmt: skip
+    if astray:
+        sys.exit(f"farther than allowed: {', '.join(dict.fromkeys(astray))}")
+
+
+if __name__ == "__main__":
+    main()
