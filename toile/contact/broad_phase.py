@@ -46,6 +46,8 @@ ROOM = 2, 8, 16
 REBUILD = 32
 # Patches, and pairs of patches, that a thread takes at least.
 BLOCK = 64
+# Threads of a GPU for each pair of patches: as many as a patch has edges.
+LANES = 12
 
 
 @dataclass
@@ -85,6 +87,7 @@ class BroadPhase:
         self._tree_id = 0 if self._tree is None else self._tree.id
         rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
         self._meeting, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
+        self._lanes = 1 if wp.get_device(device).is_cpu else LANES
         self._launch = Launcher(device)
 
     def find(
@@ -108,8 +111,8 @@ class BroadPhase:
         self._searches += 1
         inputs = [self._tree_id, self._again, self._moving_patches, self._boxes[0], *self._corners]
         fill([self._meeting], self._launch, find_patches, self._patch_count, inputs, BLOCK)
-        inputs = [*mesh, chosen, self._meeting.values, *self._boxes]
-        fill(self._pairs, self._launch, find_pairs, self._meeting.count, inputs, BLOCK)
+        inputs = [*mesh, chosen, self._meeting.values, self._lanes, *self._boxes]
+        fill(self._pairs, self._launch, find_pairs, self._lanes * self._meeting.count, inputs, BLOCK)
         vertices, edges = self._pairs
         return Pairs(vertices.values, edges.values, vertices.count, edges.count)
 
@@ -297,13 +300,13 @@ def find_patches(
 
 @wp.func
 def add_vertex_triangle(
-    first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
+    first: wp.int32, lane: wp.int32, lanes: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, triangles: wp.array(dtype=wp.vec3i), chosen: wp.array(dtype=wp.int32),
     vertex_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
     parts: Parts, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The vertices of one patch and the triangles of another."""
-    for p_place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+    """The vertices of one patch, or every so many of them from the lane-th on, and the triangles of another."""
+    for p_place in range(patches.vertex_start[p] + lane, patches.vertex_start[p + 1], lanes):
         box = vertex_boxes[p_place]
         if overlap(box, q_box):
             v = patches.vertex[p_place]
@@ -320,13 +323,13 @@ def add_vertex_triangle(
 
 @wp.func
 def add_edge_edge(
-    first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
+    first: wp.int32, lane: wp.int32, lanes: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, edges: wp.array(dtype=wp.vec2i), chosen: wp.array(dtype=wp.int32),
     edge_boxes: wp.array(dtype=Box),
     parts: Parts, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The edges of one patch and those of another before it, or of itself."""
-    for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
+    """The edges of one patch, or every so many, and those of another before it, or of itself."""
+    for p_place in range(patches.edge_start[p] + lane, patches.edge_start[p + 1], lanes):
         box = edge_boxes[p_place]
         if overlap(box, q_box):
             d = patches.edge[p_place]
@@ -348,23 +351,27 @@ def find_pairs(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), meeting: wp.array(dtype=wp.vec2i), patch_boxes: wp.array(dtype=Box),
-    vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
+    chosen: wp.array(dtype=wp.int32), meeting: wp.array(dtype=wp.vec2i), lanes: wp.int32,
+    patch_boxes: wp.array(dtype=Box), vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box),
+    triangle_boxes: wp.array(dtype=Box),
     # out
     vertex_parts: Parts, vertices_out: wp.array(dtype=wp.vec2i),
     edge_parts: Parts, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    met = meeting[first + wp.tid()]
+    met = meeting[(first + wp.tid()) // lanes]
+    lane = (first + wp.tid()) % lanes
     p, q = met[0], met[1]
     add_vertex_triangle(
-        first, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes, vertex_parts,
-        vertices_out,
+        first, lane, lanes, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes,
+        vertex_parts, vertices_out,
     )  # fmt: skip
     if q != p:
         add_vertex_triangle(
-            first, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes, vertex_parts,
-            vertices_out,
+            first, lane, lanes, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes,
+            vertex_parts, vertices_out,
         )  # fmt: skip
     # Each pair once: the places of the later patch come after those of the other.
     later, other = wp.max(p, q), wp.min(p, q)
-    add_edge_edge(first, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_parts, edges_out)
+    add_edge_edge(
+        first, lane, lanes, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_parts, edges_out
+    )
