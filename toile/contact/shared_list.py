@@ -52,6 +52,7 @@ class SharedList:
         self._on_cpu, self._keyed = wp.get_device(device).is_cpu, keyed
         self._keys = self._make_keys()
         self._order = wp.empty(0, dtype=wp.int32, device=device)
+        self._known: tuple[int, int]  # where a GPU was told to append, and how much room it has there
         self._make_parts(1, SHARE)
 
     def open(self, dim: int, block: int, kept: int) -> None:
@@ -63,11 +64,16 @@ class SharedList:
         self._kept, self._room = kept, (len(self.values) - kept) // len(ranges)
         self._starts = [begin // block for begin, _ in ranges]
         self._begins = [kept + self._room * k for k in range(len(ranges))]
-        for array, values in ((self.parts.begin, self._begins), (self.parts.room, self._room), (self.parts.count, 0)):
-            if self._on_cpu:
-                array.numpy()[self._starts] = values
-            else:
-                array.fill_(np.max(values))
+        if self._on_cpu:
+            self.parts.begin.numpy()[self._starts] = self._begins
+            self.parts.room.numpy()[self._starts] = self._room
+            self.parts.count.numpy()[self._starts] = 0
+        else:
+            if self._known != (kept, self._room):
+                self.parts.begin.fill_(kept)
+                self.parts.room.fill_(self._room)
+                self._known = (kept, self._room)
+            self.parts.count.zero_()
 
     def close(self) -> bool:
         """After it: the parts become one. False if there was too little room; now there is more."""
@@ -90,12 +96,14 @@ class SharedList:
         n = self.count
         if len(self._order) < 2 * n:  # twice: sorting needs that on a GPU
             self._order = wp.empty(4 * n, dtype=wp.int32, device=self.device)
+            self._sorted = wp.empty(0 if self._on_cpu else 4 * n, dtype=wp.int64, device=self.device)
             self._numbers = wp.array(np.arange(2 * n, dtype=np.int32), dtype=wp.int32, device=self.device)
         if self._on_cpu:
             self._order.numpy()[:n] = np.argsort(self._keys.numpy()[:n], kind="stable")
         elif n:
             wp.copy(self._order, self._numbers, count=n)
-            wp.utils.radix_sort_pairs(self._keys, self._order, n)
+            wp.copy(self._sorted, self._keys, count=n)
+            wp.utils.radix_sort_pairs(self._sorted, self._order, n)
         return self._order
 
     def _grow(self, room: int) -> None:
@@ -108,12 +116,11 @@ class SharedList:
         self._make_parts(len(self.parts.count), int(self.parts.block))
 
     def _make_keys(self) -> wp.array:
-        room = 2 * len(self.values) if self._keyed else 0  # twice: sorting needs that
-        return wp.empty(room, dtype=wp.int64, device=self.device)
+        return wp.empty(len(self.values) if self._keyed else 0, dtype=wp.int64, device=self.device)
 
     def _make_parts(self, count: int, block: int) -> None:
         # A new structure each time, because recorded launches know it by its identity.
-        self.parts = Parts()
+        self.parts, self._known = Parts(), (-1, -1)
         self.parts.block, self.parts.keys = block, self._keys
         for name in ("begin", "room", "count"):
             setattr(self.parts, name, wp.zeros(count if self._on_cpu else 1, dtype=wp.int32, device=self.device))
