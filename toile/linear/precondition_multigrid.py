@@ -96,8 +96,7 @@ class _Working:
             at = self._smooth(k, self._steps[1:])
             self._meet(k, fine.d[at])
             fine.by_rows(subtract_product, [fine.d[at], fine.r])
-            inputs = [*product.down.arrays, fine.r, coarse.inverse, first, *coarse.start]
-            fine.launch.split(restrict, coarse.n, inputs)
+            coarse.shared(restrict, [*product.down.arrays, fine.r, coarse.inverse, first, *coarse.start])
         self.coarsest.multiply(last.r, last.x)
         for k, product in reversed(list(enumerate(self.products))):
             fine, coarse = self.levels[k], self.levels[k + 1]
@@ -140,7 +139,7 @@ class _Level:
         self.matrix, n = matrix, matrix.pattern.shape[0]
         self.n, self.launch = n, Launcher(device)
         self.rounded = wp.zeros(len(matrix.values), dtype=wp.mat33f, device=device)
-        self._wide = wp.get_device(device).is_cuda
+        self._wide, self._lanes = wp.get_device(device).is_cuda, wide_rows.lanes_for(n)
         count, at = 3 * len(matrix.values), self.rounded.ptr
         rows = wp.array(ptr=at, shape=count, dtype=wp.vec3f, device=device) if self._wide else self.rounded
         self._in_cycles = [matrix.offsets, matrix.columns, rows]
@@ -151,11 +150,15 @@ class _Level:
         self.start = [self.r, self.d[0], self.x]
 
     def by_rows(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        """Launches a kernel that multiplies by the matrix; on a GPU the one that has sixteen threads for each row."""
+        """Launches a kernel that multiplies by the matrix."""
+        self.shared(kernel, [*self._in_cycles, *inputs])
+
+    def shared(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+        """Launches a kernel for each node; on a GPU the one that has several threads for each."""
         if self._wide:
-            self.launch(WIDE[kernel], wide_rows.wide(self.n), [self.n, *self._in_cycles, *inputs])
+            self.launch(WIDE[kernel], wide_rows.wide(self.n, self._lanes), [self.n, self._lanes, *inputs])
         else:
-            self.launch.split(kernel, self.n, [*self._in_cycles, *inputs])
+            self.launch.split(kernel, self.n, inputs)
 
 
 def _chebyshev(terms: int) -> list[tuple[float, float]]:
@@ -319,4 +322,5 @@ WIDE = {
     smooth: wide_rows.smooth,
     smooth_last: wide_rows.smooth_last,
     subtract_product: wide_rows.subtract_product,
+    restrict: wide_rows.restrict,
 }
