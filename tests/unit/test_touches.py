@@ -186,7 +186,7 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
         contacts = begin(simulation, d, x)
         bodies, met = contacts.bodies, contacts.encounters
         contacts._search()
-        for farthest in (0.0, 0.999, 30.0):
+        for farthest in (0.0, 0.999, 120.0):
             away = random.normal(size=x.shape)
             away *= contacts._slack / np.linalg.norm(away, axis=1)[:, None]
             far = farthest if farthest < 1.0 else np.where(random.uniform(size=(n, 1)) < 0.1, farthest, 0.999)
