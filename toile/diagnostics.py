@@ -47,7 +47,7 @@ class Strain:
         self._lengths = wp.array(model.edge_lengths(0.0), dtype=real, device=device)
         self._b = wp.array(self._rest_stretch(0.0), dtype=real, device=device)
         self._moves = any(model.rest_stretch_moves(part) for part in range(len(model.parts)))
-        self._found = wp.zeros(len(STRAINS), dtype=real, device=device)
+        self._found = wp.zeros(len(STRAINS), dtype=wp.float64, device=device)
         longest = model.extensions().reshape(-1, 2)
         for part, keeps_inside in zip(model.parts, limited or [False] * len(model.parts), strict=True):
             longest[part.triangles] = longest[part.triangles] if keeps_inside else np.inf
@@ -86,7 +86,7 @@ class Strain:
         triangle_inputs = [self._triangles, self._weights, self._shares, self._b, x, self._found]
         self._launch(measure_triangles, self.model.triangle_count, triangle_inputs)
         self._launch(measure_edges, len(self.model.edges), [self._edges, self._lengths, x, self._found])
-        return dict(zip(STRAINS, self._found.numpy().astype(float).tolist(), strict=True))
+        return dict(zip(STRAINS, self._found.numpy().tolist(), strict=True))
 
     def _rest_stretch(self, time: float) -> np.ndarray:
         """b_u and b_v of every triangle, one after the other."""
@@ -361,13 +361,13 @@ def measure_triangles(
     # in
     b: wp.array(dtype=real), x: wp.array(dtype=vec3),
     # out
-    found_out: wp.array(dtype=real),
+    found_out: wp.array(dtype=wp.float64),
 ):
     t = wp.tid()
     for axis in range(2):
         strain = stretch_along(weights[2 * t + axis], triangles[t], x) / b[2 * t + axis] - real(1.0)
-        wp.atomic_max(found_out, 2 * axis, strain)
-        wp.atomic_add(found_out, 2 * axis + 1, shares[t] * wp.abs(strain))
+        wp.atomic_max(found_out, 2 * axis, wp.float64(strain))
+        wp.atomic_add(found_out, 2 * axis + 1, wp.float64(shares[t] * wp.abs(strain)))
 
 
 @wp.kernel
@@ -377,7 +377,8 @@ def measure_edges(
     # in
     x: wp.array(dtype=vec3),
     # out
-    found_out: wp.array(dtype=real),
+    found_out: wp.array(dtype=wp.float64),
 ):
     e = wp.tid()
-    wp.atomic_max(found_out, 4, wp.length(x[edges[e][1]] - x[edges[e][0]]) / lengths[e] - real(1.0))
+    strain = wp.length(x[edges[e][1]] - x[edges[e][0]]) / lengths[e] - real(1.0)
+    wp.atomic_max(found_out, 4, wp.float64(strain))

@@ -8,7 +8,7 @@ import warp as wp
 from toile.assembly import Linearization, Meetings, Springs, Term, batches
 from toile.energies.base import Elements, Energy
 from toile.launcher import Launcher
-from toile.linear.block_matrix import BlockMatrix
+from toile.linear.block_matrix import BlockMatrix, tie
 from toile.linear.uv_hierarchy import find_sites
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
@@ -69,8 +69,9 @@ class System:
         """A = M - h df/dv - h^2 df/dx, and the force."""
         A, f = self.A, self.f
         A.values.zero_()
+        A.ground.zero_()
         f.zero_()
-        self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values])
+        self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values, A.ground])
         for batch in self._batches:
             batch.linearize(at, f, A)
         for meetings in self.meetings:
@@ -111,9 +112,9 @@ def add_masses(
     # model
     diagonal: wp.array(dtype=wp.int32), masses: wp.array(dtype=real),
     # in and out
-    values_out: wp.array(dtype=mat33),
+    values_out: wp.array(dtype=mat33), ground_out: wp.array(dtype=mat33),
 ):
     i = first + wp.tid()
-    values_out[diagonal[i]] = values_out[diagonal[i]] + masses[i] * identity()
+    tie(diagonal, i, masses[i] * identity(), values_out, ground_out)
 
 

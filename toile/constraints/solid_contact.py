@@ -166,7 +166,7 @@ class SolidContacts:
         """Force of the cloth on each solid in the last step [N]. `borne` is what constraints exerted on each particle
         beside what the solve knew of; contacts have their part of it, and of several the first.
         """
-        forces = -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1)
+        forces = -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1, dtype=float)
         if borne is not None:
             touching = np.flatnonzero(self._before.count.numpy())
             S_user, S = (S.numpy()[touching].astype(float) for S in (self.held.S_user, self.held.S))

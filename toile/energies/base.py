@@ -51,6 +51,7 @@ class Formulas:
     energy: Callable
     force: Callable
     block: Callable
+    outside: bool = True  # False if it only acts between its points: blocks (a, b) then cancel in a sum over b
 
 
 @dataclass
@@ -145,7 +146,7 @@ def both(one: Formulas, two: Formulas) -> Formulas:
     def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
         return block1(local.first, alpha_x, alpha_v, a, b) + block2(local.second, alpha_x, alpha_v, a, b)
 
-    return Formulas(one.points, Rest, Uniform, Local, prepare, energy, force, block)
+    return Formulas(one.points, Rest, Uniform, Local, prepare, energy, force, block, one.outside or two.outside)
 
 
 def first_given(*figures: float | None) -> float:
@@ -218,4 +219,4 @@ def conditions(
             return damping
         return alpha_x * hessian_block(local.H, a, b) + damping
 
-    return Formulas(points, Rest, Nothing, Local, prepare, energy, force, block)
+    return Formulas(points, Rest, Nothing, Local, prepare, energy, force, block, outside=False)

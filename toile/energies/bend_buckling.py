@@ -148,7 +148,7 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class BendBuckling(HingeEnergy):
     """Resistance to bending, by springs past one particle that buckle."""
 
-    formulas: ClassVar[Formulas] = Formulas(2, Rest, Nothing, Local, prepare, energy, force, block)
+    formulas: ClassVar[Formulas] = Formulas(2, Rest, Nothing, Local, prepare, energy, force, block, outside=False)
 
     stiffness: float | None = quantity(
         None, unit="N/m", doc="against compression before a spring buckles; the fabric's stretch when not given", gt=0

@@ -95,7 +95,7 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class BendMode(HingeEnergy):
     """Resistance to bending, with rest angles."""
 
-    formulas: ClassVar[Formulas] = Formulas(4, Rest, Nothing, Local, prepare, energy, force, block)
+    formulas: ClassVar[Formulas] = Formulas(4, Rest, Nothing, Local, prepare, energy, force, block, outside=False)
     names_file: ClassVar[str | None] = "rest_angle"
 
     rest_angle: float | str = quantity(

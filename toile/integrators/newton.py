@@ -27,7 +27,7 @@ import warp as wp
 from toile.assembly import Linearization
 from toile.integrators.base import Workplace
 from toile.launcher import Launcher
-from toile.linear.block_matrix import row_product
+from toile.linear.block_matrix import row_product, tie
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
@@ -90,8 +90,7 @@ class NewtonStep:
                 iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
                 if not solution.converged:
                     return Solution(iterations, solution.residual, False)
-                matrix = [A.device_offsets, A.device_columns, A.values]
-                launch.split(subtract_product, n, [*matrix, du, self.b])
+                launch.split(subtract_product, n, [*A.arrays, du, self.b])
                 A.add_coupled(du, -1.0, self.b)
                 launch(update, n, [self.x_ref, h, u, du, x])
                 contact = [held.S_user, held.x_held, held.v_held, system.masses, self.x_ref]
@@ -124,7 +123,7 @@ class NewtonStep:
 
     def _friction(self, h: float) -> list:
         held, A = self.work.held, self.work.system.A
-        return [held.touched, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, self.b]
+        return [held.touched, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
 
 
 @wp.func
@@ -191,13 +190,13 @@ def add_friction(
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in and out
-    A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
+    A_out: wp.array(dtype=mat33), ground_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
 ):
     """Friction friction - drag (u - v_drag) of sliding contacts; with -h it is taken out again."""
     i = wp.tid()
     if touched[i] == 0:
         return
-    A_out[diagonal[i]] = A_out[diagonal[i]] + h * drag[i]
+    tie(diagonal, i, h * drag[i], A_out, ground_out)
     b_out[i] = b_out[i] + h * (friction[i] - drag[i] * (u[i] - v_drag[i]))
 
 
@@ -221,12 +220,12 @@ def subtract_product(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    A: wp.array(dtype=mat33), du: wp.array(dtype=vec3),
+    A: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), du: wp.array(dtype=vec3),
     # in and out
     b_out: wp.array(dtype=vec3),
 ):
     i = first + wp.tid()
-    b_out[i] = b_out[i] - row_product(offsets, columns, A, du, i)
+    b_out[i] = b_out[i] - row_product(offsets, columns, A, ground, du, i)
 
 
 @wp.kernel

@@ -4,6 +4,14 @@ Rows are stored compressed, both triangles of the matrix, so that a product is o
 
 Contacts between cloths couple other particles in every step. Their blocks on the diagonal are in the pattern and are
 stored there, where preconditioners see them; what is off it is kept apart, as `Couplings`, and takes part in products.
+
+In single precision products need the sum of each row by itself, `ground`: mass, and what air and solids hold a particle
+back with. Everything else acts between particles and cancels in that sum, but is up to a million times as large, and
+would leave of the mass on the diagonal what rounding makes of it. So rows are multiplied as
+
+    (A x)_i = ground_i x_i + sum over j of A_ij (x_j - x_i)
+
+and what moves as one is moved by its mass alone.
 """
 
 from collections.abc import Callable
@@ -14,11 +22,12 @@ import warp as wp
 
 from toile.launcher import Launcher
 from toile.linear.uv_hierarchy import Sites
-from toile.math.types import mat33, real, vec3, vec4
+from toile.math.types import mat33, precision, real, vec3, vec4
 
 
 class Couplings:
-    """Groups of four particles; the block between a and b of a group is w_a w_b B. Only a != b is kept here."""
+    """Groups of four particles; the block between a and b of a group is w_a w_b B. Where a = b it is on the diagonal of
+    the matrix as well, and products take it from one of the two."""
 
     def __init__(self, device: str):
         self.device = device
@@ -41,7 +50,7 @@ class Couplings:
         self._launch = Launcher(self.device)  # a new one: the old remembers the old arrays
 
     def add_product(self, x: wp.array, factor: float, y_out: wp.array) -> None:
-        """y += factor (the blocks that are kept here) x."""
+        """y += factor (the blocks that only are here) x."""
         self._launch(add_coupled, self.room, [*self.arrays, x, factor, y_out])
 
 
@@ -61,6 +70,8 @@ class BlockMatrix:
         self.rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(self.offsets))
         self._keys = self.rows.astype(np.int64) * max(n, 1) + self.columns
         self.values = wp.zeros(len(self.columns), dtype=mat33, device=self.device)
+        # Sums of the rows; empty in double precision, where products do not need them.
+        self.ground = wp.zeros(n if precision == "single" else 0, dtype=mat33, device=self.device)
         self.diagonal = wp.array(self.slots(np.arange(n), np.arange(n)), dtype=wp.int32, device=self.device)
         self.device_offsets = wp.array(self.offsets, dtype=wp.int32, device=self.device)
         self.device_columns = wp.array(self.columns, dtype=wp.int32, device=self.device)
@@ -92,12 +103,17 @@ class BlockMatrix:
         keys = np.asarray(rows, np.int64) * max(self.row_count, 1) + columns
         return np.searchsorted(self._keys, keys).astype(np.int32)
 
+    @property
+    def arrays(self) -> list[wp.array]:
+        """For `row_product`."""
+        return [self.device_offsets, self.device_columns, self.values, self.ground]
+
     def multiply(self, x: wp.array, y_out: wp.array) -> None:
         """y = A x."""
         wp.launch(
             block_multiply,
             dim=self.row_count,
-            inputs=[self.device_offsets, self.device_columns, self.values, x, y_out],
+            inputs=[*self.arrays, x, y_out],
             device=self.device,
         )
         self.add_coupled(x, 1.0, y_out)
@@ -124,13 +140,29 @@ class BlockMatrix:
 @wp.func
 def row_product(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), values: wp.array(dtype=mat33),
-    x: wp.array(dtype=vec3), i: int,
+    ground: wp.array(dtype=mat33), x: wp.array(dtype=vec3), i: int,
 ) -> vec3:
     """Row i of A times x."""
     total = vec3()
-    for slot in range(offsets[i], offsets[i + 1]):
-        total += values[slot] * x[columns[slot]]
+    if wp.static(precision == "single"):
+        total = ground[i] * x[i]
+        for slot in range(offsets[i], offsets[i + 1]):
+            if columns[slot] != i:
+                total += values[slot] * (x[columns[slot]] - x[i])
+    else:
+        for slot in range(offsets[i], offsets[i + 1]):
+            total += values[slot] * x[columns[slot]]
     return total
+
+
+@wp.func
+def tie(
+    diagonal: wp.array(dtype=wp.int32), i: int, block: mat33, A: wp.array(dtype=mat33), ground: wp.array(dtype=mat33)
+):
+    """Adds to the diagonal of A what ties a particle to nothing that moves with it."""
+    A[diagonal[i]] = A[diagonal[i]] + block
+    if wp.static(precision == "single"):
+        ground[i] = ground[i] + block
 
 
 @wp.kernel
@@ -138,12 +170,12 @@ def block_multiply(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), x: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), x: wp.array(dtype=vec3),
     # out
     y_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    y_out[i] = row_product(offsets, columns, values, x, i)
+    y_out[i] = row_product(offsets, columns, values, ground, x, i)
 
 
 @wp.kernel
@@ -160,4 +192,7 @@ def add_coupled(
     at, w = particles[k], weights[k]
     total = w[0] * x[at[0]] + w[1] * x[at[1]] + w[2] * x[at[2]] + w[3] * x[at[3]]
     for a in range(4):
-        wp.atomic_add(y_out, at[a], factor * w[a] * (blocks[k] * (total - w[a] * x[at[a]])))
+        if wp.static(precision == "single"):  # row_product leaves the diagonal out
+            wp.atomic_add(y_out, at[a], factor * w[a] * (blocks[k] * total))
+        else:
+            wp.atomic_add(y_out, at[a], factor * w[a] * (blocks[k] * (total - w[a] * x[at[a]])))

@@ -56,7 +56,7 @@ class ModifiedPCG:
         r, c, q, s = (wp.zeros(n, dtype=vec3, device=device) for _ in range(4))
         scalars = wp.zeros(SCALARS, dtype=wp.float64, device=device)
         coupled = wp.zeros(n, dtype=vec3, device=device)  # the part of a product that is outside the pattern of A
-        matrix = [A.device_offsets, A.device_columns, A.values, coupled]
+        matrix = [*A.arrays, coupled]
         # Rows of a part: a power of two times SHARE.
         self._rows = SHARE << max(0, int(np.ceil(np.log2(max(n, 1) / (SHARE * MOST_PARTS)))))
         part_count = -(-n // self._rows)
@@ -140,14 +140,14 @@ def start(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3), b: wp.array(dtype=vec3), S: wp.array(dtype=mat33),
-    dv: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
+    b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), rows: wp.int32, r_r_out: wp.array(dtype=wp.float64),
     whole_out: wp.array(dtype=wp.float64),
 ):
     i = first + wp.tid()
-    whole = b[i] - row_product(offsets, columns, values, dv, i) - coupled[i]
+    whole = b[i] - row_product(offsets, columns, values, ground, dv, i) - coupled[i]
     # Twice: what the filter leaves of a large force in a held direction by rounding, it takes out the second time. CG
     # cannot reduce it, and would take it for a residual that it must.
     r = S[i] * (S[i] * whole)
@@ -224,12 +224,13 @@ def multiply_direction(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3), S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
+    S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
     q_out: wp.array(dtype=vec3), rows: wp.int32, c_q_out: wp.array(dtype=wp.float64),
 ):
     i = first + wp.tid()
-    q = S[i] * (row_product(offsets, columns, values, c, i) + coupled[i])
+    q = S[i] * (row_product(offsets, columns, values, ground, c, i) + coupled[i])
     q_out[i] = q
     add_to_sum(c_q_out, i // rows, wp.float64(wp.dot(c[i], q)))
 
