@@ -13,15 +13,20 @@ from toile.constraints.solid_contact import SolidContact
 from toile.errors import SMALLER_STEP
 from toile.filters.forecast import Forecast
 from toile.filters.self_contact import SelfContact
+from toile.math.types import numpy_real
 from toile.scene.presets import FOR_SOLIDS
 
 if TYPE_CHECKING:
     from toile.simulation import Simulation
 
+# Positions that are rounded to more than this share of an edge are warned of: strains are as wrong.
+COARSE = 1e-3
+
 
 def at_start(simulation: Simulation) -> list[str]:
     """Warnings; an InputError for what cannot go well."""
-    return [*_unstable(simulation), *_inside_at_start(simulation), *_of_filters(simulation), *_idle(simulation)]
+    found = [*_unstable(simulation), *_inside_at_start(simulation), *_of_filters(simulation), *_idle(simulation)]
+    return [*found, *_coarse(simulation)]
 
 
 def remedy(simulation: Simulation, trouble: str) -> str:
@@ -50,6 +55,23 @@ def _unstable(simulation: Simulation) -> list[str]:
     held = Held(lasting, simulation.model.particle_count, simulation.device)
     held.move(0.0, 0.0, simulation.state.x)
     return settings.judge(simulation.control.max_step, simulation.integrator.largest_step(simulation.state, held.S))
+
+
+def _coarse(simulation: Simulation) -> list[str]:
+    """Cloth so far from the origin that few digits are left for its shape."""
+    model = simulation.model
+    if not len(model.edges):
+        return []
+    farthest = float(np.abs(model.start).max())
+    spacing, edge = farthest * float(np.finfo(numpy_real).eps), float(np.median(model.edge_lengths(0.0)))
+    if spacing <= COARSE * edge:
+        return []
+    kind = "double" if numpy_real is np.float64 else "single"
+    better = "Move the scene nearer to the origin" + (", or use double precision." if kind == "single" else ".")
+    return [
+        f"{farthest:.3g} m from the origin positions in {kind} precision are multiples of {spacing:.2g} m, which is "
+        f"{100.0 * spacing / edge:.2g} % of an edge. {better}"
+    ]
 
 
 def _inside_at_start(simulation: Simulation) -> list[str]:

@@ -93,6 +93,21 @@ def test_a_sheet_swings_alike_100_m_from_the_origin(tmp_path):
     assert apart.mean() < 0.01 * way.mean()
 
 
+def warnings(scene: str, overrides: list[str]) -> Arrays:
+    from toile.scene.load import load
+    from toile.simulation import Simulation
+
+    return {"told": np.array(Simulation(load(scene, overrides=["outputs=[]", *overrides])).warnings, str)}
+
+
+def test_where_positions_are_coarse_it_is_told(tmp_path):
+    """300 m away they are multiples of 36 um: more than a thousandth of edges of 2 cm. 100 m away they are not."""
+    told = in_single(tmp_path, warnings, "hang", moved("hang", [300.0, 0.0, 0.0]))["told"]
+    assert len(told) == 1
+    assert "300 m from the origin positions in single precision are multiples of 3.6e-05 m" in told[0]
+    assert not len(in_single(tmp_path, warnings, "hang", moved("hang", AWAY))["told"])
+
+
 def test_everything_falls_alike(tmp_path):
     """Stiff cloth too: what its threads add to the matrix is 1e5 times its mass."""
     tilted = ["cloth[0].rotation=[80,20,10]", "cloth[0].fabric=denim", "cloth[0].shape.resolution=[81,81]"]
