@@ -277,7 +277,7 @@ def iterations_of(scene: Any, frames: int, device: str, monkeypatch: pytest.Monk
     needed = []
     solve = Solver.solve
 
-    def counted(self: Solver, again: bool = False) -> Any:
+    def counted(self: Solver, again: float = 0.0) -> Any:
         solution = solve(self, again)
         needed.append(solution.iterations)
         return solution

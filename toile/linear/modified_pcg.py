@@ -24,8 +24,9 @@ from toile.math.types import mat33, precision, real, vec3
 from toile.recorded import Recorded
 
 # Places of the dot products among the device scalars, and of what controls the iteration: the value of r.r at which it
-# ends, how many iterations were made and may be, r.r at the start, and r.r before the filter.
-R_S, R_S_OLD, C_Q, R_R, LIMIT, COUNT, MOST, AT_START, WHOLE, SCALARS = (wp.constant(place) for place in range(10))
+# ends, and what it was for the last new system, how many iterations were made and may be, r.r at the start, and r.r
+# before the filter.
+R_S, R_S_OLD, C_Q, R_R, LIMIT, ASKED, COUNT, MOST, AT_START, WHOLE, SCALARS = (wp.constant(k) for k in range(11))
 
 # A residual this much smaller than what the constraints carry is rounding: no iteration can reduce it.
 ROUNDING = wp.constant(wp.float64(1e-14 if precision == "double" else 1e-6))
@@ -77,18 +78,18 @@ class ModifiedPCG:
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
         self._loops: dict[Any, Recorded] = {}
 
-    def solve(self, preconditioner: Any, tolerance: float, max_iterations: int, again: bool = False) -> Solution:
+    def solve(self, preconditioner: Any, tolerance: float, max_iterations: int, again: float = 0.0) -> Solution:
         """Improves dv, whose constrained components hold z on entry and still do on return.
 
-        `again` is for a system that was changed a little after it had been solved: it is solved to the residual that
-        was small enough then, and not to the tolerance times the little that is left.
+        `again` is for a system that was changed a little after it had been solved: it is solved to that share of the
+        residual that was small enough then, and not to the tolerance times the little that is left.
         """
         if not self._n:
             return Solution(0, 0.0, True)  # a scene without cloth
         launch = self._launch
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
-        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again, *self._limit])
+        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._limit])
         if self._on_cpu:
             scalars = self.scalars.numpy()  # what it shows changes with them
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
@@ -169,16 +170,17 @@ def take_sum(parts: wp.array(dtype=wp.float64)) -> wp.float64:
 @wp.kernel
 def set_limit(
     # in
-    tolerance2: wp.float64, most: wp.float64, again: wp.bool, r_r: wp.array(dtype=wp.float64),
+    tolerance2: wp.float64, most: wp.float64, again2: wp.float64, r_r: wp.array(dtype=wp.float64),
     whole: wp.array(dtype=wp.float64),
     # out
     scalars_out: wp.array(dtype=wp.float64),
 ):
     scalars_out[R_R] = take_sum(r_r)
     scalars_out[WHOLE] = take_sum(whole)
-    if not again:
-        scalars_out[LIMIT] = tolerance2 * scalars_out[R_R]
-    scalars_out[LIMIT] = wp.max(scalars_out[LIMIT], ROUNDING * ROUNDING * scalars_out[WHOLE])
+    if again2 == wp.float64(0.0):
+        scalars_out[ASKED] = tolerance2 * scalars_out[R_R]
+    asked = scalars_out[ASKED] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
+    scalars_out[LIMIT] = wp.max(asked, ROUNDING * ROUNDING * scalars_out[WHOLE])
     scalars_out[AT_START] = scalars_out[R_R]
     scalars_out[MOST] = most
     scalars_out[R_S] = wp.float64(0.0)

@@ -25,9 +25,9 @@ class Solver:
         self._usable = False
         self._wait = 0  # solves until an old preconditioner is tried again
 
-    def solve(self, again: bool = False) -> Solution:
-        """Improves dv in place, until the residual is `tolerance` times what it was at the start; or what it was at the
-        start of the solve before, `again` after contacts in the same system were corrected."""
+    def solve(self, again: float = 0.0) -> Solution:
+        """Improves dv in place, until the residual is `tolerance` times what it was at the start. For a system that was
+        changed a little after it had been solved, `again` is the share of that residual to go to now."""
         spent, fallen = 0, 1.0
         if self._usable and self._wait == 0 and self.preconditioner.give_up_after > 0:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
@@ -36,7 +36,7 @@ class Solver:
                 return solution
             spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
             # The next solve goes on from here, so that part of the way has been made.
-            again = again or np.isfinite(solution.residual)
+            again = again or (1.0 if np.isfinite(solution.residual) else 0.0)
             fallen = min(solution.residual, 1.0) if np.isfinite(solution.residual) else 1.0
         self._wait = max(0, self._wait - 1)
         self._usable = self._renew()
