@@ -1,6 +1,6 @@
 """One block of a matrix on its way into a multigrid cycle: its free directions, and its inverse.
 
-Source      [BW98] eq. (13): S has the free directions of a particle
+Source      none
 Symbols     S  free directions     D  a block on the diagonal     eps  what resists in held directions
 Deviations  none
 """

@@ -65,7 +65,7 @@ class ModifiedPCG:
         sums = [self._rows, parts]
 
         self.A, self.dv, self.r, self.scalars = A, dv, r, scalars
-        self._c, self._s, self._coupled = c, s, coupled
+        self.c, self._s, self._coupled = c, s, coupled
         self._n, self._launch, self._on_cpu = n, Launcher(device), wp.get_device(device).is_cpu
         self._start = [*matrix, b, S, dv, r, *sums, more_parts]
         self._sums = [parts, scalars]
@@ -110,7 +110,7 @@ class ModifiedPCG:
         launch.split(dot_residual, n, self._dot_residual, rows)
         launch(sum_r_s, 1, self._sums)
         launch.split(update_direction, n, self._update_direction, rows)
-        self._multiply_coupled(self._c)
+        self._multiply_coupled(self.c)
         launch.split(multiply_direction, n, self._multiply_direction, rows)
         launch(sum_c_q, 1, self._sums)
         launch.split(advance, n, self._advance, rows)
