@@ -32,11 +32,6 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
 
-# Of the residual that a step is solved to: how far it is solved again after contacts were corrected. Forces of contacts
-# are judged after that; as far as before, they would be so inexact that a conveyor lost 5 % of its speed.
-CLOSER = 0.1
-
-
 class NewtonStep:
     """Finds the end of an implicit step in a given number of linearisations."""
 
@@ -90,7 +85,7 @@ class NewtonStep:
             while not contacts_fit:
                 with timers.stage("CG"):
                     solution = self.solver.solve(again)  # secs. 5.2, 5.3
-                again = CLOSER
+                again = 1.0  # a thousandth of what little a correction changes is more than forces are judged by
                 iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
                 if not solution.converged:
                     return Solution(iterations, solution.residual, False)

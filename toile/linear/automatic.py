@@ -9,18 +9,20 @@ from toile.linear.precondition_block_jacobi import BlockJacobi
 from toile.linear.precondition_cholesky import Cholesky
 from toile.linear.precondition_multigrid import Multigrid
 
-# Frames of the hanging sheet, multigrid against CHOLMOD: 34 and 32 ms at 2,601 particles, 64 and 71 at 5,041, 94 and
-# 113 at 7,396; with twice the stiffness 39 and 36 at 4,225, 78 and 98 at 10,201. Contacts with solids hold many
-# particles, and need more iterations: `ball` takes 456 and 376 ms at 6,561.
-LARGEST_FOR_CHOLMOD = 8000
-# Without CHOLMOD a factor is made by QDLDL: multigrid 10 and QDLDL 12 ms at 500 particles, 17 and 49 at 1,225
-# (block-Jacobi 16 and 40).
-LARGEST_FOR_QDLDL = 500
+# Processor time of a frame with multigrid and with CHOLMOD [ms] (benchmarks/multigrid.py): `hang` 15 and 14 at 1,296
+# particles, 30 and 33 at 2,601, 56 and 74 at 5,041, 113 and 180 at 10,201; `drape` 57 and 40 at 1,296, 104 and 120 at
+# 2,601, 187 and 449 at 5,041; `twist` 39 and 32 at 1,653, `layers` 298 and 432 at 3,125, `ball` 121 and 203 at 6,561.
+# Threads share the work of multigrid alone. The sheet of `swing` ends up equally right: 2.4 cm off with both.
+LARGEST_FOR_CHOLMOD = 2000
+# Without CHOLMOD a factor is made by QDLDL. `hang` with multigrid and with it: 5.2 and 5.1 ms at 256 particles, 8.4 and
+# 14 at 529, 16 and 50 at 1,296 (block-Jacobi 11, 20 and 50).
+LARGEST_FOR_QDLDL = 250
 
 
 def automatic(particle_count: int, device: str) -> Preconditioner:
-    """Cholesky for small meshes, multigrid for large ones; block-Jacobi on a GPU."""
-    if particle_count == 0 or not wp.get_device(device).is_cpu:
+    """Cholesky for small meshes, multigrid for large ones and on a GPU."""
+    if particle_count == 0:
         return BlockJacobi()
     has_cholmod = importlib.util.find_spec("cvxopt") is not None
-    return Cholesky() if particle_count <= (LARGEST_FOR_CHOLMOD if has_cholmod else LARGEST_FOR_QDLDL) else Multigrid()
+    largest = LARGEST_FOR_CHOLMOD if has_cholmod else LARGEST_FOR_QDLDL
+    return Cholesky() if wp.get_device(device).is_cpu and particle_count <= largest else Multigrid()
