@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.linear import precondition_multigrid, wide_rows
-from toile.math.types import mat33, numpy_real, vec3
+from toile.linear import coupled_levels, precondition_multigrid, wide_couplings, wide_rows
+from toile.math.types import mat33, numpy_real, vec3, vec4
 
 
 @pytest.mark.parametrize("n", [1, 2, 33, 500])
@@ -54,6 +54,40 @@ def test_products_are_those_of_numpy(device, n, lanes):
     first = 0.5 * np.einsum("nij,nj->ni", inverse, coarse)
     for found, wanted in zip(out, (coarse, first, first), strict=True):
         assert np.allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 40])
+def test_contacts_push_nodes_as_by_numpy(device, count):
+    if wp.get_device(device).is_cpu:
+        pytest.skip("no GPU")
+    random = np.random.default_rng(count)
+    n, nodes, room = 60, 25, 41
+    particles = np.array([random.permutation(n)[:4] for _ in range(room)], np.int32)
+    weights = random.normal(size=(room, 4)).astype(numpy_real)
+    blocks = random.normal(size=(room, 3, 3)).astype(numpy_real)
+    S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
+    Q = sparse.csr_array(sparse.random_array((n, nodes), density=0.3, rng=random, dtype=np.float32))
+    d, r = (random.normal(size=(nodes, 3)).astype(np.float32) for _ in range(2))
+
+    def on(values, dtype):
+        return wp.array(values, dtype=dtype, device=device)
+
+    groups = [on([count], wp.int32), on(particles, wp.vec4i), on(weights, vec4), on(blocks, mat33), on(S, mat33)]
+    through = [on(Q.indptr, wp.int32), on(Q.indices, wp.int32), on(Q.data, wp.float32)]
+    found, threads = on(r, wp.vec3f), wide_rows.wide(room, int(wide_couplings.LANES))
+    inputs = [*groups, *through, on(d, wp.vec3f), found]
+    wp.launch(wide_couplings.subtract_coupled, dim=threads, inputs=inputs, device=device)
+    left = r.astype(float)
+    for at, w, block in zip(particles[:count], weights[:count], blocks[:count], strict=True):
+        moved = np.einsum("nij,nj->ni", S[at], Q[at] @ d)
+        left -= Q[at].T @ np.einsum("n,nij,j->ni", w, S[at], block @ (w @ moved))
+    assert np.allclose(found.numpy(), left, rtol=1e-4, atol=1e-4)
+
+
+def test_contacts_have_one_kernel_for_each_device():
+    kernels = coupled_levels.subtract_coupled, wide_couplings.subtract_coupled
+    labels = [[argument.label for argument in kernel.adj.args] for kernel in kernels]
+    assert labels[0] == labels[1]
 
 
 def test_every_kernel_by_rows_has_one_for_a_gpu():

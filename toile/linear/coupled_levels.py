@@ -16,6 +16,7 @@ import scipy.sparse as sparse
 import warp as wp
 
 from toile.launcher import Launcher
+from toile.linear import wide_couplings, wide_rows
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.galerkin import Weights
 from toile.linear.galerkin_blocks import is_held
@@ -34,6 +35,7 @@ class CoupledLevels:
         self._Q = [Weights(Q, A.device) for Q in through]
         self.K = [wp.zeros(Q.shape[1], dtype=mat33, device=A.device) for Q in through]
         self._launch = [Launcher(A.device) for _ in through]
+        self._wide = wp.get_device(A.device).is_cuda
 
     def update(self) -> None:
         """K of every level. On the finest it is what is on the diagonal of A; on others it is enough for smoothing:
@@ -56,7 +58,11 @@ class CoupledLevels:
         """r -= C_l d."""
         for groups in self._A.couplings:
             inputs = [*groups.arrays, *self._through(level), d, r_out]
-            self._launch[level](subtract_coupled, groups.room, inputs)
+            if self._wide:
+                threads = wide_rows.wide(groups.room, int(wide_couplings.LANES))
+                self._launch[level](wide_couplings.subtract_coupled, threads, inputs)
+            else:
+                self._launch[level](subtract_coupled, groups.room, inputs)
 
     def _through(self, level: int) -> list[wp.array]:
         return [self._S, *self._Q[level].arrays]
