@@ -120,6 +120,7 @@ class Simulation:
             self.held,
             self.solids,
             lambda: None if contacts is None else contacts.planes(),
+            self.control.max_step,
         )
         self.filters = [settings.start(correcting) for settings in scene.filters]
         work.limits = [correction for correction in self.filters if correction.limits_velocity]

@@ -25,6 +25,7 @@ from analytic.sheets import G, positions, velocities
 
 from toile.contact.broad_phase import BroadPhase
 from toile.contact.touches import Encounters
+from toile.diagnostics import FrameTally
 from toile.simulation import Simulation
 
 NO_GRAVITY = (0.0, 0.0, 0.0)
@@ -219,6 +220,20 @@ def test_layers_keep_the_mean_of_their_thicknesses(thicknesses: tuple[float | No
 def bits(simulation: Simulation, seconds: float = 0.15) -> bytes:
     walk_on(simulation, seconds)
     return positions(simulation).tobytes() + velocities(simulation).tobytes()
+
+
+def test_what_is_too_near_comes_apart_at_a_speed(device: str) -> None:
+    """Half a thickness apart and at rest: a tenth of what is missing in the longest step, and an eighth of that in a
+    step of an eighth. Were it the same in all, no step would be short enough for what it stretches too much."""
+    gaps = []
+    for share in (1.0, 0.125):
+        sheets = [{"shape": grid(0.1, 5), "translation": (0.0, 0.0, 0.5 * k * THICKNESS)} for k in range(2)]
+        simulation = cloths(device, sheets, gravity=(0.0, 0.0, 0.0))
+        simulation.step(share * simulation.control.max_step, FrameTally())
+        z = positions(simulation)[:, 2].reshape(2, -1)
+        gaps.append((z[1] - z[0]).mean() - 0.5 * THICKNESS)
+    assert gaps[0] == pytest.approx(0.1 * 0.5 * THICKNESS, rel=0.05)
+    assert gaps[1] == pytest.approx(0.125 * gaps[0], rel=0.01)
 
 
 def test_the_same_run_has_the_same_bits(device: str) -> None:

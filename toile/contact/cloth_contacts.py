@@ -19,7 +19,7 @@ from toile.contact.broad_phase import BroadPhase
 from toile.contact.impact_zones import ImpactZones, body_motion
 from toile.contact.impulses import Sweeps, find_room
 from toile.contact.motion import Motion
-from toile.contact.touches import Encounters
+from toile.contact.touches import RECOVERY, Encounters
 from toile.launcher import Launcher
 from toile.math.types import numpy_real, real, vec3
 
@@ -44,8 +44,10 @@ CAUGHT = "cloth is caught between things that move against each other."
 class ClothContacts:
     """Keeps all cloths of a scene, and the solids that take part, from passing through each other."""
 
-    def __init__(self, bodies: Bodies, friction: float):
-        self.bodies, self.device = bodies, bodies.device
+    def __init__(self, bodies: Bodies, friction: float, max_step: float = 0.0):
+        """What is too near comes apart by a share of that in a step of `max_step` or longer, and by less in a shorter
+        one: were it the same, what stretches cloth too much would do so at any step size."""
+        self.bodies, self.device, self._max_step = bodies, bodies.device, max_step
         self.broad_phase = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, self.device)
         self.encounters = Encounters(bodies, self.broad_phase.edges, self.broad_phase.triangles, friction)
         n = bodies.count
@@ -73,6 +75,7 @@ class ClothContacts:
         """Corrects x_end and v_end of the bodies for a step of h. What prevented it, or None."""
         bodies, met = self.bodies, self.encounters
         planes = planes or self._no_planes
+        met.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
         self._launch(find_room, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
                                                     self._room, self._room_v])  # fmt: skip
         self._search()

@@ -22,7 +22,7 @@ import warp as wp
 from toile.contact.bodies import Bodies
 from toile.contact.gathering import Gathering, TouchList, copy_touch
 from toile.contact.meeting import answer_along, combine, meet
-from toile.contact.touches import CLOSE, Encounters, Touches, on_side, target_of
+from toile.contact.touches import CLOSE, Encounters, Touches, on_side
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
@@ -152,7 +152,7 @@ def renew(
     touches_out.weights[k] = w
     touches_out.normal[k] = found.normal
     # What is too near comes out by impulses, which its inertia does not feel.
-    touches_out.target[k] = wp.min(target_of(found.distance, tau), real(0.0))
+    touches_out.target[k] = wp.min(tau - found.distance, real(0.0))
     moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
     parting = wp.dot(found.normal, moves)
     slip_out[k] = wp.length(moves - parting * found.normal)

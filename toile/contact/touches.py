@@ -41,7 +41,7 @@ from toile.math.types import mat33, real, vec3, vec4
 # Of the thickness: what the continuous test leaves between elements that meet.
 MARGIN = wp.constant(real(0.1))
 # Of the overlap: what one step removes ([BFA02] sec. 6).
-RECOVERY = wp.constant(real(0.1))
+RECOVERY = 0.1
 # Of the thickness: pairs that begin nearer than this are kept apart without asking whether they will meet.
 CLOSE = wp.constant(real(2.0))
 INFINITE = wp.constant(real(1e30))  # [m]
@@ -101,6 +101,7 @@ class Encounters:
         self.near = SharedList(Near, capacity, self.device)
         self._hits = SharedList(Hit, capacity, self.device, keyed=True)
         self.touches = Touches()
+        self.recovery = RECOVERY  # in the present step
         self.touch_count = 0
         self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # touch_count, for kernels
         self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # in the last correction
@@ -145,7 +146,7 @@ class Encounters:
         if self.touch_count + hits.count > self._touch_capacity:
             self._grow_touches(3 * (self.touch_count + hits.count) // 2)
         found = [self.near.values, hits.values, hits.order()]
-        at = [bodies.x, bodies.x_end, bodies.W, bodies.solid_friction, float(self.friction)]
+        at = [bodies.x, bodies.x_end, bodies.W, bodies.solid_friction, float(self.friction), self.recovery]
         self.count.fill_(self.touch_count)  # the new ones go behind these
         self._launch.split(make_touches, hits.count, [*found, self.count, *at, self.touches])
         self.touch_count += hits.count
@@ -267,20 +268,20 @@ def forget(
 
 
 @wp.func
-def target_of(gap: real, tau: real) -> real:
-    return wp.where(gap > tau, tau - gap, RECOVERY * (tau - gap))
+def target_of(gap: real, tau: real, recovery: real) -> real:
+    return wp.where(gap > tau, tau - gap, recovery * (tau - gap))
 
 
 @wp.func
 def add_touch(
-    n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real,
+    n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
     W: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, touches: Touches,
 ):
     touches.vertices[n] = at
     touches.kind[n] = kind
     touches.weights[n] = w
     touches.normal[n] = normal
-    touches.target[n] = target_of(gap, tau)
+    touches.target[n] = target_of(gap, tau, recovery)
     touches.thickness[n] = tau
     # A negative figure stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
@@ -346,7 +347,7 @@ def make_touches(
     # in
     first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=Hit), order: wp.array(dtype=wp.int32),
     count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), W: wp.array(dtype=mat33),
-    solid_friction: wp.array(dtype=real), friction: real,
+    solid_friction: wp.array(dtype=real), friction: real, recovery: real,
     # out
     touches_out: Touches,
 ):
@@ -362,4 +363,6 @@ def make_touches(
     gap = found.distance
     if hit.time != BEFORE:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
-    add_touch(count[0] + i, kind, at, found.weights, found.normal, gap, tau, W, solid_friction, friction, touches_out)
+    add_touch(
+        count[0] + i, kind, at, found.weights, found.normal, gap, tau, recovery, W, solid_friction, friction, touches_out
+    )

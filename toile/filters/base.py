@@ -25,6 +25,7 @@ class FilterWork:
     held: Any  # constraints.held.Held
     solids: Any  # colliders.solids.Solids
     planes: Callable[[], Planes | None]  # those that contacts with solids keep particles at, in the present step
+    max_step: float  # [s]  the longest that there will be
 
 
 class Filter(Plugin):

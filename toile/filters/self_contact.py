@@ -70,7 +70,7 @@ class _Working(Correction):
         sharp = [solid for solid in work.solids if solid.settings.sharp]
         device = work.held.device
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
-        self.contacts = ClothContacts(self.bodies, settings.friction)
+        self.contacts = ClothContacts(self.bodies, settings.friction, work.max_step)
         self.held_touches = HeldTouches(self.bodies, self.contacts.encounters)
         self.meetings = (self.held_touches,)
         gives_way = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)  # [1/kg]
