@@ -5,7 +5,10 @@
 `result.npz` holds `positions` (frames + 1, vertices, 3) [m], the start included, and `ms` (frames) [ms], the time of
 each frame; `cpu_ms`, the processor's time of each, is judged too if it is there. Measured are
 
-    swing error     root mean square over the frames of |centre of mass - that of the converged reference|
+    burst           the first frame with a position that is no number, or an edge of 11 times its length; then no more
+    swing error     root mean square over the frames of |centre of mass - that of the converged reference|, as far as
+                    there is one
+    sag             how far the end of a hanging strip has sunk, relative to the closed form
     strain          |w_u| - 1 and |w_v| - 1 of each triangle ([BW98] eq. (9)), and of each edge |l - l_0| / l_0
     intersections   pairs of an edge and a triangle that cross, all against all, decided exactly
     depth           of vertices, and of points all over the triangles, below the surface of the solids
@@ -31,6 +34,9 @@ Scene = dict[str, Any]
 # Bound on the rounding of a 3x3 determinant of differences, relative to the sum of its terms' sizes (Shewchuk 1997).
 ROUNDING = 8e-16
 
+# Strain of an edge beyond which a sheet has burst. Nearly everything would cross everything: nothing else is measured.
+BURST = 10.0
+
 
 def centres(scene: Scene, positions: np.ndarray) -> np.ndarray:
     """Centre of mass of each frame, with the masses of the scene: a simulator may spread its own otherwise."""
@@ -42,13 +48,30 @@ def swing_error(scene: Scene, positions: np.ndarray) -> float | None:
     """[m]"""
     if "reference" not in scene:
         return None
-    apart = centres(scene, positions)[1:] - np.array(scene["reference"]["centres"])
+    expected = np.array(scene["reference"]["centres"])
+    apart = centres(scene, positions)[1 : 1 + len(expected)] - expected
     return float(np.sqrt(np.mean(np.sum(apart**2, axis=1))))
+
+
+def sag(scene: Scene, positions: np.ndarray) -> float | None:
+    """In the mean of the last frames: a strip that swings about the closed form has 1, one half as stiff 2."""
+    if "sag" not in scene:
+        return None
+    z = positions[:, scene["sag"]["vertices"], 2].mean(axis=1)
+    return float((z[0] - z[-scene["sag"]["mean_of_last"] :].mean()) / scene["sag"]["sinks_m"])
 
 
 def edges_of(triangles: np.ndarray) -> np.ndarray:
     sides = np.sort(triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
     return np.unique(sides, axis=0)
+
+
+def burst_frame(scene: Scene, positions: np.ndarray) -> int | None:
+    """The first frame in which the sheet is no sheet any more; None if it never is."""
+    for frame, x in enumerate(positions):
+        if not (np.isfinite(x).all() and strains(scene, x)["edge_max"] <= BURST):
+            return frame
+    return None
 
 
 def strains(scene: Scene, x: np.ndarray) -> dict[str, float]:
@@ -88,8 +111,6 @@ def crossings(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> int:
 
     Candidates are pairs whose bounding balls meet, so none is missed. Mere touching, a volume of exactly 0, is none.
     """
-    if not np.isfinite(x).all():
-        return -1
     middle, third = x[edges].mean(axis=1), x[triangles].mean(axis=1)
     reach_edge = np.linalg.norm(x[edges[:, 0]] - middle, axis=1)
     reach = np.linalg.norm(x[triangles] - third[:, None], axis=2).max(axis=1)
@@ -135,27 +156,35 @@ DEPTHS = {"cylinder": cylinder_depth, "sphere": sphere_depth}
 WEIGHTS = np.array([(i, j, 4 - i - j) for i in range(5) for j in range(5 - i)]) / 4.0
 
 
-def depths(scene: Scene, x: np.ndarray) -> dict[str, float]:
+def carried_back(solid: Scene, frame: int, points: np.ndarray) -> np.ndarray:
+    """Points beside a solid that moves, as they lie beside it at its start: the best rigid motion of its vertices."""
+    if solid["motion"] is None:
+        return points
+    start, now = np.array(solid["vertices"]), np.array(solid["motion"][frame])
+    u, _, v = np.linalg.svd((now - now.mean(axis=0)).T @ (start - start.mean(axis=0)))
+    turn = u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ v))]) @ v  # from the start to now
+    return (points - now.mean(axis=0)) @ turn + start.mean(axis=0)
+
+
+def depths(scene: Scene, frame: int, x: np.ndarray) -> dict[str, float]:
     """Deepest vertex, and deepest point of a triangle, in any solid [m]; 0 if none is inside."""
     everywhere = WEIGHTS @ x[np.array(scene["triangles"])]
     deepest = {"vertices": 0.0, "triangles": 0.0}
     for solid in scene["solids"]:
-        if solid["motion"] is not None:
-            raise SystemExit(f"{solid['name']} moves: depth in solids that move is not measured yet.")
-        depth = DEPTHS[solid["type"]]
         for name, points in (("vertices", x), ("triangles", everywhere)):
-            deepest[name] = max(deepest[name], float(depth(solid, points).max()))
+            depth = DEPTHS[solid["type"]](solid, carried_back(solid, frame, points))
+            deepest[name] = max(deepest[name], float(depth.max()))
     return deepest
 
 
 def judge(scene: Scene, positions: np.ndarray, **times: np.ndarray) -> dict[str, Any]:
-    """All measures of a run; `times` are one or several kinds of time of every frame [ms]."""
+    """All measures of a run; `times` are one or several kinds of time of every frame until it burst [ms]."""
     frames, vertices = scene["time"]["frames"], len(scene["vertices"])
     if positions.shape != (frames + 1, vertices, 3):
         raise SystemExit(f"positions are {positions.shape}; the scene needs {(frames + 1, vertices, 3)}.")
-    finite = bool(np.isfinite(positions).all())
-    found: dict[str, Any] = {"finite": finite}
-    if finite:
+    burst = burst_frame(scene, positions)
+    found: dict[str, Any] = {"burst_at_frame": burst}
+    if burst is None:
         triangles = np.array(scene["triangles"])
         edges = edges_of(triangles)
         by_frame = [strains(scene, x) for x in positions[1:]]
@@ -164,6 +193,7 @@ def judge(scene: Scene, positions: np.ndarray, **times: np.ndarray) -> dict[str,
         pins = [pin["vertex"] for pin in scene["pins"]]
         found |= {
             "swing_error_cm": None if error is None else 100.0 * error,
+            "sag": sag(scene, positions),
             "strain_mean": max(max(each["warp_mean"], each["weft_mean"]) for each in by_frame),
             "strain_max": max(max(each["warp_max"], each["weft_max"]) for each in by_frame),
             "edge_99": max(each["edge_99"] for each in by_frame),
@@ -174,10 +204,12 @@ def judge(scene: Scene, positions: np.ndarray, **times: np.ndarray) -> dict[str,
             "pins_off_mm": 1e3 * float(np.abs(positions[:, pins] - positions[0, pins]).max()) if pins else None,
         }
         if scene["solids"]:
-            deep = [depths(scene, x) for x in positions[1:]]
+            deep = [depths(scene, 1 + frame, x) for frame, x in enumerate(positions[1:])]
             found |= {f"depth_of_{name}_mm": 1e3 * max(each[name] for each in deep) for name in deep[0]}
         found["mean_height_at_end"] = float(centres(scene, positions)[-1, 2])
     for kind, ms in times.items():
+        if len(ms) < 2:
+            continue  # it burst in the first frame
         found[f"{kind}_per_frame"] = {"median": float(np.median(ms[1:])), "mean": float(np.mean(ms[1:]))}
     return found
 

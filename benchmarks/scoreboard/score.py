@@ -1,8 +1,9 @@
-"""Judges all results in a folder, adds them to scoreboard.json and prints them as tables.
+"""Judges results, adds them to scoreboard.json, and prints the tables and how simulators compare.
 
-    python benchmarks/scoreboard/score.py out/*.npz
+    python benchmarks/scoreboard/score.py [RESULT ...]
 
-A result is called SCENE-SIMULATOR-SETTINGS.npz, as run.py calls it. Results of earlier runs stay until run anew.
+A result is called SCENE-SIMULATOR-SETTINGS.npz; README.md says what it holds. Results of earlier runs stay until run
+anew. Without any, what scoreboard.json holds is printed.
 """
 
 from __future__ import annotations
@@ -20,54 +21,115 @@ from judge import judge
 
 HERE = Path(__file__).parent
 COLUMNS = {
+    "sag": ("sag", "{:.3f}"),
     "swing_error_cm": ("swing error [cm]", "{:.1f}"),
-    "strain_mean": ("mean strain", "{:.2%}"),
     "edge_99": ("edges, 99 %", "{:.1%}"),
-    "edge_max": ("largest edge", "{:.1%}"),
+    "edge_max": ("longest edge", "{:.1%}"),
     "intersections_at_most": ("crossings", "{:d}"),
     "depth_of_triangles_mm": ("depth [mm]", "{:.2f}"),
 }
 
+# A sheet moves as well as asked for within this error, and is sound if no edge is longer by more than this.
+SWING_CM, EDGE = 4.0, {"hang_51": 0.1, "membrane_51": 0.1, "drape_51": 0.25}
+
+
+def judged(results: list[Path]) -> dict[str, Any]:
+    """scoreboard.json with these results in it."""
+    path = HERE / "scoreboard.json"
+    board: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scenes": {}}
+    board.pop("compared", None)
+    for file in results:
+        name = file.stem.split("-")[0]
+        scene = json.loads((HERE / "scenes" / f"{name}.json").read_text(encoding="utf-8"))
+        result = np.load(file)
+        label = json.loads(str(result["label"]))
+        found = judge(scene, result["positions"], ms=result["ms"], cpu_ms=result["cpu_ms"])
+        entry = f"{file.stem.split('-')[1]}/{label['settings'].pop('name')}"
+        board["scenes"].setdefault(name, {})[entry] = {
+            **found,
+            "settings": label["settings"],
+            "simulator": label["simulator"],
+            "machine": machine(),
+            "date": datetime.date.today().isoformat(),
+        }
+    board["compared"] = {name: compared(name, rows) for name, rows in board["scenes"].items() if "strip" not in name}
+    return board
+
+
+def good(scene: str, row: dict[str, Any]) -> bool:
+    """Whether a run is worth comparing: as near as asked for and, where cloth meets cloth, without a crossing."""
+    if row["burst_at_frame"] is not None or row["swing_error_cm"] > SWING_CM:
+        return False
+    return not scene.startswith("drape") or bool(row["intersections_at_most"] == 0)
+
+
+def compared(scene: str, rows: dict[str, Any]) -> dict[str, Any]:
+    """Toile's default against the cheapest settings of each other solver that are good, and good and sound.
+
+    Time is the mean of a frame, for frames differ; a ratio of 2 means that Toile is twice as fast.
+    """
+    ours = rows.get("toile/default")
+    found: dict[str, Any] = {}
+    if ours is None:
+        return found
+    for solver in ("mujoco", "newton/xpbd", "newton/vbd"):
+        theirs = {name: row for name, row in rows.items() if name.startswith(solver) and good(scene, row)}
+        for kind, some in (
+            ("cheapest", theirs),
+            ("cheapest that is sound", {name: row for name, row in theirs.items() if row["edge_max"] <= EDGE[scene]}),
+        ):
+            if some:
+                best = min(some, key=lambda name: some[name]["cpu_ms_per_frame"]["mean"])
+                ratios = {
+                    time: some[best][f"{time}_per_frame"]["mean"] / ours[f"{time}_per_frame"]["mean"]
+                    for time in ("ms", "cpu_ms")
+                }
+                found.setdefault(solver, {})[kind] = {"settings": best, **ratios}
+        found.setdefault(solver, {"none": "no settings are good enough"})
+    return found
+
+
+def machine() -> dict[str, Any]:
+    cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
+    cpu = next((line.split(":")[1].strip() for line in cpus.splitlines() if line.startswith("model name")), "")
+    return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "python": platform.python_version()}
+
 
 def table(rows: dict[str, Any]) -> str:
-    """Of one scene, in Markdown."""
+    """Of one scene, in Markdown. Times are means of a frame."""
     names = [key for key in COLUMNS if any(row.get(key) is not None for row in rows.values())]
-    titles = ["simulator, settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor's ms"]
+    titles = ["simulator/settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor's ms"]
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for name, row in rows.items():
         cells = [COLUMNS[key][1].format(row[key]) if row.get(key) is not None else "-" for key in names]
-        times = [f"{row[key]['median']:.0f}" for key in ("ms_per_frame", "cpu_ms_per_frame")]
-        lines.append("| " + " | ".join([name, *cells, *times]) + " |")
+        if row["burst_at_frame"] is not None:
+            cells = [f"burst in frame {row['burst_at_frame']}", *cells[1:]]
+        times = [row.get(key) for key in ("ms_per_frame", "cpu_ms_per_frame")]
+        lines.append("| " + " | ".join([name, *cells, *(f"{ms['mean']:.0f}" if ms else "-" for ms in times)]) + " |")
     return "\n".join(lines)
 
 
-def main() -> None:
-    path = HERE / "scoreboard.json"
-    board = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scenes": {}}
-    for file in sys.argv[1:]:
-        name = Path(file).stem.split("-")[0]
-        scene = json.loads((HERE / "scenes" / f"{name}.json").read_text(encoding="utf-8"))
-        result = np.load(file)
-        if len(result["positions"]) != scene["time"]["frames"] + 1:
-            print(f"{file} is not of all frames: left out")
-            continue
-        label = json.loads(str(result["label"]))
-        found = judge(scene, result["positions"], ms=result["ms"], cpu_ms=result["cpu_ms"])
-        rows = board["scenes"].setdefault(name, {})
-        rows[f"{label['simulator']}, {label['settings']['name']}"] = {
-            **found,
-            "settings": label["settings"],
-            "date": datetime.date.today().isoformat(),
-        }
-    board["machine"] = {"cpu": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
-    path.write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
+def write(board: dict[str, Any]) -> None:
+    (HERE / "scoreboard.json").write_text(json.dumps(board, indent=1) + "\n", encoding="utf-8")
+
+
+def show(board: dict[str, Any]) -> None:
     for name, rows in board["scenes"].items():
         print(f"\n{name}\n\n{table(rows)}")
+        for solver, kinds in board["compared"].get(name, {}).items():
+            for kind, best in kinds.items():
+                if kind != "none":
+                    print(f"{kind} of {solver}: {best['settings']}, {best['ms']:.1f} times Toile's time "
+                          f"({best['cpu_ms']:.1f} by the processor's)")  # fmt: skip
+                else:
+                    print(f"{solver}: {best}")
 
 
-def processor() -> str:
-    cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
-    return next((line.split(":")[1].strip() for line in cpus.splitlines() if line.startswith("model name")), "")
+def main() -> None:
+    board = judged([Path(name) for name in sys.argv[1:]])
+    if sys.argv[1:]:
+        write(board)
+    show(board)
 
 
 if __name__ == "__main__":

@@ -363,6 +363,5 @@ def make_touches(
     gap = found.distance
     if hit.time != BEFORE:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
-    add_touch(
-        count[0] + i, kind, at, found.weights, found.normal, gap, tau, recovery, W, solid_friction, friction, touches_out
-    )
+    w, normal = found.weights, found.normal
+    add_touch(count[0] + i, kind, at, w, normal, gap, tau, recovery, W, solid_friction, friction, touches_out)

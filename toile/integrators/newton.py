@@ -32,6 +32,7 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
 
+
 class NewtonStep:
     """Finds the end of an implicit step in a given number of linearisations."""
 

@@ -28,7 +28,7 @@ def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]
 
     from toile.simulation import Simulation
 
-    again = SCENES[scene["name"]](round(len(scene["vertices"]) ** 0.5))
+    again = SCENES[scene["name"]](scene["resolution"])
     if "max_step" in settings:
         time = again.time.model_copy(update={"max_step": settings["max_step"] * again.time.max_step})
         again = again.model_copy(update={"time": time})

@@ -1,0 +1,65 @@
+"""Puts scoreboard.json on its page, docs/scoreboard.md.
+
+    python benchmarks/scoreboard/page.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from score import HERE, table
+
+PAGE = HERE.parents[1] / "docs" / "scoreboard.md"
+BEGIN, END = "<!-- what follows is made by benchmarks/scoreboard/page.py -->\n", "<!-- until here -->\n"
+
+TITLES = {
+    "hang_51": "hang: a sheet of 51 x 51 swings from two corners",
+    "drape_51": "drape: a sheet of 51 x 51 falls on a stand, cloth on cloth",
+    "membrane_51": "membrane: hang without bending",
+    "strip_11": "strip: a strip hangs from its end",
+}
+
+
+def verdict(solver: str, kinds: dict[str, Any]) -> list[str]:
+    """How one solver compares, in sentences of a list."""
+    if "none" in kinds:
+        return [f"- {solver}: {kinds['none']}."]
+    return [
+        f"- {solver}, {kind}: `{best['settings']}`, {best['ms']:.1f} times Toile's time by the wall, "
+        f"{best['cpu_ms']:.1f} times by the processor."
+        for kind, best in kinds.items()
+    ]
+
+
+def section(board: dict[str, Any]) -> str:
+    rows = [row for scene in board["scenes"].values() for row in scene.values()]
+    machine, versions = rows[-1]["machine"], sorted({row["simulator"] for row in rows})
+    dates = sorted({row["date"] for row in rows})
+    parts = [
+        f"{' and '.join(dates)}, one thread of {machine['cores']} cores of {machine['cpu']}, "
+        f"Python {machine['python']}; {'; '.join(versions)}."
+    ]
+    for name in (name for name in TITLES if name in board["scenes"]):
+        parts += [f"### {TITLES[name]}", table(board["scenes"][name])]
+        told = [line for solver, kinds in board["compared"].get(name, {}).items() for line in verdict(solver, kinds)]
+        parts += ["\n".join(told)] if told else []
+    return "\n\n".join(parts) + "\n"
+
+
+def page(text: str, board: dict[str, Any]) -> str:
+    """The page with these results in place of those it had."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}\n{section(board)}\n{END}{after}"
+
+
+def main() -> None:
+    board = json.loads((HERE / "scoreboard.json").read_text(encoding="utf-8"))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), board), encoding="utf-8")
+    print(Path(PAGE).name)
+
+
+if __name__ == "__main__":
+    main()
