@@ -22,6 +22,7 @@ DASHES = ("", "7 4", "2 3", "9 3 2 3")
 GUIDES = ((1.0, ""), (1.15, "1.15"))
 BELOW = 2.5  # times: how far guides are below the lowest line
 GAP = 15  # between the names at the ends of lines
+CLOSEST = 1.4  # times: sizes that are both named
 
 Rows = Sequence[dict[str, Any]]
 
@@ -87,6 +88,15 @@ def drawn(series: Sequence[tuple[str, Rows]]) -> str:
     ])  # fmt: skip
 
 
+def _apart(sizes: Sequence[int]) -> list[int]:
+    """Those whose names do not run into each other."""
+    found: list[int] = []
+    for size in sizes:
+        if not found or size > CLOSEST * found[-1]:
+            found.append(size)
+    return found
+
+
 def _frame(axes: Axes, sizes: Sequence[int]) -> list[str]:
     """Grid, ticks and titles."""
     left, right, bottom, top = LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM, TOP
@@ -101,7 +111,7 @@ def _frame(axes: Axes, sizes: Sequence[int]) -> list[str]:
         y = axes.place(axes.low[0], decade)[1]
         parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_time(decade)}</text>')
         decade *= 10.0
-    for size in sizes:
+    for size in _apart(sizes):
         x = axes.place(size, axes.low[1])[0]
         parts.append(f'<path d="M{x:.1f} {top}V{bottom}" stroke="#e2e2e2"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{told(size)}</text>')

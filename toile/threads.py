@@ -7,7 +7,7 @@ not depend on the ranges.
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from toile.errors import InputError
 
@@ -59,6 +59,9 @@ def together(tasks: Sequence[Callable[[], None]]) -> None:
         tasks[0]()
         return
     others = [_now().others.submit(task) for task in tasks[1:]]
-    tasks[0]()
+    try:
+        tasks[0]()
+    finally:
+        wait(others)  # also after an error: nobody writes any more when it is told
     for other in others:
         other.result()

@@ -41,10 +41,28 @@ def sites_of(shape: Any) -> tuple[Sites, int]:
     return find_sites(mesh.triangles, mesh.uv, mesh.positions), mesh.vertex_count
 
 
-@pytest.mark.parametrize("name", SHAPES)
+def together(*shapes: Any) -> tuple[Sites, int]:
+    """Sites of several cloths that do not touch."""
+    meshes = [shape.mesh(None) for shape in shapes]
+    starts = np.cumsum([0, *(mesh.vertex_count for mesh in meshes)])
+    triangles = np.concatenate([mesh.triangles + start for mesh, start in zip(meshes, starts, strict=False)])
+    uv, points = (np.concatenate([getattr(mesh, name) for mesh in meshes]) for name in ("uv", "positions"))
+    return find_sites(triangles, uv, points), int(starts[-1])
+
+
+SCRAP = Grid(size=(0.1, 0.1), resolution=(4, 4))
+MIXED = {
+    **{name: (shape,) for name, shape in SHAPES.items()},
+    "sheet and scraps": (Grid(size=(1.0, 1.0), resolution=(60, 60)), *[SCRAP] * 17),
+    "fine sheet and coarse one": (Grid(size=(0.2, 0.2), resolution=(60, 60)), Grid(size=(3.0, 3.0), resolution=(9, 9))),
+    "sheet and cone": (Grid(size=(1.0, 1.0), resolution=(80, 80)), SHAPES["cone"]),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
 def test_weights_sum_to_one_and_levels_shrink(name: str) -> None:
     """A translation of the cloth is one of every grid; the coarsest grid is small enough for a direct solve."""
-    sites, n = sites_of(SHAPES[name])
+    sites, n = together(*MIXED[name])
     P = interpolations(sites, n)
     assert P[0].shape[0] == n and P[-1].shape[1] <= uv_hierarchy.COARSEST
     for finer, coarser in pairwise(P):
@@ -63,7 +81,7 @@ def test_linear_functions_of_uv_are_interpolated_exactly() -> None:
     for weights in P[1:]:
         whole = whole @ weights
     uv = np.zeros((n, 2))
-    uv[sites.particles] = sites.at
+    uv[sites.particles] = sites.at[:, :2]
     nodes = np.linalg.lstsq(whole.toarray(), uv, rcond=None)[0]
     np.testing.assert_allclose(whole @ nodes, uv, rtol=0, atol=1e-9)
 
@@ -71,15 +89,24 @@ def test_linear_functions_of_uv_are_interpolated_exactly() -> None:
 def test_particles_on_a_seam_have_both_sides() -> None:
     """On a tube that is one panel in uv, the particles of the seam are at both of its ends."""
     sites, n = sites_of(SHAPES["tube"])
-    assert sites.at.shape[1] == 2 and sites.panels.max() == 0
+    assert not sites.at[:, 2].any() and sites.panels.max() == 0
     times = np.bincount(sites.particles, minlength=n)
     assert np.count_nonzero(times == 2) == 20 and times.max() == 2
 
 
 def test_what_cannot_be_laid_flat_gets_grids_in_the_room() -> None:
     """The cells of a cone are panels of their own."""
-    sites, _ = sites_of(SHAPES["cone"])
-    assert sites.at.shape[1] == 3
+    sites, n = sites_of(SHAPES["cone"])
+    assert np.array_equal(sites.at[np.argsort(sites.particles)], SHAPES["cone"].mesh(None).positions)
+    assert sites.panels.max() == 0 and len(sites.particles) == n
+
+
+def test_a_curved_cloth_beside_a_flat_one_leaves_it_flat() -> None:
+    """Each is laid out by itself."""
+    sites, n = together(SHAPES["grid"], SHAPES["cone"])
+    flat = sites.particles < 31 * 17
+    assert not sites.at[flat, 2].any() and sites.at[~flat, 2].any()
+    assert len(sites.particles) == n and sites.panels.max() == 1
 
 
 def finest(system: LinearSystem) -> np.ndarray:

@@ -27,6 +27,8 @@ SIZES = {"cpu": (2_600, 10_000, 40_000, 160_000), "cuda": (2_600, 10_000, 40_000
 SMALL = 300
 # Below this, what a step costs whatever its size takes part of the time.
 GROWTH_FROM = 10_000
+# Sizes whose times are compared are so many times apart.
+FARTHER = 2.0
 
 
 def cases(
@@ -86,8 +88,9 @@ def prepare(scene: str, device: str) -> None:
 
 
 def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Of rows of one scene: the exponent, over which frames and sizes; None if there are fewer than two sizes."""
-    timed = sorted((row for row in rows if "window" in row), key=lambda row: row["vertices"])
+    """Of rows of one scene: the exponent, over which frames and sizes; None if there are fewer than two sizes at which
+    the scene had come to what it is for."""
+    timed = apart(sorted((row for row in rows if row.get("begun")), key=lambda row: row["vertices"]))
     large = [row for row in timed if row["size"] >= GROWTH_FROM]
     timed = large if len(large) > 1 else timed
     if len(timed) < 2:
@@ -101,6 +104,15 @@ def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
         "sizes": [timed[0]["size"], timed[-1]["size"]],
         "frames": [first, last],
     }
+
+
+def apart(rows: Sequence[Row]) -> list[Row]:
+    """Of rows by size: those that are FARTHER times as large as the one before. Between others time is noise."""
+    found: list[Row] = []
+    for row in rows:
+        if not found or row["vertices"] >= FARTHER * found[-1]["vertices"]:
+            found.append(row)
+    return found
 
 
 def growths(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:

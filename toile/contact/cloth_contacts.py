@@ -102,7 +102,7 @@ class ClothContacts:
         most = self._motion.find(bodies.x, bodies.x_end)
         slack = min(SLACK * bodies.thickest + SLACK_OF_MOTION * most, SLACK_OF_EDGES * bodies.edge_length)
         # A power of two, because launches are remembered by their numbers.
-        self._slack = 2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest)))
+        self._slack = float(2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest))))
         wp.copy(self._searched, bodies.x_end)
         self._find_near(None)
 

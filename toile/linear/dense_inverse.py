@@ -53,7 +53,8 @@ class ByLapack(DenseInverse):
         blocks, n = self.matrix.numpy(), self._n  # the array itself, not a copy
         if not n:
             return True
-        dense = blocks.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n)
+        # In double precision: what is nearly singular stays positive definite.
+        dense = blocks.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n).astype(np.float64)
         factorize, invert = get_lapack_funcs(("potrf", "potri"), (dense,))
         factor, failed = factorize(dense, lower=1)
         if failed or not np.isfinite(factor).all():

@@ -9,8 +9,8 @@ them has an equal share of its weights.
 Source      Baraff & Witkin give every particle uv ([BW98] sec. 2.2, footnote 3 for several); the Galerkin products that
             go with interpolation by weights are those of any multigrid method
 Symbols     P  weights of one level: rows are the finer, columns the coarser nodes
-Deviations  Where a surface cannot be laid flat, its pieces in uv are as small as its cells and no grid fits under them.
-            Then the grids are laid through the room in which it is given, and the weights are trilinear.
+Deviations  A surface that cannot be laid flat has pieces in uv that are as small as its cells, and no grid fits under
+            them. Its grids are laid through the room in which it is given, and the weights are trilinear.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from scipy.sparse.csgraph import connected_components
 # Cells of a grid are so many times as wide as those of the next finer one, or of the mesh. By two, solves took a tenth
 # fewer iterations and a sixth more time: there were more grids, and the first of them had twice the nodes.
 COARSENING = 3
-# Panels with fewer corners than this on the average are the cells of a curved surface, not pieces of cloth.
+# Panels of a cloth with fewer corners than this on the average are the cells of a curved surface, not pieces of cloth.
 FEWEST_CORNERS = 30
+# A grid with more nodes than this share of the next finer one is left out.
+FEWER = 0.7
 # The coarsest grid has at most so many nodes: a dense inverse of them takes less time than the other products of an
 # update, from 51 x 51 particles on.
 COARSEST = 64
@@ -33,11 +35,11 @@ COARSEST = 64
 
 @dataclass(frozen=True)
 class Sites:
-    """Where particles are in the plane. A particle on a seam is at several places."""
+    """Where particles are, in the plane of their panel or in the room. A particle on a seam is at several places."""
 
     particles: np.ndarray  # (sites,) int
-    panels: np.ndarray  # (sites,) int: pieces that are connected in uv
-    at: np.ndarray  # [m]  (sites, 2 or 3)
+    panels: np.ndarray  # (sites,) int: pieces that are connected in uv, or in the room
+    at: np.ndarray  # [m]  (sites, 3): u, v, 0 or x, y, z
     spacing: float  # [m]  between neighbours in the mesh, roughly
 
 
@@ -49,24 +51,35 @@ def find_sites(triangles: np.ndarray, uv: np.ndarray, points: np.ndarray) -> Sit
     new[1:] = (corners[order[1:]] != corners[order[:-1]]).any(axis=1)
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(new) - 1
-    found, site = corners[order[new]], number.reshape(-1, 3)
-    count = len(found)
-    ends = np.concatenate([site[:, [0, 1]], site[:, [1, 2]]])
-    panels = connected_components(sparse.coo_array((np.ones(len(ends)), ends.T), (count, count)), directed=False)
+    found = corners[order[new]]
+    particles, panels = found[:, 0].astype(np.int64), _pieces(number.reshape(-1, 3), len(found))
     e1, e2 = uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]
     area = 0.5 * np.abs(e1[:, 0] * e2[:, 1] - e1[:, 1] * e2[:, 0]).sum()
     spacing = float(np.sqrt(area / max(len(points), 1)))
-    if count < FEWEST_CORNERS * panels[0]:
-        return sites_in_room(triangles, points, spacing)
-    return Sites(found[:, 0].astype(np.int64), panels[1].astype(np.int64), found[:, 1:], spacing)
+
+    cloth = _pieces(triangles, len(points))
+    panel_count, cloth_count = panels.max(initial=-1) + 1, cloth.max(initial=-1) + 1
+    of_panel = np.zeros(panel_count, np.int64)
+    of_panel[panels] = cloth[particles]
+    corner_counts = np.bincount(cloth[particles], minlength=cloth_count)
+    is_flat = corner_counts >= FEWEST_CORNERS * np.bincount(of_panel, minlength=cloth_count)
+    flat, curved = is_flat[cloth[particles]], np.flatnonzero(~is_flat[cloth])
+    laid = np.column_stack([found[flat, 1:], np.zeros(np.count_nonzero(flat))])
+    every = np.concatenate([panels[flat], panel_count + cloth[curved]])
+    return Sites(
+        np.concatenate([particles[flat], curved]),
+        np.unique(every, return_inverse=True)[1].astype(np.int64),
+        np.concatenate([laid, points[curved]]),
+        spacing,
+    )
 
 
-def sites_in_room(triangles: np.ndarray, points: np.ndarray, spacing: float) -> Sites:
-    """Each particle at its point; pieces are what triangles connect."""
-    n = len(points)
+def _pieces(triangles: np.ndarray, n: int) -> np.ndarray:
+    """Of n corners: which of the pieces that triangles connect each belongs to."""
     ends = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]]])
-    _, panels = connected_components(sparse.coo_array((np.ones(len(ends)), ends.T), (n, n)), directed=False)
-    return Sites(np.arange(n), panels.astype(np.int64), points, spacing)
+    graph = sparse.coo_array((np.ones(len(ends)), ends.T), (n, n))
+    found: np.ndarray = connected_components(graph, directed=False)[1].astype(np.int64)
+    return found
 
 
 def interpolations(sites: Sites, n: int) -> list[sparse.csr_array]:
@@ -85,17 +98,12 @@ def interpolations(sites: Sites, n: int) -> list[sparse.csr_array]:
     found: list[sparse.csr_array] = []
     nodes = n
     while nodes > COARSEST:
-        weights, panels, at = _onto_grid(panels, at, cells)
-        finer, nodes = nodes, weights.shape[1]
-        if nodes > 0.7 * finer:
-            if not cells.any():
-                break
-        else:
-            found.append(average @ weights if not found else weights)
-        if nodes > 0.7 * finer and not found:
-            # A grid as fine as the particles: skip it, and look from the particles again.
-            panels, at = sites.panels, (sites.at - low[sites.panels]) / width[sites.panels]
-            nodes = n
+        weights, their_panels, places = _onto_grid(panels, at, cells)
+        if weights.shape[1] <= FEWER * nodes:
+            found.append(weights if found else average @ weights)
+            panels, at, nodes = their_panels, places, weights.shape[1]
+        elif not cells.any():
+            break
         cells = np.where((cells > 1).any(), np.where(cells > 1, -(-cells // COARSENING), cells), 0)
     return found
 

@@ -1,9 +1,9 @@
 """Rows of a matrix by several threads each, for a GPU.
 
 One thread for a row reads its blocks one after the other, and waits for each: on the coarse grids of a multigrid cycle,
-which are far too small to fill the device, that is all that takes time. Here a row has 4, 8 or 16 threads. Thread
-4 k + c has component c of its blocks, from the k-th on, as many apart as there are fours; c = 3 does nothing. The
-threads of a row run in step and hand each other what they have.
+which are far too small to fill the device, that is all that takes time. Here a row has 16 threads, or 4 where there are
+many rows. Thread 4 k + c has component c of its blocks, from the k-th on, as many apart as there are fours; c = 3 does
+nothing. The threads of a row run in step and hand each other what they have.
 
 Source      none
 Symbols     as in toile/linear/precondition_multigrid.py
