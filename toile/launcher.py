@@ -14,9 +14,11 @@ from toile import threads
 # Entries kept before starting anew. A step needs two per kernel, because states swap; steps of ever new size add more.
 LARGEST = 64
 
-# A range that is shared has at least so many indices for each thread: handing over costs as much as a few hundred rows
-# of a product. Ranges begin at multiples of SHARE, so that sums of that many belong to one thread.
+# Ranges that are shared begin at multiples of this, so that sums of so many indices belong to one thread.
 SHARE = 1024
+# So many shares for each thread, or the launch is not shared: handing over costs as much as thousands of rows of a
+# product. With one, two threads took 33 ms for a frame of 2,601 vertices where one takes 24.
+FEWEST_SHARES = 4
 
 
 class Launcher:
@@ -36,13 +38,18 @@ class Launcher:
             self._record(key, inputs, [[self._command(kernel, dim, inputs)]])
         self._recorded[key][0][0][0].launch()
 
-    def split(self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE) -> None:
+    def split(
+        self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE, fewest: int = FEWEST_SHARES
+    ) -> None:
         """A launch that threads may share. The first argument of its kernel, not among `inputs`, is where the range
         begins; different indices must not write to the same place, unless they lie between multiples of `multiple`.
+        A thread gets at least `fewest` multiples: one where an index is a lot of work.
         """
-        self.rounds(kernel, (dim,), inputs, multiple)
+        self.rounds(kernel, (dim,), inputs, multiple, fewest)
 
-    def rounds(self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE) -> None:
+    def rounds(
+        self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE, fewest: int = 1
+    ) -> None:
         """Several such launches, one after the other, of ranges that end at `ends`; one launch where none is shared.
         Multiples count from where each begins."""
         if not ends[-1]:
@@ -51,7 +58,7 @@ class Launcher:
         key = (kernel, ends, count, *(value if type(value) is float else id(value) for value in inputs))
         if key not in self._recorded:
             pieces = [
-                [(begin + low, begin + high) for low, high in shares(end - begin, count, multiple)]
+                [(begin + low, begin + high) for low, high in shares(end - begin, count, multiple, fewest)]
                 for begin, end in pairwise((0, *ends))
             ]
             if all(len(ranges) == 1 for ranges in pieces):
@@ -72,9 +79,10 @@ class Launcher:
         self._recorded[key] = commands, inputs
 
 
-def shares(dim: int, count: int, multiple: int) -> list[tuple[int, int]]:
-    """[0, dim) in at most `count` ranges of about the same length that begin at multiples of a number."""
-    count = max(1, min(count, dim // multiple))
+def shares(dim: int, count: int, multiple: int, fewest: int = 1) -> list[tuple[int, int]]:
+    """[0, dim) in at most `count` ranges of about the same length, at least `fewest` multiples of a number, that begin at
+    such multiples."""
+    count = max(1, min(count, dim // (fewest * multiple)))
     blocks = -(-dim // multiple)
     cuts = [min(dim, multiple * (blocks * k // count)) for k in range(count + 1)]
     return list(pairwise(cuts))

@@ -105,7 +105,7 @@ class SolidContacts:
         self._launch.split(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
             inputs = [*self._solid(s, h), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
-            self._launch.split(predict, n, inputs)
+            self._launch.split(predict, n, inputs, fewest=1)
         self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
         self._step, self._solves, self._in_vain = h, 0, False
         self.hold(h)
@@ -121,7 +121,7 @@ class SolidContacts:
         for s, (_, review) in enumerate(self._kernels):
             positions = [state.x, self._reviewed, x, again, self._step]
             inputs = [*self._solid(s, self._step), *positions, held.S_user, before, now, self._urgent]
-            self._launch.split(review, n, inputs)
+            self._launch.split(review, n, inputs, fewest=1)
         wp.copy(self._reviewed, x)
         thickness = self.settings.thickness
         held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]

@@ -139,6 +139,6 @@ def fill(
     while not done:
         for one in lists:
             one.open(dim, block, kept)
-        launch.split(kernel, dim, [*inputs, *(item for one in lists for item in (one.parts, one.values))], block)
+        launch.split(kernel, dim, [*inputs, *(item for one in lists for item in (one.parts, one.values))], block, 1)
         closed = [one.close() for one in lists]
         done = all(closed)

@@ -79,7 +79,7 @@ class Product:
             return
         A, coarse = self._A, self.coarse
         inputs = [*A.arrays, contact, share, *self._first, rounded_out, inverse_out, self._B]
-        self._launch.split(take_in, A.pattern.shape[0], inputs)
+        self._launch.split(take_in, A.pattern.shape[0], inputs, fewest=1)
         self._launch.split(gather, coarse.pattern.shape[0], [*self._second, coarse.offsets, self._B, coarse.values])
 
 
