@@ -39,13 +39,13 @@ class Launcher:
         self._recorded[key][0][0][0].launch()
 
     def split(
-        self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE, fewest: int = FEWEST_SHARES
+        self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE, fewest: int | None = None
     ) -> None:
         """A launch that threads may share. The first argument of its kernel, not among `inputs`, is where the range
         begins; different indices must not write to the same place, unless they lie between multiples of `multiple`.
-        A thread gets at least `fewest` multiples: one where an index is a lot of work.
+        A thread gets at least `fewest` multiples: FEWEST_SHARES when not given, one where an index is a lot of work.
         """
-        self.rounds(kernel, (dim,), inputs, multiple, fewest)
+        self.rounds(kernel, (dim,), inputs, multiple, FEWEST_SHARES if fewest is None else fewest)
 
     def rounds(
         self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE, fewest: int = 1
@@ -80,8 +80,8 @@ class Launcher:
 
 
 def shares(dim: int, count: int, multiple: int, fewest: int = 1) -> list[tuple[int, int]]:
-    """[0, dim) in at most `count` ranges of about the same length, at least `fewest` multiples of a number, that begin at
-    such multiples."""
+    """[0, dim) in at most `count` ranges of about the same length that begin at multiples of a number and have `fewest`
+    of them or more."""
     count = max(1, min(count, dim // (fewest * multiple)))
     blocks = -(-dim // multiple)
     cuts = [min(dim, multiple * (blocks * k // count)) for k in range(count + 1)]

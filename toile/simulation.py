@@ -214,8 +214,8 @@ class Simulation:
         """Step to the next multiple of 1/fps."""
         tally = FrameTally()
         frame_end = (self.frame + 1) / self.scene.time.fps
-        # One BLAS thread at any size: with two, CHOLMOD took 11 ms at 2,601 particles as with one, 67 and 66 at 10,201, 440
-        # and 432 at 40,401, and on a busy machine waiting threads cost time.
+        # One BLAS thread at any size: CHOLMOD took 11 ms with one and with two at 2,601 particles, 66 and 67 at 10,201,
+        # 432 and 440 at 40,401, and on a busy machine waiting threads cost time.
         with self._threads.limit(limits=1, user_api="blas"):
             while self.state.t < frame_end:
                 end = self._next_event(frame_end)

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from toile import threads
+from toile import launcher, threads
 from toile.scene.load import load
 from toile.simulation import Simulation
 
 
 @pytest.fixture(autouse=True)
-def same_threads_afterwards():
+def same_threads_afterwards(monkeypatch):
+    """And all launches are shared that can be, also those that would be too short."""
+    monkeypatch.setattr(launcher, "FEWEST_SHARES", 1)
     before = threads.count()
     yield
     threads.use(before)

@@ -1,5 +1,7 @@
 """Launches that threads share: every index once, whatever the number of threads."""
 
+import time
+
 import numpy as np
 import pytest
 import warp as wp
@@ -18,12 +20,13 @@ def same_threads_afterwards():
     threads.use(before)
 
 
-@given(st.integers(1, 5000), st.integers(0, 9), st.sampled_from([1, 64, 1000]))
-def test_shares_are_the_whole_range_in_pieces_that_begin_at_multiples(dim, count, multiple):
-    found = shares(dim, count, multiple)
+@given(st.integers(1, 5000), st.integers(0, 9), st.sampled_from([1, 64, 1000]), st.sampled_from([1, 4]))
+def test_shares_are_the_whole_range_in_pieces_that_begin_at_multiples(dim, count, multiple, fewest):
+    found = shares(dim, count, multiple, fewest)
     assert [i for begin, end in found for i in range(begin, end)] == list(range(dim))
     assert all(begin % multiple == 0 for begin, _ in found)
     assert len(found) <= max(count, 1)
+    assert len(found) == 1 or all(end - begin >= fewest * multiple for begin, end in found[:-1])
 
 
 @wp.kernel
@@ -49,6 +52,23 @@ def test_a_failure_in_a_thread_is_raised():
     threads.use(2)
     with pytest.raises(ValueError, match="in a thread"):
         threads.together([lambda: None, fail])
+
+
+def test_a_failure_is_raised_when_all_have_ended():
+    """Whoever sees it may use what the others wrote to."""
+    done = []
+
+    def fail() -> None:
+        raise ValueError("here")
+
+    def slow() -> None:
+        time.sleep(0.2)
+        done.append(True)
+
+    threads.use(2)
+    with pytest.raises(ValueError, match="here"):
+        threads.together([fail, slow])
+    assert done
 
 
 @pytest.mark.parametrize("number", [0, -1])

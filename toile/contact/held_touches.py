@@ -29,7 +29,7 @@ from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.memory import Memory
 
 # Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
-# iterations grow with its root where its preconditioner does not know which particles are coupled, as a factor does not.
+# iterations grow with its root where its preconditioner, such as a factor, does not know which particles are coupled.
 STIFF = 1000.0
 # Of the thickness: what moves apart by more than this in a step is let go.
 PARTS = wp.constant(real(0.1))

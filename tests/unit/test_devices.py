@@ -1,0 +1,83 @@
+"""The comparison of devices: equal ways are equal, others are told, and the page shows what the file holds."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def comparing() -> Any:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield importlib.import_module("devices")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_the_page_is_up_to_date(comparing: Any) -> None:
+    results = json.loads(comparing.RESULTS.read_text(encoding="utf-8"))
+    text = comparing.PAGE.read_text(encoding="utf-8")
+    assert comparing.page(text, results) == text, "python benchmarks/devices.py --write-docs makes it anew"
+
+
+# Farther apart than the bound, and told on the page.
+FARTHER = {("bmf03_fold", "as it is", "cuda:0"), ("drape", "tight", "cuda:0")}
+
+
+def test_what_was_recorded_is_within_its_bounds(comparing: Any) -> None:
+    """The bounds that the page states, from the figures themselves; threads change nothing at all."""
+    beyond = set()
+    for result in json.loads(comparing.RESULTS.read_text(encoding="utf-8")).values():
+        for name, scene in result["scenes"].items():
+            for setting in comparing.changes_of(name):
+                own, others = scene[setting]["own"], scene[setting]["others"]
+                for way, run in others.items():
+                    spread = {key: max(change[key] for change in own.values()) for key in ("first_max", "last_max")}
+                    if any(run[key] > max(10.0 * spread[key], 1e-9) for key in spread):
+                        beyond.add((name, setting, way))
+                        assert run["first_max"] < 1e-6 and run["last_max"] < 1e-3
+                    assert run["crossings"] == 0 or scene[setting]["plain"]["crossings"] > 0
+                    if way.startswith("cpu/") and "single" not in way:
+                        assert run["last_max"] == 0.0
+    assert beyond == FARTHER
+
+
+def test_a_way_is_read(comparing: Any) -> None:
+    assert comparing.Way.of("cuda:0") == comparing.Way("cuda:0", "double", 1)
+    assert comparing.Way.of("cpu/single/4") == comparing.Way("cpu", "single", 4)
+
+
+def test_threads_change_nothing_and_precision_little(comparing: Any) -> None:
+    """A skirt of 108 vertices for three frames: no contact, so that rounding is all there is."""
+    found = comparing.measure(["cpu", "cpu/2", "cpu/single"], ["ye08_skirt"], 3, 1)["ye08_skirt"]
+    for setting in comparing.SETTINGS:
+        others = found[setting]["others"]
+        assert others["cpu/2"]["last_max"] == 0.0
+        assert 0.0 < others["cpu/single"]["last_max"] < 1e-4
+        assert all(run["within"] for run in others.values())
+
+
+def run(**changed: Any) -> dict[str, Any]:
+    x = np.zeros((2, 3))
+    same = {"first": x, "last": x, "centre": x[0], "energy": 1.0, "kinetic": 1.0, "strain": 0.0, "crossings": 0}
+    return {**same, "steps": 1, "iterations": 1, "touches": {}, "seconds": 1.0, **changed}
+
+
+def test_what_is_farther_than_ten_times_the_spread_is_told(comparing: Any) -> None:
+    at = {name: np.array([[0.0, 0.0, 0.0], [0.0, 0.0, value]]) for name, value in (("near", 1e-6), ("far", 1.1e-5))}
+    changed = {"order": run(first=at["near"], last=at["near"])}
+    for name, within in (("near", True), ("far", False)):
+        other = {"cuda:0": run(first=at["near"], last=at[name])}
+        assert comparing.judged(run(), changed, other)["others"]["cuda:0"]["within"] == within
+    crossed = {"cuda:0": run(crossings=1)}
+    assert not comparing.judged(run(), changed, crossed)["others"]["cuda:0"]["within"]
+    assert not comparing.judged(run(), changed, {"cuda:0": {"failed": "no"}})["others"]["cuda:0"]["within"]
