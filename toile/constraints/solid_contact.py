@@ -89,8 +89,7 @@ class SolidContacts:
         self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
         self._launch = Launcher(self.device)
         self._step, self._solves, self._first = 0.0, 0, True
-        # Of contacts, before a solve for friction alone; whether that was in vain; steps that do without one.
-        self._rubbing, self._in_vain, self._without = 0.0, False, 0
+        self._rubbing, self._without = 0.0, 0  # before a solve for friction alone; steps that do without one
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Takes note of where the cloth is at the start; the distance of every particle from every solid [m]."""
@@ -107,7 +106,7 @@ class SolidContacts:
             inputs = [*self._solid(s, h), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
             self._launch.split(predict, n, inputs, fewest=1)
         self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
-        self._step, self._solves, self._in_vain = h, 0, False
+        self._step, self._solves = h, 0
         self.hold(h)
 
     def fit(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
@@ -129,7 +128,8 @@ class SolidContacts:
         self._launch.split(judge_forces, n, judged)
         urgent = total(self._urgent)
         wrong, gross, rubbing = urgent[[WRONG, GROSS, RUBBING]] / max(1, urgent[TOUCHING])
-        self._in_vain |= self._solves > 1 and rubbing > IN_VAIN * self._rubbing > 0.0
+        if self._solves > 1 and rubbing > IN_VAIN * self._rubbing > 0.0:
+            self._without = STEPS_WITHOUT
         urgently = wrong > WRONG_LEFT or gross > GROSS_LEFT
         rubs = rubbing > RUBBING_LEFT and self._solves == 1 and not self._without
         self._rubbing = rubbing if rubs and not urgently else 0.0
@@ -148,7 +148,7 @@ class SolidContacts:
     def accept(self) -> None:
         """The step stands: its contacts are what the next one remembers."""
         self._now, self._before = self._before, self._now
-        self._first, self._without = False, STEPS_WITHOUT if self._in_vain else max(0, self._without - 1)
+        self._first, self._without = False, max(0, self._without - 1)
 
     def memory(self) -> Memory:
         return {"first": self._first, "without": self._without, **remembered(self._before)}
