@@ -9,7 +9,6 @@ of a frame [ms] and the iterations of the linear solver in a frame. The best of 
     hierarchy   multigrid made anew for each solve, or for every second one
     factor      a factor of CHOLMOD for each solve, or the one of before while it needs no more than KEPT_FOR iterations
     again       a step whose contacts changed solved to the residual of before, or to a thousandth of what is left
-    friction    contacts not solved for again where that was in vain, or always
     energies    stretch, shear and drag of a triangle in one kernel, or in three
     tree        boxes refitted, and the tree built anew every 32 searches, or in each
 """
@@ -29,7 +28,6 @@ import numpy as np
 
 from toile import assembly, system, threads
 from toile.bench.machine import machine, versions
-from toile.constraints import solid_contact
 from toile.contact import broad_phase
 from toile.linear import precondition_cholesky, solver
 from toile.scene.load import load
@@ -90,10 +88,6 @@ MEASURED: dict[str, tuple[str, str, int, list[str], Change]] = {
     "hierarchy": ("every second solve", "swing", 15, ["cloth[0].shape.resolution=[101,101]"], every_second),
     "factor": ("kept", "swing", 30, ["solver.preconditioner=cholesky"], kept_factors),
     "again": ("to a thousandth", "drape", 25, ["cloth[0].shape.resolution=[71,71]"], to_the_end),
-    "friction": (
-        "always again", "drape", 40, ["cloth[0].shape.resolution=[71,71]", "time.max_step=0.00833333333333"],
-        lambda: changed(solid_contact, "STEPS_WITHOUT", 0),
-    ),
     "energies": ("three kernels", "swing", 15, ["cloth[0].shape.resolution=[101,101]"], apart),
     "tree": (
         "built in each search", "drape", 25, ["cloth[0].shape.resolution=[71,71]"],

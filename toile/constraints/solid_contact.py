@@ -49,10 +49,6 @@ MOST_SOLVES = 4
 # far from Coulomb's; and once when friction is not close to it at more than the last share. Of what is left, that which
 # is inside a solid is put on its surface, and other states come a step late, as all do in the paper.
 WRONG_LEFT, GROSS_LEFT, RUBBING_LEFT = 0.05, 0.05, 0.1
-# A solve repeated for friction alone was in vain if more than this share of what was not close to Coulomb's still is.
-# Cloth at rest on a curved solid is so in every step: some contacts change and others with them. So many steps then do
-# without.
-IN_VAIN, STEPS_WITHOUT = 0.7, 2
 
 
 class SolidContact(Plugin):
@@ -89,7 +85,6 @@ class SolidContacts:
         self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
         self._launch = Launcher(self.device)
         self._step, self._solves, self._first = 0.0, 0, True
-        self._rubbing, self._without = 0.0, 0  # before a solve for friction alone; steps that do without one
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Takes note of where the cloth is at the start; the distance of every particle from every solid [m]."""
@@ -127,13 +122,10 @@ class SolidContacts:
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch.split(judge_forces, n, judged)
         urgent = total(self._urgent)
-        wrong, gross, rubbing = urgent[[WRONG, GROSS, RUBBING]] / max(1, urgent[TOUCHING])
-        if self._solves > 1 and rubbing > IN_VAIN * self._rubbing > 0.0:
-            self._without = STEPS_WITHOUT
-        urgently = wrong > WRONG_LEFT or gross > GROSS_LEFT
-        rubs = rubbing > RUBBING_LEFT and self._solves == 1 and not self._without
-        self._rubbing = rubbing if rubs and not urgently else 0.0
-        return self._solves >= MOST_SOLVES or not (urgently or rubs)
+        gross = urgent[GROSS] > GROSS_LEFT * urgent[TOUCHING]
+        rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[TOUCHING] and self._solves == 1
+        wrong = urgent[WRONG] > WRONG_LEFT * urgent[TOUCHING]
+        return self._solves >= MOST_SOLVES or not (wrong or gross or rubs)
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
         """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
@@ -148,13 +140,13 @@ class SolidContacts:
     def accept(self) -> None:
         """The step stands: its contacts are what the next one remembers."""
         self._now, self._before = self._before, self._now
-        self._first, self._without = False, max(0, self._without - 1)
+        self._first = False
 
     def memory(self) -> Memory:
-        return {"first": self._first, "without": self._without, **remembered(self._before)}
+        return {"first": self._first, **remembered(self._before)}
 
     def recall(self, memory: Memory) -> None:
-        self._first, self._without = bool(memory["first"]), int(memory["without"])
+        self._first = bool(memory["first"])
         recall_contacts(memory, self._before)
 
     def planes(self) -> Planes:
