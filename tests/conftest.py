@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -30,3 +35,12 @@ def device(request: pytest.FixtureRequest) -> str:
         if not wp.is_cuda_available():
             pytest.fail("--device cuda was asked for, and Warp finds no CUDA device.")
     return name
+
+
+@pytest.fixture(scope="module")
+def benchmark_script() -> Iterator[Callable[[str], Any]]:
+    """A script of benchmarks/ by its name."""
+    folder = str(Path(__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    yield importlib.import_module
+    sys.path.remove(folder)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def making() -> Any:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield importlib.import_module("suite_page")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+def making(benchmark_script: Any) -> Any:
+    return benchmark_script("suite_page")
 
 
 def test_the_page_is_up_to_date(making: Any) -> None:

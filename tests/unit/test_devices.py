@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def comparing() -> Any:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield importlib.import_module("devices")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+def comparing(benchmark_script: Any) -> Any:
+    return benchmark_script("devices")
 
 
 def test_the_page_is_up_to_date(comparing: Any) -> None:
