@@ -15,6 +15,7 @@ import warp as wp
 from toile.energies.base import Elements, Energy, Formulas, both
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
+from toile.looks import Look
 from toile.math.types import mat33, precision, real, vec3
 from toile.model.model import Model
 from toile.rounds import Rounds, in_rounds
@@ -164,6 +165,11 @@ class Term:
         self._particles = wp.array(self.elements.particles, dtype=wp.int32, device=device)
         self._rest = wp.array(self.elements.rest, dtype=energy.formulas.Rest, device=device)
         self._energies = wp.zeros(self._count, dtype=real, device=device)
+        # A GPU adds up by itself, if it can do so in double precision: the list need not travel.
+        self._sum: wp.array | None = None
+        if wp.get_device(device).is_cuda and precision == "double" and self._count:
+            self._sum = wp.zeros(1, dtype=real, device=device)
+            self._look = Look(self._sum)
         self._launch = Launcher(device)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
@@ -174,7 +180,10 @@ class Term:
         """Stored energy [J]."""
         inputs = [self._particles, self._rest, self.uniform, x, v, self._energies]
         self._launch.split(self.kernels.measure, self._count, inputs)
-        return float(np.sum(self._energies.numpy(), dtype=np.float64))
+        if self._sum is None:
+            return float(np.sum(self._energies.numpy(), dtype=np.float64))
+        wp.utils.array_sum(self._energies, out=self._sum)
+        return float(self._look()[0])
 
     def move(self, time: float) -> None:
         """Constants and uniform at a time."""

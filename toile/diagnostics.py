@@ -10,7 +10,7 @@ import importlib.metadata
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -18,6 +18,7 @@ import warp as wp
 from toile.contact.audit import Audit
 from toile.errors import InputError
 from toile.launcher import Launcher
+from toile.looks import Look
 from toile.math.types import precision, real, vec3
 from toile.model.model import Model
 from toile.model.state import State
@@ -32,6 +33,13 @@ AUDITS = ("none", "frame", "step")
 PAIRS_TOLD = 3
 
 INFINITE = wp.constant(real(np.inf))
+
+
+class Changes(NamedTuple):
+    """Of the stretch of triangles in a step, the largest along a thread."""
+
+    stretch: float  # how much farther from rest; infinite if a position is not a number. Back to rest anything may go
+    excess: float  # how much longer, of what is beyond its extension; 0 if nothing is
 
 
 class Strain:
@@ -53,25 +61,16 @@ class Strain:
             longest[part.triangles] = longest[part.triangles] if keeps_inside else np.inf
         self.is_limited = bool(np.isfinite(longest).any())
         self._longest = wp.array(longest.ravel(), dtype=real, device=device)
-        self._change = wp.zeros(1, dtype=real, device=device)
+        self._changes = wp.zeros(len(Changes._fields), dtype=real, device=device)
+        self._look_at_changes, self._look_at_found = Look(self._changes), Look(self._found)
         self._launch = Launcher(device)
 
-    def largest_change(self, x_before: wp.array, x: wp.array) -> float:
-        """How much farther |w_u| or |w_v| of any triangle is from rest; infinite if a position is not a number.
-
-        What goes back to rest may do so at once: no step is too small for it.
-        """
-        return self._largest(measure_change, [self._b, x_before, x])
-
-    def largest_excess(self, x_before: wp.array, x: wp.array) -> float:
-        """How far beyond its extension any triangle is that is longer than it was; 0 if none is."""
-        return self._largest(measure_excess, [self._b, self._longest, x_before, x])
-
-    def _largest(self, kernel: wp.Kernel, inputs: list[Any]) -> float:
-        self._change.zero_()
-        inputs = [self._triangles, self._weights, *inputs, self._change]
-        self._launch(kernel, self.model.triangle_count, inputs)
-        return float(self._change.numpy()[0])
+    def changes(self, x_before: wp.array, x: wp.array) -> Changes:
+        """The largest in a step from one to the other."""
+        self._changes.zero_()
+        inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._changes]
+        self._launch(measure_changes, self.model.triangle_count, inputs)
+        return Changes(*self._look_at_changes().tolist())
 
     def move(self, time: float) -> None:
         """What is at rest at a time."""
@@ -86,7 +85,7 @@ class Strain:
         triangle_inputs = [self._triangles, self._weights, self._shares, self._b, x, self._found]
         self._launch(measure_triangles, self.model.triangle_count, triangle_inputs)
         self._launch(measure_edges, len(self.model.edges), [self._edges, self._lengths, x, self._found])
-        return dict(zip(STRAINS, self._found.numpy().tolist(), strict=True))
+        return dict(zip(STRAINS, self._look_at_found().tolist(), strict=True))
 
     def _rest_stretch(self, time: float) -> np.ndarray:
         """b_u and b_v of every triangle, one after the other."""
@@ -317,41 +316,28 @@ def stretch_along(weights: vec3, corners: wp.vec3i, x: wp.array(dtype=vec3)) -> 
 
 
 @wp.kernel
-def measure_change(
-    # model
-    triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
-    # in
-    b: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
-    # out
-    change_out: wp.array(dtype=real),
-):
-    t = wp.tid()
-    for axis in range(2):
-        w = weights[2 * t + axis]
-        rest = b[2 * t + axis]
-        before = wp.abs(stretch_along(w, triangles[t], x_before) - rest)
-        change = wp.abs(stretch_along(w, triangles[t], x) - rest) - before
-        # Not a number counts as infinite: a maximum would forget it.
-        if not (change < INFINITE):
-            change = INFINITE
-        wp.atomic_max(change_out, 0, change)
-
-
-@wp.kernel
-def measure_excess(
+def measure_changes(
     # model
     triangles: wp.array(dtype=wp.vec3i), weights: wp.array(dtype=vec3),
     # in
     b: wp.array(dtype=real), longest: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
     # out
-    excess_out: wp.array(dtype=real),
+    changes_out: wp.array(dtype=real),
 ):
+    """What is in Changes."""
     t = wp.tid()
     for axis in range(2):
         w = weights[2 * t + axis]
+        rest = b[2 * t + axis]
+        before = stretch_along(w, triangles[t], x_before)
         now = stretch_along(w, triangles[t], x)
-        if now > stretch_along(w, triangles[t], x_before):
-            wp.atomic_max(excess_out, 0, now / b[2 * t + axis] - real(1.0) - longest[2 * t + axis])
+        change = wp.abs(now - rest) - wp.abs(before - rest)
+        # Not a number counts as infinite: a maximum would forget it.
+        if not (change < INFINITE):
+            change = INFINITE
+        wp.atomic_max(changes_out, 0, change)
+        allowed = wp.max(before, rest * (real(1.0) + longest[2 * t + axis]))
+        wp.atomic_max(changes_out, 1, (now - allowed) / rest)
 
 
 @wp.kernel

@@ -19,7 +19,7 @@ from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.held import Held
 from toile.constraints.solid_contact import SolidContact, SolidContacts
-from toile.diagnostics import Certificate, FrameTally, Intersections, Strain
+from toile.diagnostics import Certificate, Changes, FrameTally, Intersections, Strain
 from toile.errors import InputError, StepFailed
 from toile.filters.base import FilterWork
 from toile.filters.forecast import Forecast
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
-# Linearisations added to a step that stretches the cloth beyond what its fabric allows; one, if it is so drastic.
-MOST_IMPROVES = 3
+# Beyond the extension of its fabric no triangle may get longer by more than this in a step. A step in which one does is
+# halved so often at most: what a load draws out gets longer at any step size.
+LARGEST_EXCESS, MOST_HALVED = 0.005, 3
 
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
 # step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
@@ -248,15 +249,10 @@ class Simulation:
                     self.contacts.begin(self.state, h)
             self.held.forget_jumps()
             solution = self.integrator.step(self.state, self._next, h)
-            for done in range(MOST_IMPROVES):
-                drastic = done == 0 and self._stretch_change() > LARGEST_STRETCH_CHANGE
-                if not solution.converged or not (drastic or self._beyond_extension()):
-                    break
+            if solution.converged and self._is_crude():
                 # One linearisation was not enough. Another costs less than the two steps of half the size.
                 better = self.integrator.improve(self.state, self._next, h)
-                if better is None:
-                    break
-                solution = solution.then(better)
+                solution = solution if better is None else solution.then(better)
             trouble = self._trouble(solution) or self._correct(h)
             for _ in range(MOST_RESOLVES):
                 if not self._system_should_know(solution):
@@ -301,7 +297,7 @@ class Simulation:
         """Whether corrections stretched the cloth by so much that they were made part of the linear system."""
         if not any(correction.meetings for correction in self.filters) or not solution.converged:
             return False
-        if self._stretch_change() <= TOLD_BY_CORRECTIONS:
+        if self._changes().stretch <= TOLD_BY_CORRECTIONS:
             return False
         return sum(correction.hold() for correction in self.filters) > 0
 
@@ -391,8 +387,8 @@ class Simulation:
         return self._too_much_stretch(LARGEST_STRETCH_CHANGE)
 
     def _too_much_stretch(self, allowed: float) -> str | None:
-        change = self._stretch_change()
-        if change <= allowed:
+        change, excess = self._changes()
+        if change <= allowed and (excess <= LARGEST_EXCESS or self.control.level >= MOST_HALVED):
             return None
         x_before, x = self.state.x.numpy(), self._next.x.numpy()
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
@@ -402,12 +398,14 @@ class Simulation:
         worst = int(np.argmax(moved))
         return f"a triangle's stretch changed by {change:.2g}; vertex {worst} moved {moved[worst]:.2g} m in one step"
 
-    def _stretch_change(self) -> float:
-        return self.strain.largest_change(self.state.x, self._next.x)
+    def _changes(self) -> Changes:
+        """Of stretch, from the state to the candidate."""
+        return self.strain.changes(self.state.x, self._next.x)
 
-    def _beyond_extension(self) -> bool:
-        """Whether the candidate stretches a triangle beyond the extension of its fabric."""
-        return self.strain.is_limited and self.strain.largest_excess(self.state.x, self._next.x) > 0.0
+    def _is_crude(self) -> bool:
+        """Whether the candidate stretches a triangle by very much, or beyond the extension of its fabric."""
+        change, excess = self._changes()
+        return change > LARGEST_STRETCH_CHANGE or excess > 0.0
 
     def _fail(self, trouble: str, h: float) -> None:
         where = trouble if trouble.endswith(".") else f"{trouble} of {1e3 * h:.3g} ms."
@@ -421,8 +419,7 @@ class Simulation:
         )
 
     def _frame(self, entry: dict | None) -> Frame:
-        x, v = self.state.x.numpy().astype(float), self.state.v.numpy().astype(float)
-        x, v = x.copy(), v.copy()
+        x, v = (np.array(array.numpy(), dtype=float) for array in (self.state.x, self.state.v))
         for finish in self.post:
             x = finish.apply(x, self.state.t)
         counted = None if self.intersections.when == "none" else self.intersections.triangles()

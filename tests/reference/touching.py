@@ -9,6 +9,7 @@ import warp as wp
 from scipy.optimize import nnls
 
 from toile.contact.colours import Colours
+from toile.contact.crew import Crew
 from toile.contact.impulses import relax, relax_in_colours
 from toile.contact.touches import TOUCH_KINDS, Touches
 from toile.math.types import mat33, real, vec3
@@ -120,8 +121,8 @@ def relaxed(
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)
     else:
         colours, unsettled = Colours(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
-        colours.add(touches, number, W)
-        those = [colours.lanes, colours.count, colours.ends, colours.order]
-        those += [*inputs, unsettled]
-        wp.launch(relax_in_colours, colours.lanes, inputs=those, device=device, block_dim=colours.lanes)
+        colours.add(touches, number, W, len(problem.targets))
+        crew = Crew(device).of(len(problem.targets))
+        those = [*crew, colours.count, colours.ends, colours.order, *inputs, unsettled]
+        wp.launch(relax_in_colours, crew[0], inputs=those, device=device, block_dim=crew[0] // crew[1])
     return Relaxed(touches.push.numpy(), touches.rub.numpy(), d.numpy(), int(taken.numpy()[0]))

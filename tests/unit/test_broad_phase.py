@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import warp as wp
@@ -15,6 +17,14 @@ from toile import threads
 from toile.contact.broad_phase import REBUILD, BroadPhase, Pairs
 from toile.contact.patches import divide
 from toile.math.types import numpy_real, real, vec3
+
+
+@pytest.fixture(scope="module", autouse=True, params=[False, True], ids=["narrow", "wide"])
+def is_wide(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a GPU does works on the CPU too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BroadPhase, "is_wide", staticmethod(lambda _: request.param))
+        yield
 
 
 def grid(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,9 @@ from analytic.cloths import THICKNESS, cloths, grid
 from reference.touching import Problem, random_problem, relaxed
 
 from toile.contact import colours as of_colours
+from toile.contact import crew
 from toile.contact.colours import MOST_COLOURS, Colours
+from toile.contact.crew import Crew
 from toile.contact.impulses import Sweeps
 from toile.launcher import Launcher
 from toile.math.types import mat33, real, vec3
@@ -202,7 +204,7 @@ def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) 
     problem = random_problem(7, count=200, particles=120, mu=0.3)
     alone, (_, order, ends) = relaxed(problem, "cpu", sweeps=6, order="in colours"), coloured(problem, "cpu")
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
-    monkeypatch.setattr(of_colours, "lanes", lambda device: 16)
+    monkeypatch.setattr(Crew, "block", staticmethod(lambda device: 16))
     monkeypatch.setattr(of_colours, "Launcher", Together)
     _, other_order, other_ends = coloured(problem, "cpu")
     check(problem, other_order, other_ends)
@@ -213,6 +215,19 @@ def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) 
     assert together.sweeps == alone.sweeps == 6
     assert np.array_equal(together.d, alone.d)
     assert np.array_equal(together.push, alone.push) and np.array_equal(together.rub, alone.rub)
+
+
+def test_several_blocks_do_what_one_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a GPU has them; the same bits."""
+    if wp.get_device(device).is_cpu:
+        pytest.skip("no GPU")
+    problem = random_problem(8, count=3000, particles=2000, mu=0.3)
+    alone = relaxed(problem, device, sweeps=6, order="in colours")
+    for items in (1000, 100):  # for each further block
+        monkeypatch.setattr(crew, "ITEMS", items)
+        assert Crew(device).of(3000)[1] > 3
+        together = relaxed(problem, device, sweeps=6, order="in colours")
+        assert np.array_equal(together.d, alone.d) and np.array_equal(together.push, alone.push)
 
 
 def falling(device: str) -> Simulation:

@@ -143,14 +143,14 @@ def test_particles_on_solids_go_out_but_not_in(device: str, order: str) -> None:
 def test_weight_passes_through_a_column(device: str, order: str) -> None:
     """Ten particles one above the other, the lowest held: the push on each is what is above it."""
     n = 10
-    vertices = np.stack([np.arange(1, n), *[np.arange(n - 1)] * 3], axis=1).astype(np.int32)
-    weights = np.tile([1.0, -0.5, -0.25, -0.25], (n - 1, 1))
-    W = np.tile(np.eye(3), (n, 1, 1))
-    W[0] = 0.0
-    d = np.tile([0.0, 0.0, -1.0], (n, 1))
-    d[0] = 0.0
+    other = np.full(n - 1, n)  # two held particles without weight: the four of a touch are never the same
+    vertices = np.stack([np.arange(1, n), np.arange(n - 1), other, other + 1], axis=1).astype(np.int32)
+    weights = np.tile([1.0, -1.0, 0.0, 0.0], (n - 1, 1))
+    W = np.tile(np.eye(3), (n + 2, 1, 1))
+    d = np.tile([0.0, 0.0, -1.0], (n + 2, 1))
+    for held in (0, n, n + 1):
+        W[held] = d[held] = 0.0
     problem = Problem(vertices, weights, np.tile([0.0, 0.0, 1.0], (n - 1, 1)), np.zeros(n - 1), np.zeros(n - 1), W, d)
-    # As three corners are the same particle, that one is found to answer less than it does: 3/8 of it.
     found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d, 0.0, atol=1e-9)
     np.testing.assert_allclose(found.push, np.arange(n - 1, 0, -1), atol=1e-8)

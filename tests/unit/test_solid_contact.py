@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toile.constraints._contacts import PER_PARTICLE, PER_SLOT
-from toile.diagnostics import FrameTally
+from toile.diagnostics import Changes, FrameTally
 from toile.scene.schema import Scene
 from toile.simulation import Simulation
 from toile.stepping import StepControl
@@ -146,9 +146,10 @@ def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.Mon
         return solve(again)
 
     monkeypatch.setattr(solver, "solve", solve_and_compare)
+    none = Changes(0.0, 0.0)
     for _ in range(30):
-        verdicts = [1.0]  # the first look at the stretch of every step asks for another linearisation
-        monkeypatch.setattr(running, "_stretch_change", lambda verdicts=verdicts: verdicts.pop() if verdicts else 0.0)
+        verdicts = [Changes(1.0, 0.0)]  # the first look at the stretch of every step asks for another linearisation
+        monkeypatch.setattr(running, "_changes", lambda verdicts=verdicts: verdicts.pop() if verdicts else none)
         running.step(H, tally)
     assert contacts.contact_count() > 10
     assert solves >= 60

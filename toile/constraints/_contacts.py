@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 from toile.launcher import SHARE
+from toile.looks import Look
 from toile.math.types import real, vec3
 from toile.model.memory import Memory
 
@@ -108,8 +109,8 @@ def make_counts(particles: int, device: str) -> wp.array:
     return wp.zeros(int(COUNTS) * (particles // SHARE + 1), dtype=wp.int32, device=device)
 
 
-def total(counts: wp.array) -> np.ndarray:
-    summed: np.ndarray = counts.numpy().reshape(-1, int(COUNTS)).sum(axis=0)
+def total(counts: Look) -> np.ndarray:
+    summed: np.ndarray = counts().reshape(-1, int(COUNTS)).sum(axis=0)
     return summed
 
 

@@ -37,6 +37,7 @@ from toile.constraints._modes import begin_step, choose_modes, end_step, judge_f
 from toile.constraints.held import Held
 from toile.contact.bodies import Planes
 from toile.launcher import Launcher
+from toile.looks import Look
 from toile.math.types import vec3
 from toile.model.memory import Memory
 from toile.model.motion import Vector
@@ -82,6 +83,7 @@ class SolidContacts:
         self._now, self._before = (make_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = make_counts(n, self.device)
+        self._look = Look(self._urgent)
         self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
         self._launch = Launcher(self.device)
         self._step, self._solves, self._first = 0.0, 0, True
@@ -121,7 +123,7 @@ class SolidContacts:
         held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch.split(judge_forces, n, judged)
-        urgent = total(self._urgent)
+        urgent = total(self._look)
         gross = urgent[GROSS] > GROSS_LEFT * urgent[TOUCHING]
         rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[TOUCHING] and self._solves == 1
         wrong = urgent[WRONG] > WRONG_LEFT * urgent[TOUCHING]

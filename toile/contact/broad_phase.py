@@ -1,11 +1,7 @@
 """Which vertices and triangles, and which edges, may meet during a step: pairs of boxes that overlap at some instant.
 
-    box of an element at the start = hull of x of its vertices, grown by the largest reach of these; at the end of x_end
-    in between it moves from one to the other: lower(t) = (1 - t) lower(0) + t lower(1), and so upper(t)
-
-Each vertex moves along a straight line, so that at every instant the box holds its element. Two boxes overlap for those
-t in 0..1 that satisfy six linear inequalities. Hulls of the whole motion would overlap far more often: in cloth that
-falls ten edges far in a step, each element would meet ten neighbours that fall with it.
+Boxes move with what they hold (toile/contact/boxes.py). Hulls of the whole motion would overlap far more often: in
+cloth that falls ten edges far in a step, each element would meet ten neighbours that fall with it.
 
 The mesh is divided into patches of about four vertices, twelve edges and eight triangles (toile/contact/patches.py). A
 tree holds the hulls of the motion of the patches of cloth, and each patch asks it once for itself and those before it:
@@ -23,20 +19,21 @@ have gone astray within a step, only they are searched again.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import warp as wp
 
+from toile.contact import wide_pairs
+from toile.contact.boxes import Box, Patches, grown, hull, overlap, point_box
 from toile.contact.patches import divide
 from toile.contact.shared_list import Parts, SharedList, fill, next_place
 from toile.launcher import Launcher
-from toile.math.types import precision, real, vec3
+from toile.math.types import real, vec3
 
 # More than half a unit in the last place of a number in single precision, and more than the smallest such number.
 RELATIVE, ABSOLUTE = wp.constant(real(2.0**-23)), wp.constant(real(1e-37))
-
-# Instants that are this near to each other count as one, so that rounding separates nothing.
-INSTANT = wp.constant(real(1e-12 if precision == "double" else 1e-6))
 
 # Patches in a leaf of the tree: with one each, building takes twice as long, and searching as long.
 LEAF = 4
@@ -46,8 +43,6 @@ ROOM = 2, 8, 16
 REBUILD = 32
 # Patches, and pairs of patches, that a thread takes at least.
 BLOCK = 64
-# Threads of a GPU for each pair of patches: as many as a patch has edges.
-LANES = 12
 
 
 @dataclass
@@ -74,8 +69,13 @@ class BroadPhase:
         of_vertex = divide(edges, vertex_count, moving_count)
         self._patch_count = int(of_vertex.max(initial=-1)) + 1
         self._patches = _patches(of_vertex, edges, triangles, self._patch_count, device)
-        sizes = (self._patch_count, vertex_count, len(edges), len(triangles))
-        self._boxes = [wp.empty(size, dtype=Box, device=device) for size in sizes]
+        # Boxes of patches; and of vertices, edges and triangles, which are one array and three parts of it.
+        self._patch_boxes = wp.empty(self._patch_count, dtype=Box, device=device)
+        self._ends = np.cumsum([0, vertex_count, len(edges), len(triangles)]).tolist()
+        self._element_boxes = wp.empty(self._ends[-1], dtype=Box, device=device)
+        none = wp.empty(0, dtype=Box, device=device)
+        parts = [self._element_boxes[begin:end] if end > begin else none for begin, end in pairwise(self._ends)]
+        self._boxes = [self._patch_boxes, *parts]
         self._corners = [wp.zeros(self._patch_count, dtype=wp.vec3f, device=device) for _ in range(2)]
         self._again = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
         self._everything = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
@@ -87,7 +87,7 @@ class BroadPhase:
         self._tree_id = 0 if self._tree is None else self._tree.id
         rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
         self._meeting, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
-        self._lanes = 1 if wp.get_device(device).is_cpu else LANES
+        self._is_wide = self.is_wide(device)
         self._launch = Launcher(device)
 
     def find(
@@ -111,22 +111,23 @@ class BroadPhase:
         self._searches += 1
         inputs = [self._tree_id, self._again, self._moving_patches, self._boxes[0], *self._corners]
         fill([self._meeting], self._launch, find_patches, self._patch_count, inputs, BLOCK)
-        inputs = [*mesh, chosen, self._meeting.values, self._lanes, *self._boxes]
-        fill(self._pairs, self._launch, find_pairs, self._lanes * self._meeting.count, inputs, BLOCK)
+        self._compare([*mesh, chosen, self._meeting.values], self._meeting.count)
         vertices, edges = self._pairs
         return Pairs(vertices.values, edges.values, vertices.count, edges.count)
 
+    @staticmethod
+    def is_wide(device: str) -> bool:
+        """Whether several threads compare the elements of two patches."""
+        return wp.get_device(device).is_cuda
 
-@wp.struct
-class Patches:
-    """The vertices, edges and triangles of patch p are those listed at places start[p] to start[p + 1]."""
-
-    vertex_start: wp.array(dtype=wp.int32)
-    vertex: wp.array(dtype=wp.int32)
-    edge_start: wp.array(dtype=wp.int32)
-    edge: wp.array(dtype=wp.int32)
-    triangle_start: wp.array(dtype=wp.int32)
-    triangle: wp.array(dtype=wp.int32)
+    def _compare(self, inputs: list[Any], count: int) -> None:
+        """The elements of pairs of patches."""
+        if self._is_wide:
+            lanes = wide_pairs.LANES
+            inputs = [*inputs, lanes, *self._ends[1:3], self._element_boxes]
+            fill(self._pairs, self._launch, wide_pairs.find_pairs, lanes * count, inputs, BLOCK)
+        else:
+            fill(self._pairs, self._launch, find_pairs, count, [*inputs, *self._boxes], BLOCK)
 
 
 def _patches(of_vertex: np.ndarray, edges: np.ndarray, triangles: np.ndarray, count: int, device: str) -> Patches:
@@ -142,70 +143,6 @@ def _listed(patch: np.ndarray, count: int, device: str) -> list[wp.array]:
     order = np.argsort(patch, kind="stable")
     start = np.searchsorted(patch[order], np.arange(count + 1))
     return [wp.array(values.astype(np.int32), dtype=wp.int32, device=device) for values in (start, order)]
-
-
-@wp.struct
-class Box:
-    """A box at the start, and at the end."""
-
-    lower: vec3
-    upper: vec3
-    lower_end: vec3
-    upper_end: vec3
-
-
-@wp.func
-def point_box(x: vec3, x_end: vec3) -> Box:
-    box = Box()
-    box.lower = x
-    box.upper = x
-    box.lower_end = x_end
-    box.upper_end = x_end
-    return box
-
-
-@wp.func
-def hull(a: Box, b: Box) -> Box:
-    box = Box()
-    box.lower = wp.min(a.lower, b.lower)
-    box.upper = wp.max(a.upper, b.upper)
-    box.lower_end = wp.min(a.lower_end, b.lower_end)
-    box.upper_end = wp.max(a.upper_end, b.upper_end)
-    return box
-
-
-@wp.func
-def grown(a: Box, reach: real, reach_end: real) -> Box:
-    box = Box()
-    r, r_end = vec3(reach, reach, reach), vec3(reach_end, reach_end, reach_end)
-    box.lower = a.lower - r
-    box.upper = a.upper + r
-    box.lower_end = a.lower_end - r_end
-    box.upper_end = a.upper_end + r_end
-    return box
-
-
-@wp.func
-def overlap(a: Box, b: Box) -> bool:
-    """Whether two boxes overlap at some instant: the last to come together do so before the first to part."""
-    zero = real(0.0)
-    from_t, to_t = real(0.0), real(1.0)
-    for k in range(3):
-        apart, apart_end = a.lower[k] - b.upper[k], a.lower_end[k] - b.upper_end[k]
-        if apart > zero:
-            if apart_end > zero:
-                return False
-            from_t = wp.max(from_t, apart / (apart - apart_end))
-        elif apart_end > zero:
-            to_t = wp.min(to_t, apart / (apart - apart_end))
-        apart, apart_end = b.lower[k] - a.upper[k], b.lower_end[k] - a.upper_end[k]
-        if apart > zero:
-            if apart_end > zero:
-                return False
-            from_t = wp.max(from_t, apart / (apart - apart_end))
-        elif apart_end > zero:
-            to_t = wp.min(to_t, apart / (apart - apart_end))
-    return from_t <= to_t + INSTANT
 
 
 @wp.func
@@ -300,13 +237,13 @@ def find_patches(
 
 @wp.func
 def add_vertex_triangle(
-    first: wp.int32, lane: wp.int32, lanes: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
+    first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, triangles: wp.array(dtype=wp.vec3i), chosen: wp.array(dtype=wp.int32),
     vertex_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
     parts: Parts, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The vertices of one patch, or every so many of them from the lane-th on, and the triangles of another."""
-    for p_place in range(patches.vertex_start[p] + lane, patches.vertex_start[p + 1], lanes):
+    """The vertices of one patch and the triangles of another."""
+    for p_place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
         box = vertex_boxes[p_place]
         if overlap(box, q_box):
             v = patches.vertex[p_place]
@@ -323,13 +260,13 @@ def add_vertex_triangle(
 
 @wp.func
 def add_edge_edge(
-    first: wp.int32, lane: wp.int32, lanes: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
+    first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, edges: wp.array(dtype=wp.vec2i), chosen: wp.array(dtype=wp.int32),
     edge_boxes: wp.array(dtype=Box),
     parts: Parts, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The edges of one patch, or every so many, and those of another before it, or of itself."""
-    for p_place in range(patches.edge_start[p] + lane, patches.edge_start[p + 1], lanes):
+    """The edges of one patch and those of another before it, or of itself."""
+    for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
         box = edge_boxes[p_place]
         if overlap(box, q_box):
             d = patches.edge[p_place]
@@ -351,27 +288,26 @@ def find_pairs(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), meeting: wp.array(dtype=wp.vec2i), lanes: wp.int32,
+    chosen: wp.array(dtype=wp.int32), meeting: wp.array(dtype=wp.vec2i),
     patch_boxes: wp.array(dtype=Box), vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box),
     triangle_boxes: wp.array(dtype=Box),
     # out
     vertex_parts: Parts, vertices_out: wp.array(dtype=wp.vec2i),
     edge_parts: Parts, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    met = meeting[(first + wp.tid()) // lanes]
-    lane = (first + wp.tid()) % lanes
+    met = meeting[first + wp.tid()]
     p, q = met[0], met[1]
     add_vertex_triangle(
-        first, lane, lanes, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes,
+        first, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes,
         vertex_parts, vertices_out,
     )  # fmt: skip
     if q != p:
         add_vertex_triangle(
-            first, lane, lanes, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes,
+            first, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes,
             vertex_parts, vertices_out,
         )  # fmt: skip
     # Each pair once: the places of the later patch come after those of the other.
     later, other = wp.max(p, q), wp.min(p, q)
     add_edge_edge(
-        first, lane, lanes, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_parts, edges_out
+        first, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_parts, edges_out
     )

@@ -21,6 +21,7 @@ from toile.contact.impulses import Sweeps, find_room
 from toile.contact.motion import Motion
 from toile.contact.touches import RECOVERY, Encounters
 from toile.launcher import Launcher
+from toile.looks import Look
 from toile.math.types import numpy_real, real, vec3
 
 # Rounds of impulses for what runs together, before it moves as one body.
@@ -60,6 +61,7 @@ class ClothContacts:
         self._motion = Motion(bodies.moving_count, self.device)
         self._slack = 0.0
         self._astray, self._astray_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
+        self._look = Look(self._astray_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._push_v, self._rub_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
         self._sweeps = Sweeps(n, self.device)
@@ -112,7 +114,7 @@ class ClothContacts:
         at = [bodies.x_end, self._slack, self._searched, self._astray, self._astray_count]
         self._astray_count.zero_()
         self._launch(find_astray, bodies.count, at)
-        count = int(self._astray_count.numpy()[0])
+        count = int(self._look()[0])
         if count > SOME * bodies.count:
             self._search()
         elif count:

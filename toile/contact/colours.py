@@ -7,7 +7,7 @@ Who is first is decided by a number that is mixed from the vertices of a touch: 
 there are, and not on the order in which they were found. Touches that a later round finds are coloured after those that
 there are. The few that find no colour, or no turn, are left to be swept one after the other.
 
-One block of threads does it (toile/contact/one_block.py).
+One crew of threads does it (toile/contact/crew.py).
 
 Source      none; turns by random numbers are those of Jones and Plassmann 1993, "A parallel graph coloring heuristic"
 Deviations  none
@@ -15,7 +15,7 @@ Deviations  none
 
 import warp as wp
 
-from toile.contact.one_block import lanes, wait_for_all
+from toile.contact.crew import Crew, wait_for_all
 from toile.contact.touches import Touches
 from toile.launcher import Launcher
 from toile.math.types import mat33, real
@@ -39,7 +39,7 @@ class Colours:
 
     def __init__(self, vertex_count: int, device: str):
         self.device = device
-        self.lanes = lanes(device)
+        self._crew = Crew(device)
         self._taken = wp.zeros((vertex_count, WORDS), dtype=wp.uint64, device=device)
         self._claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
         self._done = wp.zeros(1, dtype=wp.int32, device=device)
@@ -53,13 +53,14 @@ class Colours:
         for array in (self._taken, self._done, self.count, self.ends):
             array.zero_()
 
-    def add(self, touches: Touches, count: wp.array, W: wp.array) -> None:
-        """Colours those that are new; `count` is that of all touches."""
+    def add(self, touches: Touches, count: wp.array, W: wp.array, known: int = 0) -> None:
+        """Colours those that are new; `count` is that of all touches, and `known` about as many."""
         if len(self.order) < len(touches.push):
             self._make_room(len(touches.push))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
         sorted_out = [self.count, self.ends, self._next, self.order]
-        self._launch(add_colours, self.lanes, [self.lanes, touches, count, W, *own, *sorted_out])
+        crew = self._crew.of(known)
+        self._launch(add_colours, crew[0], [*crew, touches, count, W, *own, *sorted_out])
 
     def _make_room(self, room: int) -> None:
         kept = getattr(self, "_colour", None)
@@ -114,7 +115,8 @@ def take_colour(at: wp.vec4i, W: wp.array(dtype=mat33), taken: wp.array2d(dtype=
 @wp.kernel
 def add_colours(
     # in
-    lanes: wp.int32, touches: Touches, count: wp.array(dtype=wp.int32), W: wp.array(dtype=mat33),
+    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), touches: Touches,
+    count: wp.array(dtype=wp.int32), W: wp.array(dtype=mat33),
     # in and out
     done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
     waiting_count_out: wp.array(dtype=wp.int32), waiting_out: wp.array2d(dtype=wp.int32),
@@ -134,7 +136,7 @@ def add_colours(
         at = touches.vertices[done + j]
         for c in range(4):
             claims_out[at[c]] = UNCLAIMED
-    wait_for_all()
+    wait_for_all(blocks, arrived)
     here = int(0)
     turn = int(0)
     while waiting > 0 and turn < MOST_TURNS:
@@ -147,7 +149,7 @@ def add_colours(
             for c in range(4):
                 if moves(W[at[c]]):
                     wp.atomic_min(claims_out, at[c], claim)
-        wait_for_all()
+        wait_for_all(blocks, arrived)
         for j in range(lane, waiting, lanes):
             k = waiting_out[here, j]
             at = touches.vertices[k]
@@ -161,17 +163,17 @@ def add_colours(
             else:
                 colour_out[k] = MOST_COLOURS  # unless there is another turn
                 waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
-        wait_for_all()
+        wait_for_all(blocks, arrived)
         here = 1 - here
         waiting = waiting_count_out[here]
         turn += 1
     # All touches by colour.
     for c in range(lane, MOST_COLOURS + 1, lanes):
         next_out[c] = 0
-    wait_for_all()
+    wait_for_all(blocks, arrived)
     for k in range(lane, total, lanes):
         wp.atomic_add(next_out, colour_out[k], 1)
-    wait_for_all()
+    wait_for_all(blocks, arrived)
     if lane == 0:
         end = int(0)
         used = int(0)
@@ -184,6 +186,6 @@ def add_colours(
                 used = c + 1
         colour_count_out[0] = used
         done_out[0] = total
-    wait_for_all()
+    wait_for_all(blocks, arrived)
     for k in range(lane, total, lanes):
         order_out[wp.atomic_add(next_out, colour_out[k], 1)] = k

@@ -25,6 +25,7 @@ from toile.contact.meeting import answer_along, combine, meet
 from toile.contact.touches import CLOSE, Encounters, Touches, on_side
 from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
+from toile.looks import Look
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.memory import Memory
 
@@ -55,6 +56,7 @@ class HeldTouches:
         self._launch = Launcher(bodies.device)
         self._stiffness, self._drag, self._load, self._slip = self._figures(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
+        self._look = Look(self._counts)
         self._start = bodies.x
 
     def hold(self) -> None:
@@ -115,7 +117,7 @@ class HeldTouches:
         inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
         out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
         self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
-        pulled, held = self._counts.numpy()
+        pulled, held = self._look()
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
 
     def _gather(self) -> None:

@@ -16,10 +16,11 @@ import scipy.sparse as sparse
 import warp as wp
 
 from toile.launcher import Launcher
-from toile.linear import wide_couplings, wide_rows
+from toile.linear import wide_couplings
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.galerkin import Weights
 from toile.linear.galerkin_blocks import is_held
+from toile.linear.lanes import wide
 from toile.math.types import mat33, real, vec3, vec4
 
 
@@ -59,7 +60,7 @@ class CoupledLevels:
         for groups in self._A.couplings:
             inputs = [*groups.arrays, *self._through(level), d, r_out]
             if self._wide:
-                threads = wide_rows.wide(groups.room, int(wide_couplings.LANES))
+                threads = wide(groups.room, int(wide_couplings.LANES))
                 self._launch[level](wide_couplings.subtract_coupled, threads, inputs)
             else:
                 self._launch[level](subtract_coupled, groups.room, inputs)

@@ -12,8 +12,10 @@ import warp as wp
 from scipy.linalg import get_lapack_funcs
 
 from toile.launcher import Launcher
+from toile.linear import wide_rows
 from toile.linear.galerkin import Matrix, find
 from toile.linear.galerkin_blocks import REGULARISED, TINY_BLOCK, filtered, held_part
+from toile.linear.lanes import lanes_for, wide
 from toile.math.types import identity, mat33, real, vec3
 
 NOT_A_NUMBER = wp.constant(real(float("nan")))
@@ -31,6 +33,7 @@ class DenseInverse:
 
     def __init__(self, A: Matrix, device: str):
         self._A, self._n, self._launch = A, A.pattern.shape[0], Launcher(device)
+        self._is_cuda = wp.get_device(device).is_cuda
         self.matrix = self.inverse = wp.zeros((self._n, self._n), dtype=mat33, device=device)
 
     def fill(self) -> None:
@@ -43,7 +46,11 @@ class DenseInverse:
 
     def multiply(self, given: wp.array, x_out: wp.array) -> None:
         """x = A^-1 given."""
-        self._launch(multiply_dense, self._n, [self.inverse, given, x_out])
+        n, lanes = self._n, lanes_for(self._n)
+        if self._is_cuda:
+            self._launch(wide_rows.multiply_dense, wide(n, lanes), [n, lanes, self.inverse, given, x_out])
+        else:
+            self._launch(multiply_dense, n, [self.inverse, given, x_out])
 
 
 class ByLapack(DenseInverse):

@@ -17,7 +17,7 @@ import scipy.sparse as sparse
 import warp as wp
 
 from toile.launcher import Launcher
-from toile.linear.galerkin_blocks import ROUNDER, filtered, held_part, inverse_of
+from toile.linear.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
 from toile.linear.wide_galerkin import WideProduct
 from toile.math.types import mat33, real
 
@@ -72,13 +72,15 @@ class Product:
     def is_wide(device: str) -> bool:
         return wp.get_device(device).is_cuda
 
-    def update(self, contact: wp.array, share: float, rounded_out: wp.array, inverse_out: wp.array) -> None:
-        """With the values that A has now; and these for cycles."""
+    def update(
+        self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
+    ) -> None:
+        """With the values that A has now; and these for cycles. `shares` of K are in the values, and belong in D."""
         if self._wide is not None:
-            self._wide.update(contact, share, rounded_out, inverse_out)
+            self._wide.update(contact, shares, rounded_out, inverse_out)
             return
         A, coarse = self._A, self.coarse
-        inputs = [*A.arrays, contact, share, *self._first, rounded_out, inverse_out, self._B]
+        inputs = [*A.arrays, contact, *shares, *self._first, rounded_out, inverse_out, self._B]
         self._launch.split(take_in, A.pattern.shape[0], inputs, fewest=1)
         self._launch.split(gather, coarse.pattern.shape[0], [*self._second, coarse.offsets, self._B, coarse.values])
 
@@ -106,14 +108,15 @@ def take_in(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), share: real,
+    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), in_value: real,
+    in_D: real,
     # model
     offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
     offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
     # out
     rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f), B_out: wp.array(dtype=mat33),
 ):
-    """Row i of A as cycles use it, of D^-1 and of A P. Of contacts, K is in D alone; `share` of it is in the values."""
+    """Row i of A as cycles use it, of D^-1 and of A P."""
     i = first + wp.tid()
     for at in range(offsets_B[i], offsets_B[i + 1]):
         B_out[at] = mat33()
@@ -124,12 +127,9 @@ def take_in(
         j = columns[slot]
         block = filtered(values[slot], S[i], S[j])
         if j == i:
-            block += held_part(values[slot], S[i])
-            D = real(1.0) * block
-            if K.shape[0] > 0:
-                contact = filtered(K[i], S[i], S[i])
-                block -= share * contact
-                D = block + contact
+            own = on_diagonal(values[slot], S[i], K, i, in_value, in_D)
+            block = own.block
+            D = own.D
         rounded_out[slot] = wp.mat33f((block + ROUNDER) - ROUNDER)
         e, end_P = offsets_P[j] + 0, offsets_P[j + 1] + 0
         while e < end_P:

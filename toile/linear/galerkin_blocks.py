@@ -2,6 +2,7 @@
 
 Source      none
 Symbols     S  free directions     D  a block on the diagonal     eps  what resists in held directions
+            K  what contacts add to D beside the elastic part
 Deviations  none
 """
 
@@ -44,6 +45,26 @@ def filtered(block: mat33, S_i: mat33, S_j: mat33) -> mat33:
 def held_part(block: mat33, S: mat33) -> mat33:
     """eps (I - S), of a block on the diagonal."""
     return HELD * wp.trace(block) / real(3.0) * (identity() - S)
+
+
+@wp.struct
+class OnDiagonal:
+    block: mat33  # of the matrix that is multiplied
+    D: mat33  # what smoothing divides by
+
+
+@wp.func
+def on_diagonal(value: mat33, S: mat33, K: wp.array(dtype=mat33), i: int, in_value: real, in_D: real) -> OnDiagonal:
+    """Block i on the diagonal. Of what contacts add, K, the block has nothing: `in_value` is how much of it `value`
+    has, and `in_D` how much D is to have."""
+    found = OnDiagonal()
+    found.block = filtered(value, S, S) + held_part(value, S)
+    found.D = found.block
+    if K.shape[0] > 0:
+        contact = filtered(K[i], S, S)
+        found.block = found.block - in_value * contact
+        found.D = found.block + in_D * contact
+    return found
 
 
 @wp.func

@@ -18,7 +18,10 @@ import numpy as np
 import warp as wp
 
 from toile.launcher import SHARE, Launcher
+from toile.linear import wide_product
 from toile.linear.block_matrix import BlockMatrix, row_product
+from toile.linear.lanes import lanes_for, wide
+from toile.looks import Look
 from toile.math.sums import add_to_sum
 from toile.math.types import mat33, precision, real, vec3
 from toile.recorded import Recorded
@@ -64,7 +67,7 @@ class ModifiedPCG:
         parts, more_parts = (wp.zeros(part_count, dtype=wp.float64, device=device) for _ in range(2))
         sums = [self._rows, parts]
 
-        self.A, self.dv, self.r, self.scalars = A, dv, r, scalars
+        self.A, self.dv, self.r, self.scalars, self._look = A, dv, r, scalars, Look(scalars)
         self.c, self._s, self._coupled = c, s, coupled
         self._n, self._launch, self._on_cpu = n, Launcher(device), wp.get_device(device).is_cpu
         self._start = [*matrix, b, S, dv, r, *sums, more_parts]
@@ -73,6 +76,8 @@ class ModifiedPCG:
         self._dot_residual = [r, s, *sums]
         self._update_direction = [S, s, scalars, c]
         self._multiply_direction = [*matrix, S, c, q, *sums]
+        in_rows = [*A.arrays[:2], *map(wide_product.rows_of, A.arrays[2:]), coupled]
+        self._multiply_direction_wide = [n, lanes_for(n), *in_rows, S, c, q, *sums]
         self._advance = [c, q, scalars, dv, r, *sums]
         # On a GPU iterations follow each other until the device itself finds the limit reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
@@ -91,12 +96,12 @@ class ModifiedPCG:
         launch.split(start, self._n, self._start, self._rows)
         launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._limit])
         if self._on_cpu:
-            scalars = self.scalars.numpy()  # what it shows changes with them
+            scalars = self._look()  # what it shows changes with them
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
                 self._iterate(preconditioner)
         else:
             self._iterate_on_device(preconditioner)
-            scalars = self.scalars.numpy()
+            scalars = self._look()
         at_start, r_r = float(scalars[AT_START]), float(scalars[R_R])
         converged = bool(r_r <= scalars[LIMIT] < np.inf)  # not so for NaN either
         if converged and not scalars[COUNT]:
@@ -111,7 +116,10 @@ class ModifiedPCG:
         launch(sum_r_s, 1, self._sums)
         launch.split(update_direction, n, self._update_direction, rows)
         self._multiply_coupled(self.c)
-        launch.split(multiply_direction, n, self._multiply_direction, rows)
+        if self._on_cpu:
+            launch.split(multiply_direction, n, self._multiply_direction, rows)
+        else:
+            launch(wide_product.multiply_direction, wide(n, lanes_for(n)), self._multiply_direction_wide)
         launch(sum_c_q, 1, self._sums)
         launch.split(advance, n, self._advance, rows)
         launch(sum_r_r, 1, self._sums)

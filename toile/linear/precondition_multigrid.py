@@ -8,8 +8,9 @@ so that the whole is symmetric.
 
 The hierarchy depends on the mesh alone and is made once (toile/linear/uv_hierarchy.py), with the patterns of its
 matrices (toile/linear/galerkin.py). What contacts between cloths add outside the pattern of A is on all levels too
-(toile/linear/coupled_levels.py). After that there are launches and no looks at results, so that a GPU can repeat both
-`update` and `apply` by itself.
+(toile/linear/coupled_levels.py): on the finest in every product, on others in residuals alone, and smoothing there
+knows of it by D. After that there are launches and no looks at results, so that a GPU can repeat both `update` and
+`apply` by itself.
 
 Cycles are in single precision, whatever the solver has: they only have to be roughly right, and most of their time is
 that of reading matrices. The products P^T A P are not rounded so.
@@ -33,6 +34,7 @@ from toile.linear.block_matrix import BlockMatrix
 from toile.linear.coupled_levels import CoupledLevels
 from toile.linear.dense_inverse import dense_inverse
 from toile.linear.galerkin import Matrix, Product
+from toile.linear.lanes import lanes_for, wide
 from toile.math.types import mat33, vec3
 from toile.plugins import quantity
 
@@ -68,12 +70,14 @@ class _Working:
         self.coarsest = dense_inverse(self.levels[-1].matrix, A.device)
         self._coupled: CoupledLevels | None = None
         self._steps = _chebyshev(smoothing)
+        self._contact_share = _contact_share(self._steps)
 
     def update(self) -> bool:
         self._couple()
         for k, product in enumerate(self.products):
             level = self.levels[k]
-            product.update(level.contact, 1.0 if k == 0 else 0.0, level.rounded, level.inverse)
+            shares = (0.0, self._contact_share) if k else (1.0, 1.0)
+            product.update(level.contact, shares, level.rounded, level.inverse)
         self.coarsest.fill()
         if self._coupled is not None:
             self._coupled.add_to(self.coarsest.matrix)
@@ -94,13 +98,15 @@ class _Working:
         for k, product in enumerate(self.products):
             fine, coarse = self.levels[k], self.levels[k + 1]
             at = self._smooth(k, self._steps[1:])
-            self._meet(k, fine.d[at])
+            self._meet(k, fine.x if k else fine.d[at])
             fine.by_rows(subtract_product, [fine.d[at], fine.r])
             coarse.shared(restrict, [*product.down.arrays, fine.r, coarse.inverse, first, *coarse.start])
         self.coarsest.multiply(last.r, last.x)
         for k, product in reversed(list(enumerate(self.products))):
             fine, coarse = self.levels[k], self.levels[k + 1]
             fine.launch.split(correct, fine.n, [*product.up.arrays, coarse.x, fine.d[0], fine.x])
+            if k:
+                self._meet(k, fine.d[0])
             at = self._smooth(k, self._steps if k else self._steps[:-1])
         if self.products:
             self._meet(0, finest.d[at])
@@ -110,10 +116,12 @@ class _Working:
             finest.launch.split(filter_vectors, finest.n, [finest.x, self.S, s_out])
 
     def _smooth(self, k: int, steps: list[tuple[float, float]]) -> int:
-        """Steps from the correction in d[0], which the residual does not know yet; in which d the last one is."""
+        """Steps from the correction in d[0], which the residual does not know yet; in which d the last one is. Contacts
+        take part on the finest level."""
         level, at = self.levels[k], 0
         for keep, add in steps:
-            self._meet(k, level.d[at])
+            if k == 0:
+                self._meet(0, level.d[at])
             level.by_rows(smooth, [level.inverse, level.d[at], keep, add, level.r, level.d[1 - at], level.x])
             at = 1 - at
         return at
@@ -139,7 +147,7 @@ class _Level:
         self.matrix, n = matrix, matrix.pattern.shape[0]
         self.n, self.launch = n, Launcher(device)
         self.rounded = wp.zeros(len(matrix.values), dtype=wp.mat33f, device=device)
-        self._wide, self._lanes = wp.get_device(device).is_cuda, wide_rows.lanes_for(n)
+        self._wide, self._lanes = wp.get_device(device).is_cuda, lanes_for(n)
         count, at = 3 * len(matrix.values), self.rounded.ptr
         rows = wp.array(ptr=at, shape=count, dtype=wp.vec3f, device=device) if self._wide else self.rounded
         self._in_cycles = [matrix.offsets, matrix.columns, rows]
@@ -156,7 +164,7 @@ class _Level:
     def shared(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launches a kernel for each node; on a GPU the one that has several threads for each."""
         if self._wide:
-            self.launch(WIDE[kernel], wide_rows.wide(self.n, self._lanes), [self.n, self._lanes, *inputs])
+            self.launch(WIDE[kernel], wide(self.n, self._lanes), [self.n, self._lanes, *inputs])
         else:
             self.launch.split(kernel, self.n, inputs)
 
@@ -172,6 +180,18 @@ def _chebyshev(terms: int) -> list[tuple[float, float]]:
         found.append((next_rho * rho, 2.0 * next_rho / half))
         rho = next_rho
     return found
+
+
+def _contact_share(steps: list[tuple[float, float]]) -> float:
+    """How much of K belongs in D where smoothing leaves contacts out. It multiplies by q(D^-1 A) D^-1, with A without
+    C, and stays a contraction while q(l) (l + C/D) < 2 for every eigenvalue l. C is at most 4 K, as of elements with
+    four points."""
+    eigenvalues = np.linspace(0.0, BOUND, 2001)
+    q, d, left = np.zeros(2001), np.zeros(2001), np.ones(2001)  # `left` is 1 - l q
+    for keep, add in steps:
+        d = keep * d + add * left
+        q, left = q + d, left - eigenvalues * d
+    return float(1.1 * np.max(4.0 * q / (1.0 + left)))
 
 
 @wp.func

@@ -10,8 +10,8 @@ Deviations  none
 
 import warp as wp
 
-from toile.linear.wide_rows import sum_of_all
-from toile.math.types import mat33, vec3, vec4
+from toile.linear.lanes import sum_of_lanes
+from toile.math.types import mat33, real, vec3, vec4
 
 LANES = wp.constant(16)  # for each contact
 SHARE = wp.constant(4)  # for each of its particles
@@ -34,17 +34,18 @@ def subtract_coupled(
         return  # all that hand numbers to each other leave together
     own = wp.min(k, count[0] - 1)
     a = lane // SHARE
-    i, w = particles[own][a], weights[own][a]
+    i, w, block = particles[own][a], weights[own][a], real(1.0) * blocks[own]
+    free = real(1.0) * S[i]
     begin, end = offsets[i] + lane % SHARE, offsets[i + 1] + 0
     moved = wp.vec3f()
     e = begin
     while e < end:
         moved += Q[e] * d[columns[e]]
         e += SHARE
-    part = wp.vec3f(w * (S[i] * vec3(moved)))
-    apart = wp.vec3f(sum_of_all(part[0], LANES), sum_of_all(part[1], LANES), sum_of_all(part[2], LANES))
+    part = wp.vec3f(w * (free * vec3(moved)))
+    apart = wp.vec3f(sum_of_lanes(part[0], 1, LANES), sum_of_lanes(part[1], 1, LANES), sum_of_lanes(part[2], 1, LANES))
     if k == own:
-        given = wp.vec3f(w * (S[i] * (blocks[k] * vec3(apart))))
+        given = wp.vec3f(w * (free * (block * vec3(apart))))
         e = begin
         while e < end:
             wp.atomic_sub(r_out, columns[e], Q[e] * given)

@@ -1,10 +1,16 @@
-"""The sums of toile/linear/galerkin.py by nine threads for each row, for a GPU: one for each number of a block.
+"""The sums of toile/linear/galerkin.py for a GPU: nine threads for every block of a product, one for each number.
 
-One thread for a row would run through some hundred blocks, one after the other; a GPU has far more threads than a mesh
-has rows. What mixes the numbers of a block, the filter and the inverse, is done first, by one thread for each block.
+One thread for a row would run through some hundred blocks, one after the other, and wait for each; a GPU has far more
+threads than a mesh has rows. So the terms of every sum are listed, once: which block, and by which weight. Both
+products are then the same sum,
+
+    Z_z = sum over the terms of z of weight_t Y_(source_t)
+
+with terms in the order of the other file. What mixes the numbers of a block, the filter and the inverse, is done first,
+by one thread for each block.
 
 Source      none
-Symbols     as in toile/linear/galerkin.py
+Symbols     as in toile/linear/galerkin.py; B = A P, and then P^T B, is Z = X Y
 Deviations  none
 """
 
@@ -12,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from toile.launcher import Launcher
-from toile.linear.galerkin_blocks import ROUNDER, filtered, held_part, inverse_of
+from toile.linear.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
 from toile.math.types import mat33, real
 
 # Numbers in a block.
@@ -29,22 +35,78 @@ class WideProduct:
 
     def __init__(self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list, second: list):
         offsets, columns, values, S = matrix
-        self._slots, self._n, self._coarse_n = len(values), len(offsets) - 1, len(coarse[0]) - 1
-        rows = np.repeat(np.arange(self._n, dtype=np.int32), np.diff(offsets.numpy()))
-        filtered_values = wp.zeros(self._slots, dtype=mat33, device=values.device)
+        rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets.numpy()))
+        self._filtered = wp.zeros(len(values), dtype=mat33, device=values.device)
         self._blocks = [wp.array(rows, dtype=wp.int32, device=values.device), columns, values, S]
-        self._filtered = filtered_values
+        offsets_P, _, weights, offsets_B, *places = first
+        of_B = _terms([offsets, columns, offsets_P, offsets_B, *places, weights, False], len(B))
+        offsets_P, columns_P, weights, offsets_B, *places = second
+        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *places, weights, True], len(coarse[2]))
         # Arrays that only show the numbers of others do not keep these.
         self._kept = [B, coarse[2]]
-        self._spread = [offsets, columns, entries(filtered_values), *first, entries(B)]
-        self._gather = [*second, coarse[0], entries(B), entries(coarse[2])]
+        self._sums = [
+            (9 * len(B), [*of_B, entries(self._filtered), entries(B)]),
+            (9 * len(coarse[2]), [*of_coarse, entries(B), entries(coarse[2])]),
+        ]
         self._launch = Launcher(str(values.device))
 
-    def update(self, contact: wp.array, share: float, rounded_out: wp.array, inverse_out: wp.array) -> None:
-        inputs = [*self._blocks, contact, share, self._filtered, rounded_out, inverse_out]
-        self._launch(filter_blocks, self._slots, inputs)
-        self._launch(spread, 9 * self._n, self._spread)
-        self._launch(gather, 9 * self._coarse_n, self._gather)
+    def update(
+        self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
+    ) -> None:
+        inputs = [*self._blocks, contact, *shares, self._filtered, rounded_out, inverse_out]
+        self._launch(filter_blocks, len(self._filtered), inputs)
+        for count, terms in self._sums:
+            self._launch(sum_terms, count, terms)
+
+
+def _terms(product: list, count: int) -> list[wp.array]:
+    """Of the `count` blocks of a product: where the terms of each begin, and source and weight of every term."""
+    offsets, device, term_count = product[0], product[0].device, len(product[5])
+    block, order = (wp.zeros(2 * term_count, dtype=wp.int32, device=device) for _ in range(2))  # sorting needs twice
+    source, source_in_order = (wp.zeros(term_count, dtype=wp.int32, device=device) for _ in range(2))
+    weight, weight_in_order = (wp.zeros(term_count, dtype=wp.float32, device=device) for _ in range(2))
+    wp.launch(list_terms, len(offsets) - 1, [*product, block, order, source, weight], device=device)
+    if term_count:
+        wp.utils.radix_sort_pairs(block, order, term_count)  # stable
+    wp.launch(arrange, term_count, [order, source, weight, source_in_order, weight_in_order], device=device)
+    ends = np.cumsum(np.bincount(block.numpy()[:term_count], minlength=count))
+    starts = wp.array(np.concatenate([[0], ends]), dtype=wp.int32, device=device)
+    return [starts, source_in_order, weight_in_order]
+
+
+@wp.kernel
+def list_terms(
+    # model
+    offsets_X: wp.array(dtype=wp.int32), columns_X: wp.array(dtype=wp.int32), offsets_Y: wp.array(dtype=wp.int32),
+    offsets_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    weights: wp.array(dtype=wp.float32), are_of_X: wp.bool,
+    # out
+    block_out: wp.array(dtype=wp.int32), order_out: wp.array(dtype=wp.int32), source_out: wp.array(dtype=wp.int32),
+    weight_out: wp.array(dtype=wp.float32),
+):
+    """Terms of row i of Z = X Y. One of the two has weights, and the other blocks."""
+    i = wp.tid()
+    t = starts[i] + 0
+    for slot in range(offsets_X[i], offsets_X[i + 1]):
+        j = columns_X[slot]
+        for e in range(offsets_Y[j], offsets_Y[j + 1]):
+            block_out[t] = offsets_Z[i] + int(places[t])
+            order_out[t] = t
+            source_out[t] = wp.where(are_of_X, e, slot)
+            weight_out[t] = weights[wp.where(are_of_X, slot, e)]
+            t += 1
+
+
+@wp.kernel
+def arrange(
+    # in
+    order: wp.array(dtype=wp.int32), source: wp.array(dtype=wp.int32), weight: wp.array(dtype=wp.float32),
+    # out
+    source_out: wp.array(dtype=wp.int32), weight_out: wp.array(dtype=wp.float32),
+):
+    t = wp.tid()
+    source_out[t] = source[order[t]]
+    weight_out[t] = weight[order[t]]
 
 
 @wp.kernel
@@ -52,7 +114,8 @@ def filter_blocks(
     # model
     rows: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), share: real,
+    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), in_value: real,
+    in_D: real,
     # out
     filtered_out: wp.array(dtype=mat33), rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f),
 ):
@@ -60,69 +123,27 @@ def filter_blocks(
     i, j = rows[slot], columns[slot]
     block = filtered(values[slot], S[i], S[j])
     if j == i:
-        block += held_part(values[slot], S[i])
-        D = real(1.0) * block
-        if K.shape[0] > 0:
-            contact = filtered(K[i], S[i], S[i])
-            block -= share * contact
-            D = block + contact
-        inverse_out[i] = inverse_of(D)
+        own = on_diagonal(values[slot], S[i], K, i, in_value, in_D)
+        block = own.block
+        inverse_out[i] = inverse_of(own.D)
     filtered_out[slot] = block
     rounded_out[slot] = wp.mat33f((block + ROUNDER) - ROUNDER)
 
 
 @wp.kernel
-def spread(
+def sum_terms(
     # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
+    starts: wp.array(dtype=wp.int32), source: wp.array(dtype=wp.int32), weight: wp.array(dtype=wp.float32),
     # in
-    A: wp.array(dtype=real),
-    # model
-    offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    Y: wp.array(dtype=real),
     # out
-    B_out: wp.array(dtype=real),
+    Z_out: wp.array(dtype=real),
 ):
-    """One number of each block in row i of A P."""
-    i, k = wp.tid() // ENTRIES, wp.tid() % ENTRIES
-    for at in range(offsets_B[i], offsets_B[i + 1]):
-        B_out[ENTRIES * at + k] = real(0.0)
-    place = starts[i] + 0
-    slot, end = offsets[i] + 0, offsets[i + 1] + 0
-    while slot < end:
-        j, number = columns[slot], A[ENTRIES * slot + k]
-        e, end_P = offsets_P[j] + 0, offsets_P[j + 1] + 0
-        while e < end_P:
-            at = ENTRIES * (offsets_B[i] + int(places[place])) + k
-            B_out[at] = B_out[at] + real(weights[e]) * number
-            place += 1
-            e += 1
-        slot += 1
-
-
-@wp.kernel
-def gather(
-    # model
-    offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
-    offsets: wp.array(dtype=wp.int32),
-    # in
-    B: wp.array(dtype=real),
-    # out
-    values_out: wp.array(dtype=real),
-):
-    """One number of each block in row a of P^T B."""
-    a, k = wp.tid() // ENTRIES, wp.tid() % ENTRIES
-    for slot in range(offsets[a], offsets[a + 1]):
-        values_out[ENTRIES * slot + k] = real(0.0)
-    place = starts[a] + 0
-    e, end_P = offsets_P[a] + 0, offsets_P[a + 1] + 0
-    while e < end_P:
-        i, weight = columns_P[e], real(weights[e])
-        at, end = offsets_B[i] + 0, offsets_B[i + 1] + 0
-        while at < end:
-            slot = ENTRIES * (offsets[a] + int(places[place])) + k
-            values_out[slot] = values_out[slot] + weight * B[ENTRIES * at + k]
-            place += 1
-            at += 1
-        e += 1
+    """One number of block z."""
+    z, k = wp.tid() // ENTRIES, wp.tid() % ENTRIES
+    total = real(0.0)
+    t, end = starts[z] + 0, starts[z + 1] + 0
+    while t < end:
+        total += real(weight[t]) * Y[ENTRIES * source[t] + k]
+        t += 1
+    Z_out[wp.tid()] = total

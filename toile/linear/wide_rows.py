@@ -2,8 +2,8 @@
 
 One thread for a row reads its blocks one after the other, and waits for each: on the coarse grids of a multigrid cycle,
 which are far too small to fill the device, that is all that takes time. Here a row has 16 threads, or 4 where there are
-many rows. Thread 4 k + c has component c of its blocks, from the k-th on, as many apart as there are fours; c = 3 does
-nothing. The threads of a row run in step and hand each other what they have.
+many rows (toile/linear/lanes.py). Thread 4 k + c has component c of its blocks, from the k-th on, as many apart as
+there are fours; c = 3 does nothing. What a row needs besides is read first, so that it arrives meanwhile.
 
 Source      none
 Symbols     as in toile/linear/precondition_multigrid.py
@@ -12,64 +12,8 @@ Deviations  none
 
 import warp as wp
 
-from toile.math.types import mat33, vec3
-
-# Rows from which four threads each fill the device.
-MANY = 20_000
-
-
-def lanes_for(rows: int) -> int:
-    """Threads for each row of a matrix with so many."""
-    return 4 if rows >= MANY else 16
-
-
-def wide(rows: int, lanes: int) -> int:
-    """Threads to launch for so many rows: whole groups of 32, which hand numbers to each other."""
-    return 32 * (-(-rows * lanes // 32))
-
-
-_SUM = """
-#if defined(__CUDA_ARCH__)
-    for (int apart = 4; apart < lanes; apart *= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, apart);
-#endif
-    return value;
-"""
-
-
-@wp.func_native(_SUM)
-def sum_of_row(value: wp.float32, lanes: int) -> wp.float32:
-    """Over the threads of a row with the same component."""
-
-
-_SUM_ALL = """
-#if defined(__CUDA_ARCH__)
-    for (int apart = 1; apart < lanes; apart *= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, apart);
-#endif
-    return value;
-"""
-
-
-@wp.func_native(_SUM_ALL)
-def sum_of_all(value: wp.float32, lanes: int) -> wp.float32:
-    """Over the threads of a row."""
-
-
-_GATHER = """
-#if defined(__CUDA_ARCH__)
-    return wp::vec3f(
-        __shfl_sync(0xffffffffu, value, 0, 4), __shfl_sync(0xffffffffu, value, 1, 4),
-        __shfl_sync(0xffffffffu, value, 2, 4));
-#else
-    return wp::vec3f(value, value, value);
-#endif
-"""
-
-
-@wp.func_native(_GATHER)
-def components(value: wp.float32) -> wp.vec3f:
-    """Of a row, from the threads that have one each."""
+from toile.linear.lanes import components, sum_of_lanes
+from toile.math.types import mat33, real, vec3
 
 
 @wp.func
@@ -85,7 +29,7 @@ def row_product(
         while slot < end:
             total += wp.dot(rows[3 * slot + c], x[columns[slot]])
             slot += lanes >> 2
-    return sum_of_row(total, lanes)
+    return sum_of_lanes(total, 4, lanes)
 
 
 @wp.kernel
@@ -103,12 +47,14 @@ def smooth(
 ):
     i, lane = wp.tid() // lanes, wp.tid() % lanes
     at = wp.min(i, n - 1)
-    r = r_out[at] - components(row_product(offsets, columns, rows, d, at, lane, lanes))
+    r, kept, x = wp.vec3f(r_out[at]), keep * d[at], wp.vec3f(x_out[at])
+    D = add * inverse[at]
+    r -= components(row_product(offsets, columns, rows, d, at, lane, lanes))
     if lane == 0 and i < n:
-        step = keep * d[i] + add * (inverse[i] * r)
+        step = kept + D * r
         r_out[i] = r
         d_out[i] = step
-        x_out[i] = x_out[i] + step
+        x_out[i] = x + step
 
 
 @wp.kernel
@@ -125,9 +71,11 @@ def smooth_last(
 ):
     i, lane = wp.tid() // lanes, wp.tid() % lanes
     at = wp.min(i, n - 1)
+    before, kept, free = wp.vec3f(r[at]), x[at] + keep * d[at], real(1.0) * S[at]
+    D = add * inverse[at]
     product = components(row_product(offsets, columns, rows, d, at, lane, lanes))
     if lane == 0 and i < n:
-        s_out[i] = S[i] * vec3(x[i] + (keep * d[i] + add * (inverse[i] * (r[i] - product))))
+        s_out[i] = free * vec3(kept + D * (before - product))
 
 
 @wp.kernel
@@ -142,9 +90,10 @@ def subtract_product(
 ):
     i, lane = wp.tid() // lanes, wp.tid() % lanes
     at = wp.min(i, n - 1)
+    r = wp.vec3f(r_out[at])
     product = components(row_product(offsets, columns, rows, d, at, lane, lanes))
     if lane == 0 and i < n:
-        r_out[i] = r_out[i] - product
+        r_out[i] = r - product
 
 
 @wp.kernel
@@ -159,14 +108,34 @@ def restrict(
 ):
     i, lane = wp.tid() // lanes, wp.tid() % lanes
     at = wp.min(i, n - 1)
+    D = add * inverse[at]
     total = wp.vec3f()
     e, end = offsets[at] + lane, offsets[at + 1] + 0
     while e < end:
         total += weights[e] * fine_r[columns[e]]
         e += lanes
-    r = wp.vec3f(sum_of_all(total[0], lanes), sum_of_all(total[1], lanes), sum_of_all(total[2], lanes))
+    r = wp.vec3f(sum_of_lanes(total[0], 1, lanes), sum_of_lanes(total[1], 1, lanes), sum_of_lanes(total[2], 1, lanes))
     if lane == 0 and i < n:
-        d = add * (inverse[i] * r)
+        d = D * r
         r_out[i] = r
         d_out[i] = d
         x_out[i] = d
+
+
+@wp.kernel
+def multiply_dense(
+    n: wp.int32, lanes: wp.int32,
+    # in
+    inverse: wp.array2d(dtype=mat33), given: wp.array(dtype=wp.vec3f),
+    # out
+    x_out: wp.array(dtype=wp.vec3f),
+):
+    i, lane = wp.tid() // lanes, wp.tid() % lanes
+    at = wp.min(i, n - 1)
+    total = vec3()
+    for j in range(lane, n, lanes):
+        total += inverse[at, j] * vec3(given[j])
+    part = wp.vec3f(total)
+    x = wp.vec3f(sum_of_lanes(part[0], 1, lanes), sum_of_lanes(part[1], 1, lanes), sum_of_lanes(part[2], 1, lanes))
+    if lane == 0 and i < n:
+        x_out[i] = x

@@ -1,0 +1,95 @@
+"""Boxes around elements that move during a step, and whether two of them overlap at some instant.
+
+    box of an element at the start = hull of x of its vertices, grown by the largest reach of these; at the end of x_end
+    in between it moves from one to the other: lower(t) = (1 - t) lower(0) + t lower(1), and so upper(t)
+
+Each vertex moves along a straight line, so that at every instant the box holds its element. Two boxes overlap for those
+t in 0..1 that satisfy six linear inequalities.
+
+Source      [BFA02] sec. 6: boxes over the motion of a step, grown by the thickness
+Symbols     x, x_end  positions at the start and end of a step [m]     reach  of a vertex, beyond its motion [m]
+Deviations  boxes that move, where the paper has hulls of the motion
+"""
+
+import warp as wp
+
+from toile.math.types import precision, real, vec3
+
+# Instants that are this near to each other count as one, so that rounding separates nothing.
+INSTANT = wp.constant(real(1e-12 if precision == "double" else 1e-6))
+
+
+@wp.struct
+class Patches:
+    """The vertices, edges and triangles of patch p are those listed at places start[p] to start[p + 1]."""
+
+    vertex_start: wp.array(dtype=wp.int32)
+    vertex: wp.array(dtype=wp.int32)
+    edge_start: wp.array(dtype=wp.int32)
+    edge: wp.array(dtype=wp.int32)
+    triangle_start: wp.array(dtype=wp.int32)
+    triangle: wp.array(dtype=wp.int32)
+
+
+@wp.struct
+class Box:
+    """A box at the start, and at the end."""
+
+    lower: vec3
+    upper: vec3
+    lower_end: vec3
+    upper_end: vec3
+
+
+@wp.func
+def point_box(x: vec3, x_end: vec3) -> Box:
+    box = Box()
+    box.lower = x
+    box.upper = x
+    box.lower_end = x_end
+    box.upper_end = x_end
+    return box
+
+
+@wp.func
+def hull(a: Box, b: Box) -> Box:
+    box = Box()
+    box.lower = wp.min(a.lower, b.lower)
+    box.upper = wp.max(a.upper, b.upper)
+    box.lower_end = wp.min(a.lower_end, b.lower_end)
+    box.upper_end = wp.max(a.upper_end, b.upper_end)
+    return box
+
+
+@wp.func
+def grown(a: Box, reach: real, reach_end: real) -> Box:
+    box = Box()
+    r, r_end = vec3(reach, reach, reach), vec3(reach_end, reach_end, reach_end)
+    box.lower = a.lower - r
+    box.upper = a.upper + r
+    box.lower_end = a.lower_end - r_end
+    box.upper_end = a.upper_end + r_end
+    return box
+
+
+@wp.func
+def overlap(a: Box, b: Box) -> bool:
+    """Whether two boxes overlap at some instant: the last to come together do so before the first to part."""
+    zero = real(0.0)
+    from_t, to_t = real(0.0), real(1.0)
+    for k in range(3):
+        apart, apart_end = a.lower[k] - b.upper[k], a.lower_end[k] - b.upper_end[k]
+        if apart > zero:
+            if apart_end > zero:
+                return False
+            from_t = wp.max(from_t, apart / (apart - apart_end))
+        elif apart_end > zero:
+            to_t = wp.min(to_t, apart / (apart - apart_end))
+        apart, apart_end = b.lower[k] - a.upper[k], b.lower_end[k] - a.upper_end[k]
+        if apart > zero:
+            if apart_end > zero:
+                return False
+            from_t = wp.max(from_t, apart / (apart - apart_end))
+        elif apart_end > zero:
+            to_t = wp.min(to_t, apart / (apart - apart_end))
+    return from_t <= to_t + INSTANT
