@@ -4,6 +4,8 @@ A step launches some thirty small kernels with the same arrays every time. Packi
 than running them: a tenth of a millisecond each, in the middle of a step, against a hundredth for a recorded launch.
 """
 
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +13,7 @@ import warp as wp
 
 from toile import threads
 
-# Entries kept before starting anew. A step needs two per kernel, because states swap; steps of ever new size add more.
+# Entries kept before starting anew. A step needs two per kernel, because states swap; steps of new sizes add more.
 LARGEST = 64
 
 # Ranges that are shared begin at multiples of this, so that sums of so many indices belong to one thread.
@@ -27,16 +29,11 @@ class Launcher:
     def __init__(self, device: str):
         self.device = device
         self._shares = wp.get_device(device).is_cpu
-        # The arguments are kept with their launch: as long as they live, no other object can have their identity.
-        self._recorded: dict[tuple, tuple[list[list[wp.Launch]], list]] = {}
+        self._recorded: dict[tuple, _Recorded] = {}
 
     def __call__(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
-        if dim == 0:
-            return
-        key = (kernel, dim, *(value if type(value) is float else id(value) for value in inputs))
-        if key not in self._recorded:
-            self._record(key, inputs, [[self._command(kernel, dim, inputs)]])
-        self._recorded[key][0][0][0].launch()
+        if dim:
+            self._launch_one(kernel, dim, inputs)
 
     def split(
         self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE, fewest: int | None = None
@@ -54,29 +51,62 @@ class Launcher:
         Multiples count from where each begins."""
         if not ends[-1]:
             return
-        count = threads.count() if self._shares else 1
-        key = (kernel, ends, count, *(value if type(value) is float else id(value) for value in inputs))
-        if key not in self._recorded:
-            pieces = [
-                [(begin + low, begin + high) for low, high in shares(end - begin, count, multiple, fewest)]
-                for begin, end in pairwise((0, *ends))
-            ]
-            if all(len(ranges) == 1 for ranges in pieces):
-                pieces = [[(0, ends[-1])]]
+        pieces = _pieces(ends, threads.count() if self._shares else 1, multiple, fewest)
+        if pieces is None:
+            self._launch_one(kernel, ends[-1], [0, *inputs])
+            return
+        found = self._recorded.get(key := (*_key(kernel, inputs), pieces))
+        if found is None:
             commands = [
                 [self._command(kernel, high - low, [low, *inputs]) for low, high in ranges] for ranges in pieces
             ]
-            self._record(key, inputs, commands)
-        for together in self._recorded[key][0]:
+            found = self._record(key, inputs, commands)
+        for together in found.commands:
             threads.together([command.launch for command in together])
+
+    def _launch_one(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
+        found = self._recorded.get(key := _key(kernel, inputs))
+        if found is None:
+            found = self._record(key, inputs, [[self._command(kernel, dim, inputs)]])
+        command = found.commands[0][0]
+        if found.dim != dim:  # of a list that is another in every step, the length
+            command.set_dim(dim)
+            found.dim = dim
+        command.launch()
 
     def _command(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> wp.Launch:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_cmd=True)
 
-    def _record(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> None:
+    def _record(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> "_Recorded":
         if len(self._recorded) >= LARGEST:
             self._recorded.clear()
-        self._recorded[key] = commands, inputs
+        self._recorded[key] = found = _Recorded(commands, inputs)
+        return found
+
+
+@dataclass
+class _Recorded:
+    """Launches that are made together, one list after the other."""
+
+    commands: list[list[wp.Launch]]
+    inputs: list[Any]  # kept: as long as they live, no other object can have their identity
+    dim: int = -1  # of a single launch, as it was made last
+
+
+def _key(kernel: wp.Kernel, inputs: list[Any]) -> tuple:
+    return (kernel, *(value if type(value) is float else id(value) for value in inputs))
+
+
+@lru_cache(maxsize=1024)
+def _pieces(
+    ends: tuple[int, ...], count: int, multiple: int, fewest: int
+) -> tuple[tuple[tuple[int, int], ...], ...] | None:
+    """Of each range up to an end those that `count` threads share; None if none is shared."""
+    found = tuple(
+        tuple((begin + low, begin + high) for low, high in shares(end - begin, count, multiple, fewest))
+        for begin, end in pairwise((0, *ends))
+    )
+    return None if all(len(ranges) == 1 for ranges in found) else found
 
 
 def shares(dim: int, count: int, multiple: int, fewest: int = 1) -> list[tuple[int, int]]:

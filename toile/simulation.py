@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
-# Beyond the extension of its fabric no triangle may get longer by more than this in a step. A step in which one does is
-# halved so often at most: what a load draws out gets longer at any step size.
-LARGEST_EXCESS, MOST_HALVED = 0.005, 3
+# Linearisations added to a step that stretches the cloth beyond what its fabric allows; one, if it is so drastic, or if
+# such steps are halved instead (time.most_excess). They are so often: what a load draws out is so at any step size.
+MOST_IMPROVES, MOST_HALVED = 3, 3
 
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
 # step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
@@ -107,6 +107,7 @@ class Simulation:
         self.system = System(self.model, terms, self.device)
         self.timers = Timers(self.device)
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
+        self._most_excess = np.inf if scene.time.most_excess is None else scene.time.most_excess
         with_contacts = self._solid_contact() is not None
         self.held = Held(self._held_particles(), self.model.particle_count, self.device, with_contacts)
         self.state = State.of(positions, start_velocities(scene, self.model, positions), self.device)
@@ -214,15 +215,11 @@ class Simulation:
     def advance_frame(self) -> Frame:
         """Step to the next multiple of 1/fps."""
         tally = FrameTally()
-        frame_end = (self.frame + 1) / self.scene.time.fps
         # One BLAS thread at any size: CHOLMOD took 11 ms with one and with two at 2,601 particles, 66 and 67 at 10,201,
         # 432 and 440 at 40,401, and on a busy machine waiting threads cost time.
         with self._threads.limit(limits=1, user_api="blas"):
-            while self.state.t < frame_end:
-                end = self._next_event(frame_end)
-                self.step(self.control.fit(end - self.state.t), tally)
-                if end - self.state.t < FRAME_ROUNDING * end:
-                    self.state.t = end  # frames fall exactly on multiples of 1/fps, windows of time on their ends
+            while self.state.t < self._frame_end:
+                self.step(self.control.fit(self._next_event() - self.state.t), tally)
         self.frame += 1
         strain = self.strain.summary(self.state.x, self.state.t)
         solids = self._measure_solids()
@@ -236,7 +233,7 @@ class Simulation:
     def step(self, h: float, tally: FrameTally) -> None:
         """One accepted step of at most h; rejected tries are halved until one stands."""
         while True:
-            t = self.state.t + h
+            t = self._time_after(h)
             if self.held.move(self.state.t, t, self.state.x):
                 self.integrator.restart()
             self.system.move(t)
@@ -249,10 +246,16 @@ class Simulation:
                     self.contacts.begin(self.state, h)
             self.held.forget_jumps()
             solution = self.integrator.step(self.state, self._next, h)
-            if solution.converged and self._is_crude():
+            for done in range(1 if self._most_excess < np.inf else MOST_IMPROVES):
+                change, excess = self._changes()
+                drastic = done == 0 and change > LARGEST_STRETCH_CHANGE
+                if not solution.converged or not (drastic or excess > 0.0):
+                    break
                 # One linearisation was not enough. Another costs less than the two steps of half the size.
                 better = self.integrator.improve(self.state, self._next, h)
-                solution = solution if better is None else solution.then(better)
+                if better is None:
+                    break
+                solution = solution.then(better)
             trouble = self._trouble(solution) or self._correct(h)
             for _ in range(MOST_RESOLVES):
                 if not self._system_should_know(solution):
@@ -301,10 +304,20 @@ class Simulation:
             return False
         return sum(correction.hold() for correction in self.filters) > 0
 
-    def _next_event(self, frame_end: float) -> float:
+    @property
+    def _frame_end(self) -> float:
+        return (self.frame + 1) / self.scene.time.fps
+
+    def _next_event(self) -> float:
         """The end of the frame, or of a window of time before it: steps cross neither."""
+        end = self._frame_end
         times = [time for item in (*self.scene.constraints, *self.scene.forces) for time in _window(item)]
-        return min([frame_end, *(time for time in times if time > self.state.t + FRAME_ROUNDING * frame_end)])
+        return min([end, *(time for time in times if time > self.state.t + FRAME_ROUNDING * end)])
+
+    def _time_after(self, h: float) -> float:
+        """The end of a step: frames fall exactly on multiples of 1/fps, windows of time on their ends."""
+        time, event = self.state.t + h, self._next_event()
+        return event if abs(event - time) < FRAME_ROUNDING * event else time
 
     def report(self) -> dict:
         return self.certificate.report()
@@ -388,7 +401,7 @@ class Simulation:
 
     def _too_much_stretch(self, allowed: float) -> str | None:
         change, excess = self._changes()
-        if change <= allowed and (excess <= LARGEST_EXCESS or self.control.level >= MOST_HALVED):
+        if change <= allowed and (excess <= self._most_excess or self.control.level >= MOST_HALVED):
             return None
         x_before, x = self.state.x.numpy(), self._next.x.numpy()
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
@@ -401,11 +414,6 @@ class Simulation:
     def _changes(self) -> Changes:
         """Of stretch, from the state to the candidate."""
         return self.strain.changes(self.state.x, self._next.x)
-
-    def _is_crude(self) -> bool:
-        """Whether the candidate stretches a triangle by very much, or beyond the extension of its fabric."""
-        change, excess = self._changes()
-        return change > LARGEST_STRETCH_CHANGE or excess > 0.0
 
     def _fail(self, trouble: str, h: float) -> None:
         where = trouble if trouble.endswith(".") else f"{trouble} of {1e3 * h:.3g} ms."

@@ -35,7 +35,10 @@ class StepControl:
 
     def fit(self, remaining: float) -> float:
         """A step that divides the time left until the frame evenly, no larger than `size`."""
-        return remaining / max(1, math.ceil(remaining / self.size * (1.0 - ROUNDING)))
+        step = remaining / max(1, math.ceil(remaining / self.size * (1.0 - ROUNDING)))
+        # Without the last digits, which rounding of the time makes others in every step: launches are remembered by
+        # their numbers (toile/launcher.py), and steps that follow each other have exactly the ratio that they should.
+        return float(f"{step:.12e}")
 
     def succeeded(self, h: float) -> None:
         """A step of h was taken."""
