@@ -58,6 +58,9 @@ class Window:
     changes: tuple[str, ...] = ()
 
 
+# Of a frame's strain: what the extension of a fabric limits. Edges across the threads change with shear as well.
+THREADS = ("warp_max", "weft_max")
+
 # `hang` is the sheet without damping and air: whether it swings as it should can be told (swing.py). The sheet on the
 # stand has folds from frame 8 on, the five layers touch from frame 5 on, the mat lies on itself from frame 30 on. Steps
 # on the stand are a quarter of the scene's own, as fast from 10,000 vertices on, and threads keep to their extension.
@@ -140,6 +143,7 @@ class _Run:
             "steps": summary["steps"],
             "rejected": summary["rejected"],
             "max_strain": summary["max_strain"],
+            "thread_strain": max((entry["strain"][key] for entry in entries for key in THREADS), default=0.0),
             "intersections": summary["intersections"],
             "swing_error_cm": self._swing_error(window),
         }

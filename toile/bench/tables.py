@@ -32,25 +32,29 @@ def times(rows: Sequence[Row]) -> Table:
 
 def outcomes(rows: Sequence[Row]) -> Table:
     """What was simulated in that time, and how well."""
-    figures = ("iterations", "strain", "swing error", "touches", "crossings", "memory")
+    figures = ("iterations", "threads", "strain", "swing error", "touches", "crossings", "memory")
     head = ("scene", "vertices", "steps", "rejected", *figures)
     cells: list[tuple[str, ...]] = []
     for row in rows:
         iterations, touches = row.get("iterations"), row.get("touches")
-        swing, strain, crossings = row.get("swing_error_cm"), row.get("max_strain"), row.get("intersections")
+        swing, crossings = row.get("swing_error_cm"), row.get("intersections")
         cells.append((
             row["scene"],
             _vertices(row),
             _count(row.get("steps")),
             _count(row.get("rejected")),
             f"{iterations['median']:.0f}, {iterations['max']}" if iterations else NONE,
-            NONE if strain is None else f"{100.0 * strain:.1f} %",
+            *(_percent(row.get(key)) for key in ("thread_strain", "max_strain")),
             NONE if swing is None else f"{swing:.1f} cm",
             f"{(touches['solid'] or 0) + touches['cloth']:,}" if touches else NONE,
             _count(crossings),
             _memory(row.get("memory")),
         ))  # fmt: skip
     return head, cells
+
+
+def _percent(share: float | None) -> str:
+    return NONE if share is None else f"{100.0 * share:.1f} %"
 
 
 def notes(rows: Sequence[Row], cores: int) -> list[str]:
