@@ -41,8 +41,9 @@ from toile.plugins import quantity
 # The part of the eigenvalues that smoothing is for: above lambda / SMOOTHED. The rest is smooth on the next grid.
 SMOOTHED = 20.0
 # Of elements with p points D^-1 A has no eigenvalue above p, because x A_e x <= p (sum of x_i A_e,ii x_i) for each of
-# them. Hinges have 4. On coarser grids elements reach more nodes, but as smooth functions: 2.9 was the largest found.
-BOUND = 4.0
+# them. Hinges have 4. On coarser grids elements reach more nodes, but as smooth functions: 2.9 was the largest found in
+# the plane. Grids through the room are crossed by the cloth in all directions; there it was 5.5.
+BOUND, BOUND_IN_ROOM = 4.0, 8.0
 
 
 class Multigrid(Preconditioner):
@@ -59,7 +60,8 @@ class _Working:
 
     def __init__(self, A: BlockMatrix, S: wp.array, smoothing: int):
         self.A, self.S, n = A, S, A.row_count
-        self.weights = [P.astype(np.float32) for P in _weights(A)]
+        weights, in_room = _weights(A)
+        self.weights = [P.astype(np.float32) for P in weights]
         pattern = sparse.csr_array((np.ones(len(A.columns), np.float32), A.columns, A.offsets), shape=(n, n))
         matrix = Matrix(pattern, A.device_offsets, A.device_columns, A.values, S)
         self.levels = [_Level(matrix, A.device)]
@@ -69,14 +71,15 @@ class _Working:
             self.levels.append(_Level(self.products[-1].coarse, A.device))
         self.coarsest = dense_inverse(self.levels[-1].matrix, A.device)
         self._coupled: CoupledLevels | None = None
-        self._steps = _chebyshev(smoothing)
-        self._contact_share = _contact_share(self._steps)
+        bounds = [BOUND] + [BOUND_IN_ROOM if in_room else BOUND] * len(self.products)
+        self._steps = [_chebyshev(smoothing, bound) for bound in bounds]
+        self._contact_shares = [1.0] + [_contact_share(*of) for of in zip(self._steps[1:], bounds[1:], strict=True)]
 
     def update(self) -> bool:
         self._couple()
         for k, product in enumerate(self.products):
             level = self.levels[k]
-            shares = (0.0, self._contact_share) if k else (1.0, 1.0)
+            shares = (0.0 if k else 1.0, self._contact_shares[k])
             product.update(level.contact, shares, level.rounded, level.inverse)
         self.coarsest.fill()
         if self._coupled is not None:
@@ -93,24 +96,25 @@ class _Working:
             self._coupled.update()
 
     def apply(self, r: wp.array, s_out: wp.array) -> None:
-        finest, last, first = self.levels[0], self.levels[-1], self._steps[0][1]
-        finest.launch.split(begin, finest.n, [r, finest.inverse, first, *finest.start])
+        finest, last, steps = self.levels[0], self.levels[-1], self._steps
+        finest.launch.split(begin, finest.n, [r, finest.inverse, steps[0][0][1], *finest.start])
         for k, product in enumerate(self.products):
             fine, coarse = self.levels[k], self.levels[k + 1]
-            at = self._smooth(k, self._steps[1:])
+            at = self._smooth(k, steps[k][1:])
             self._meet(k, fine.x if k else fine.d[at])
             fine.by_rows(subtract_product, [fine.d[at], fine.r])
-            coarse.shared(restrict, [*product.down.arrays, fine.r, coarse.inverse, first, *coarse.start])
+            first = [fine.r, coarse.inverse, steps[k + 1][0][1], *coarse.start]
+            coarse.shared(restrict, [*product.down.arrays, *first])
         self.coarsest.multiply(last.r, last.x)
         for k, product in reversed(list(enumerate(self.products))):
             fine, coarse = self.levels[k], self.levels[k + 1]
             fine.launch.split(correct, fine.n, [*product.up.arrays, coarse.x, fine.d[0], fine.x])
             if k:
                 self._meet(k, fine.d[0])
-            at = self._smooth(k, self._steps if k else self._steps[:-1])
+            at = self._smooth(k, steps[k] if k else steps[0][:-1])
         if self.products:
             self._meet(0, finest.d[at])
-            inputs = [finest.inverse, finest.d[at], *self._steps[-1], finest.r, finest.x, self.S, s_out]
+            inputs = [finest.inverse, finest.d[at], *steps[0][-1], finest.r, finest.x, self.S, s_out]
             finest.by_rows(smooth_last, inputs)
         else:
             finest.launch.split(filter_vectors, finest.n, [finest.x, self.S, s_out])
@@ -132,12 +136,15 @@ class _Working:
             self._coupled.subtract_product(k, d, self.levels[k].r)
 
 
-def _weights(A: BlockMatrix) -> list[sparse.csr_array]:
-    """P of every level. Pieces that are not sewn together each have a node of the coarsest grid; where they are too
-    many for a direct solve, smoothing does for them and the last P is empty."""
-    found = [] if A.sites is None else uv_hierarchy.interpolations(A.sites(), A.row_count)
+def _weights(A: BlockMatrix) -> tuple[list[sparse.csr_array], bool]:
+    """P of every level, and whether a grid is laid through the room. Pieces that are not sewn together each have a node
+    of the coarsest grid; where they are too many for a direct solve, smoothing does for them and the last P is empty.
+    """
+    sites = None if A.sites is None else A.sites()
+    found = [] if sites is None else uv_hierarchy.interpolations(sites, A.row_count)
     n = found[-1].shape[1] if found else A.row_count
-    return found if n <= uv_hierarchy.COARSEST else [*found, sparse.csr_array((n, 0))]
+    in_room = sites is not None and bool(sites.at[:, 2:].any())
+    return found if n <= uv_hierarchy.COARSEST else [*found, sparse.csr_array((n, 0))], in_room
 
 
 class _Level:
@@ -169,9 +176,9 @@ class _Level:
             self.launch.split(kernel, self.n, inputs)
 
 
-def _chebyshev(terms: int) -> list[tuple[float, float]]:
-    """Of each step d = keep d + add (D^-1 r): the two factors."""
-    low, high = BOUND / SMOOTHED, BOUND
+def _chebyshev(terms: int, high: float) -> list[tuple[float, float]]:
+    """Of each step d = keep d + add (D^-1 r): the two factors, for eigenvalues up to `high`."""
+    low = high / SMOOTHED
     middle, half = 0.5 * (high + low), 0.5 * (high - low)
     rho = half / middle
     found = [(0.0, 1.0 / middle)]
@@ -182,11 +189,11 @@ def _chebyshev(terms: int) -> list[tuple[float, float]]:
     return found
 
 
-def _contact_share(steps: list[tuple[float, float]]) -> float:
+def _contact_share(steps: list[tuple[float, float]], bound: float) -> float:
     """How much of K belongs in D where smoothing leaves contacts out. It multiplies by q(D^-1 A) D^-1, with A without
     C, and stays a contraction while q(l) (l + C/D) < 2 for every eigenvalue l. C is at most 4 K, as of elements with
     four points."""
-    eigenvalues = np.linspace(0.0, BOUND, 2001)
+    eigenvalues = np.linspace(0.0, bound, 2001)
     q, d, left = np.zeros(2001), np.zeros(2001), np.ones(2001)  # `left` is 1 - l q
     for keep, add in steps:
         d = keep * d + add * left
