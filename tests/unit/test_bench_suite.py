@@ -279,7 +279,7 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
     assert len(found["rows"]) == 4 and set(found["growth"]) == {"hang", "twist"}
     assert set(found) == {"way", "rows", "growth", "written"}
     told_in_words = call(*words, "--resume").stdout
-    assert "swing error" in told_in_words and "n^0.00 from 100 to 200" in told_in_words
+    assert " swing " in told_in_words and "n^0.00 from 100 to 200" in told_in_words
 
 
 @pytest.mark.parametrize(

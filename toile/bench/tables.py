@@ -32,7 +32,7 @@ def times(rows: Sequence[Row]) -> Table:
 
 def outcomes(rows: Sequence[Row]) -> Table:
     """What was simulated in that time, and how well."""
-    figures = ("iterations", "threads", "strain", "swing error", "touches", "crossings", "memory")
+    figures = ("iterations", "threads", "strain", "swing", "touches", "crossings", "memory")
     head = ("scene", "vertices", "steps", "rejected", *figures)
     cells: list[tuple[str, ...]] = []
     for row in rows:
