@@ -59,7 +59,6 @@ class Strain:
         longest = model.extensions().reshape(-1, 2)
         for part, keeps_inside in zip(model.parts, limited or [False] * len(model.parts), strict=True):
             longest[part.triangles] = longest[part.triangles] if keeps_inside else np.inf
-        self.is_limited = bool(np.isfinite(longest).any())
         self._longest = wp.array(longest.ravel(), dtype=real, device=device)
         self._changes = wp.zeros(len(Changes._fields), dtype=real, device=device)
         self._look_at_changes, self._look_at_found = Look(self._changes), Look(self._found)

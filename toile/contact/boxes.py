@@ -20,18 +20,6 @@ INSTANT = wp.constant(real(1e-12 if precision == "double" else 1e-6))
 
 
 @wp.struct
-class Patches:
-    """The vertices, edges and triangles of patch p are those listed at places start[p] to start[p + 1]."""
-
-    vertex_start: wp.array(dtype=wp.int32)
-    vertex: wp.array(dtype=wp.int32)
-    edge_start: wp.array(dtype=wp.int32)
-    edge: wp.array(dtype=wp.int32)
-    triangle_start: wp.array(dtype=wp.int32)
-    triangle: wp.array(dtype=wp.int32)
-
-
-@wp.struct
 class Box:
     """A box at the start, and at the end."""
 

@@ -26,8 +26,8 @@ import numpy as np
 import warp as wp
 
 from toile.contact import wide_pairs
-from toile.contact.boxes import Box, Patches, grown, hull, overlap, point_box
-from toile.contact.patches import divide
+from toile.contact.boxes import Box, grown, hull, overlap, point_box
+from toile.contact.patches import Patches, divide
 from toile.contact.shared_list import Parts, SharedList, fill, next_place
 from toile.launcher import Launcher
 from toile.math.types import real, vec3

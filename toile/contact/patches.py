@@ -12,9 +12,22 @@ Deviations  the turns, which are random there: regular ones leave no gaps that a
 
 import numpy as np
 import scipy.sparse as sp
+import warp as wp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 ROUNDS = 2
+
+
+@wp.struct
+class Patches:
+    """The vertices, edges and triangles of patch p are those listed at places start[p] to start[p + 1]."""
+
+    vertex_start: wp.array(dtype=wp.int32)
+    vertex: wp.array(dtype=wp.int32)
+    edge_start: wp.array(dtype=wp.int32)
+    edge: wp.array(dtype=wp.int32)
+    triangle_start: wp.array(dtype=wp.int32)
+    triangle: wp.array(dtype=wp.int32)
 
 
 def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:

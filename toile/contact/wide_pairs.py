@@ -13,7 +13,8 @@ Deviations  none
 
 import warp as wp
 
-from toile.contact.boxes import INSTANT, Box, Patches
+from toile.contact.boxes import INSTANT, Box
+from toile.contact.patches import Patches
 from toile.contact.shared_list import Parts, next_place
 from toile.math.types import real
 
