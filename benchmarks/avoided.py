@@ -26,12 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from toile import assembly, system, threads
 from toile.bench.machine import machine, versions
-from toile.contact import broad_phase
+from toile.contact.broad_phase import broad_phase
+from toile.device import threads
 from toile.linear import precondition_cholesky, solver
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
+from toile.system import assembly, system
 
 PATH = Path(__file__).parent / "avoided.json"
 REPEATS = 2

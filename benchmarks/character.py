@@ -161,7 +161,7 @@ class Fit:
 
 
 def main() -> None:
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     body_size, skirt_size, frames = (102, 128), (27, 96), 60
     fit = Fit(body_size, skirt_size[1])

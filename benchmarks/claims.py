@@ -43,7 +43,7 @@ def sheet(resolution: int, stiffness: float, integrator: Any = "implicit_bdf2", 
 
 def alternate(scenes: dict[str, Any], frames: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Steps several scenes in turn, frame by frame; milliseconds of each frame, and the simulations."""
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     simulations = {name: Simulation(scene) for name, scene in scenes.items()}
     for simulation in simulations.values():
@@ -82,8 +82,8 @@ def preconditioners() -> dict[str, Any]:
 
 def steps_of(scenes: dict[str, Any], count: int, every: int) -> tuple[dict[str, list[float]], dict[str, list[int]]]:
     """Milliseconds and iterations of one step in so many, scene by scene in turn; the shortest of three times each."""
-    from toile.diagnostics import FrameTally
-    from toile.simulation import Simulation
+    from toile.simulation.certificate import FrameTally
+    from toile.simulation.simulation import Simulation
 
     simulations = {name: Simulation(scene) for name, scene in scenes.items()}
     times: dict[str, list[float]] = {name: [] for name in scenes}
@@ -111,7 +111,7 @@ def as_set(solver: dict[str, Any]) -> list[str]:
 
 def bare_factor() -> dict[str, Any]:
     """A step of implicit_euler with its certificate and frame against CHOLMOD's refactorisation and solve alone."""
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     simulation = Simulation(sheet(51, 1e4, "implicit_euler", 60))
     running = simulation.run()
@@ -155,7 +155,7 @@ def growth() -> dict[str, Any]:
 
 def explicit_reference(scene: Any, steps_per_frame: int) -> np.ndarray:
     """Centre of mass at each frame by symplectic Euler with tiny steps: forces only, none of the implicit machinery."""
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     simulation = Simulation(scene)
     masses = simulation.model.masses
@@ -187,7 +187,7 @@ def swing() -> dict[str, Any]:
     times, _ = alternate({name: sheet(51, 5e3, integrator) for name, integrator in variants.items()}, 30)
     found = {}
     for name, integrator in variants.items():
-        from toile.simulation import Simulation
+        from toile.simulation.simulation import Simulation
 
         simulation = Simulation(sheet(51, 5e3, integrator))
         masses = simulation.model.masses
@@ -217,7 +217,7 @@ def bending() -> dict[str, Any]:
 def same_bits() -> dict[str, Any]:
     """The hanging sheet twice."""
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     last = []
     for _ in range(2):
@@ -246,7 +246,7 @@ def cold_start() -> dict[str, Any]:
 def drape() -> dict[str, Any]:
     """The scene as shipped: steps a frame, depth, and the share of the time that contact with the solid takes."""
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     simulation = Simulation(load("drape", overrides=["outputs=[]"]))
     for _ in simulation.run():
@@ -288,7 +288,7 @@ def contact() -> dict[str, Any]:
     from toile.colliders.solids import ANYWHERE, survey_kernel
     from toile.math.solid import Closest
     from toile.scene.schema import Scene
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     @wp.kernel
     def bare(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), face_out: wp.array(dtype=wp.int32)):
@@ -374,7 +374,7 @@ def contact_growth(resolutions: tuple[int, ...] = (32, 63, 127)) -> dict[str, An
     Trees of boxes are Warp's own and are not counted; they grow with the number of vertices.
     """
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     rows = []
     for n in (16, *resolutions):  # the first only loads kernels

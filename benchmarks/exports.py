@@ -22,7 +22,7 @@ from toile import plugins
 from toile.model.frame import Frame, Part, Surface
 from toile.outputs.base import Output
 from toile.outputs.pc2 import Pc2
-from toile.run_folder import export_run
+from toile.runs.folder import export_run
 
 SIDE, FRAMES, FPS = 100, 100, 30.0
 REPEATS = 5

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from toile import threads
 from toile.bench.machine import machine, versions
+from toile.device import threads
 from toile.linear.solver import Solver
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 HERE = Path(__file__).parent
 

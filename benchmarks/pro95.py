@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from figures import record
 
-from toile.constraints.held import Held
-from toile.diagnostics import FrameTally
+from toile.constraints.state import Held
 from toile.errors import StepFailed
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, springs_of
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 HERE = Path(__file__).parent
 KINDS = {STRUCTURAL: "structural", SHEAR: "shear", FLEXION: "flexion"}

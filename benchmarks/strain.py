@@ -64,7 +64,7 @@ def limits(word: str, extension: float) -> dict[str, Any]:
 
 def compare(scene: str, overrides: list[str]) -> dict[str, Any]:
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     extension = load(scene, overrides=overrides).cloth[0].fabric.extension_warp
     found: dict[str, Any] = {"extension": extension}
@@ -102,7 +102,7 @@ def compare(scene: str, overrides: list[str]) -> dict[str, Any]:
 
 def swing(extension: float) -> dict[str, Any]:
     """The undamped sheet in its first second, its fabric given an extension; the explicit run has it in `stretch`."""
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     given = [f"cloth[0].fabric.extension_{thread}={extension}" for thread in ("warp", "weft")]
     reference = explicit_reference(variant("swing", "stretch", extension, given), 1200)

@@ -21,7 +21,7 @@ import numpy as np
 
 from toile.model.springs import STRUCTURAL, springs_of
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 HERE = Path(__file__).parent
 LEAST = (0.002, 0.006)  # [m]  lower waves are not counted; the second is half a cell

@@ -18,11 +18,11 @@ import scipy.sparse as sparse
 from figures import record
 from scipy.sparse.linalg import cg
 
-from toile.diagnostics import FrameTally
 from toile.errors import StepFailed
 from toile.model.springs import STRUCTURAL, springs_of
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 HERE = Path(__file__).parent
 EXTENSION, COMPRESSION = 0.1, 0.02  # the limits of all scenes

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import toile
-from toile.run_folder import RunFolder, export_run, render_run
+from toile.runs.folder import RunFolder, export_run, render_run
 
 SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 

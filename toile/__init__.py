@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toile.errors import InputError, SceneError, StepFailed, ToileError
     from toile.model.frame import Frame, Surface
-    from toile.runs import Interrupted, RunResult, run
+    from toile.runs.run import Interrupted, RunResult, run
     from toile.scene.load import load
     from toile.scene.schema import Bound, Cloth, Fabric, RestStretch, Scene, Solver, Time
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
 __version__ = "0.1.0"
 
@@ -31,19 +31,19 @@ _HOMES = {
     "Fabric": "toile.scene.schema",
     "Frame": "toile.model.frame",
     "InputError": "toile.errors",
-    "Interrupted": "toile.runs",
+    "Interrupted": "toile.runs.run",
     "RestStretch": "toile.scene.schema",
-    "RunResult": "toile.runs",
+    "RunResult": "toile.runs.run",
     "Scene": "toile.scene.schema",
     "SceneError": "toile.errors",
-    "Simulation": "toile.simulation",
+    "Simulation": "toile.simulation.simulation",
     "Solver": "toile.scene.schema",
     "StepFailed": "toile.errors",
     "Surface": "toile.model.frame",
     "Time": "toile.scene.schema",
     "ToileError": "toile.errors",
     "load": "toile.scene.load",
-    "run": "toile.runs",
+    "run": "toile.runs.run",
 }
 
 __all__ = [

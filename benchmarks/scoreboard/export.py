@@ -80,7 +80,7 @@ FALL = 12  # frames of the drape, in which the sheet has come down; folds are ch
 
 def plain(name: str, resolution: int) -> dict[str, Any]:
     """The scene as numbers and lists."""
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
     scene = SCENES[name](resolution)
     simulation = Simulation(scene)
     simulation.held.move(0.0, 0.0, simulation.state.x)  # says which particles are held at the start
@@ -146,7 +146,7 @@ def reference(name: str, resolution: int, steps: int) -> dict[str, Any]:
 
 def fall(resolution: int, times: int = 32) -> dict[str, Any]:
     """Centre of mass of the drape at its first frames, with steps so many times shorter and with half as many."""
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     paths = []
     for shorter in (times, times // 2):

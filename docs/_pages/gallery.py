@@ -26,11 +26,11 @@ from typing import Any
 
 import gallery_pages
 
-from toile.check import check
 from toile.outputs.picture import Picture
 from toile.outputs.video import Video
-from toile.run_folder import RunFolder
-from toile.runs import run
+from toile.runs.check import check
+from toile.runs.folder import RunFolder
+from toile.runs.run import run
 from toile.scene.load import load, scene_names
 from toile.scene.schema import Scene
 

@@ -17,8 +17,8 @@ import toile
 
 # Names that are imported from their modules, and what they are for.
 BESIDE = {
-    "toile.check": ("check", "read_report", "Finding"),
-    "toile.run_folder": ("RunFolder", "render_run", "export_run"),
+    "toile.runs.check": ("check", "read_report", "Finding"),
+    "toile.runs.folder": ("RunFolder", "render_run", "export_run"),
 }
 
 INTRODUCTION = """# Python

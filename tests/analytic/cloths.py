@@ -10,12 +10,12 @@ import numpy as np
 from analytic.sheets import G, positions
 from analytic.solids import CLOTH
 
-from toile.contact.audit import Audit
-from toile.diagnostics import FrameTally
+from toile.contact.intersection_audit import Audit
 from toile.filters.self_contact import SelfContact
 from toile.model.mesh import find_edges
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 THICKNESS = 1e-3  # [m]
 PIN_ALL = {"type": "pin", "cloth": "0", "where": {"all": True}}  # the first sheet

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from toile.diagnostics import FrameTally
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 G = 9.81  # [m/s^2]
 DENSITY = 0.2  # [kg/m^2]

@@ -9,7 +9,7 @@ from analytic.sheets import ALL_ENERGIES, BARE, G, put
 
 from toile.model.motion import rotation_matrix
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ import pytest
 from analytic.sheets import positions
 from analytic.solids import CLOTH, THICKNESS, on_solids, place
 
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 MU, RADIUS = 0.3, 0.1
 CELLS_ON_ARC, CELLS_1 = 32, 30

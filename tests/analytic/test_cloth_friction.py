@@ -16,7 +16,7 @@ import pytest
 from analytic.cloths import PIN_ALL, THICKNESS, cloths, grid, mean, steps, walk_on
 from analytic.sheets import G, positions, put, velocities
 
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 ANGLE = float(np.radians(20.0))
 DOWN = (G * float(np.sin(ANGLE)), 0.0, -G * float(np.cos(ANGLE)))

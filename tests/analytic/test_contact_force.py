@@ -14,7 +14,7 @@ import pytest
 from analytic.sheets import G, positions, velocities
 from analytic.solids import CLOTH, THICKNESS, along, dust, forces, on_solids, weight
 
-from toile.diagnostics import FrameTally
+from toile.simulation.certificate import FrameTally
 
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
 SUPPORTS: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ from analytic.sheets import G
 from analytic.solids import CLOTH
 
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SIZE = 0.6  # [m]
 

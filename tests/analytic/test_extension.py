@@ -14,7 +14,7 @@ from analytic.test_hanging_strip import LENGTH, WIDTH, thread_strain
 
 from toile.scene.load import load
 from toile.scene.schema import fabric_names
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 ROWS = 8
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toile.diagnostics import FrameTally
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 FILTERS = {
     "strain_impulse": {"extension": 0.05},

@@ -15,7 +15,7 @@ import pytest
 from analytic.sheets import positions, put, sheet, velocities, walk
 from analytic.test_order import CORNER, FREQUENCY, SHEET_TIME, SIDE, START, STIFFNESS, orders, steps, waving_sheet
 
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 MIXED = ["mixed_leapfrog", "mixed_newmark", "mixed_robust"]
 BETWEEN = {"explicit_euler": (0.9, 1.1), **dict.fromkeys(MIXED, (1.9, 2.1))}

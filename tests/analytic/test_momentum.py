@@ -16,7 +16,7 @@ import pytest
 from analytic.sheets import ALL_ENERGIES, put, sheet
 
 from toile.model.frame import Frame
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 MIXED = ["mixed_leapfrog", "mixed_newmark", "mixed_robust"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from analytic.sheets import DENSITY, positions, put, sheet, velocities, walk
 
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SIDE, STIFFNESS, START = 0.1, 100.0, 0.01  # [m], [N/m], [m]
 FREQUENCY = np.sqrt(1.5 * STIFFNESS / (DENSITY * SIDE**2))  # [rad/s]

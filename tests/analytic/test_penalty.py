@@ -17,17 +17,17 @@ from analytic.solids import CLOTH
 from reference.sheets import Bench, meeting, small_model
 from reference.springs import springs as all_springs
 
-from toile import threads
-from toile.contact.audit import Audit
-from toile.contact.flat_places import flat_places
-from toile.contact.springs import Springs
-from toile.diagnostics import FrameTally
+from toile.contact.intersection_audit import Audit
+from toile.contact.penalty.springs import Springs
+from toile.contact.rest_uv import flat_places
+from toile.device import threads
 from toile.energies.penalty import Penalty
 from toile.math.types import vec3
 from toile.model.mesh import Mesh
 from toile.model.model import build_model
 from toile.scene.schema import Fabric, Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 THICKNESS = 2e-3  # [m]
 STIFFNESS = 2e4  # [N/m^3]

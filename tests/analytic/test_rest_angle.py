@@ -24,7 +24,7 @@ from toile.model.mesh import Mesh, find_edges
 from toile.model.model import Model, build_model
 from toile.scene.schema import Fabric, Scene
 from toile.shapes.grid import Grid
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 EDGE = 0.01  # [m]
 FABRIC = Fabric(density=0.2, stretch_warp=1e3, stretch_weft=1e3, shear=1e2, damping=0.0)

@@ -23,14 +23,14 @@ from analytic.cloths import (
 )
 from analytic.sheets import G, positions, velocities
 
-from toile.contact.broad_phase import BroadPhase
-from toile.contact.touches import Encounters
-from toile.diagnostics import FrameTally
-from toile.simulation import Simulation
+from toile.contact.broad_phase.broad_phase import BroadPhase
+from toile.contact.narrow_phase.contact_set import Encounters
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 NO_GRAVITY = (0.0, 0.0, 0.0)
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
-MOST_ROUNDS = "toile.contact.cloth_contacts.MOST_ROUNDS"
+MOST_ROUNDS = "toile.contact.response.resolve.MOST_ROUNDS"
 
 
 def thrown(

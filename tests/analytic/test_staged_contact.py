@@ -16,9 +16,9 @@ from analytic.cloths import cloths, grid, steps
 from analytic.sheets import G, positions, sheet, velocities, walk
 from analytic.solids import CLOTH, THICKNESS, forces, on_solids, triple, turned, weight
 
-from toile.diagnostics import FrameTally
 from toile.model.motion import Motion
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 STAGED = [
     "explicit_euler",

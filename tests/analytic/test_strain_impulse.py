@@ -17,7 +17,7 @@ from reference.impulses import jacobian, limited, weights
 from toile.filters.strain_impulse import _Working
 from toile.math.types import mat33, vec3
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 H = 1.0 / 450.0
 # Narrow limits, so that states beyond them need small corrections: those that turn threads by 0.1 rad are cut short.

@@ -16,7 +16,7 @@ from toile.model.springs import SHEAR, STRUCTURAL, Springs, springs_of
 from toile.model.state import State
 from toile.plugins import names
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0
 WEAK = {"stretch_warp": 50.0, "stretch_weft": 50.0, "shear": 20.0, "bend_warp": 1e-5, "bend_weft": 1e-5}

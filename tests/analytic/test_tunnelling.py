@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from analytic.solids import THICKNESS, on_solids, triple, turned
 
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 H = 1.0 / 30.0
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]

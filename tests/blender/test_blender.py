@@ -18,7 +18,7 @@ import pytest
 
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs.pc2 import Pc2
-from toile.run_folder import export_run
+from toile.runs.folder import export_run
 
 FPS, FRAMES = 25, 6
 HERE = Path(__file__).parent

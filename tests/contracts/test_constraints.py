@@ -14,14 +14,14 @@ import warp as wp
 
 from toile import plugins
 from toile.constraints.base import Constraint
-from toile.constraints.held import Held
 from toile.constraints.pin import Pin
 from toile.constraints.slide_on_line import SlideOnLine
 from toile.constraints.slide_on_plane import SlideOnPlane
+from toile.constraints.state import Held
 from toile.errors import SceneError
 from toile.math.types import vec3
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 # solid_contact says how solids hold particles, not which: tests/analytic and tests/unit/test_solid_contact.py have it.
 FOUND = tuple(n for n in plugins.names("constraints") if issubclass(plugins.find("constraints", n), Constraint))

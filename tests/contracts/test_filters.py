@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from reference.filtering import Filtering
 
-from toile.contact.audit import Audit
+from toile.contact.intersection_audit import Audit
 from toile.plugins import find, names
 
 H = 1.0 / 60.0

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toile.diagnostics import FrameTally
 from toile.plugins import find, names
 from toile.scene.load import load
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 G = 9.81
 H = 1.0 / 60.0

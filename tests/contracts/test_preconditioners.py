@@ -18,8 +18,8 @@ from reference.systems import LinearSystem, random_system
 
 from toile import plugins
 from toile.errors import InputError
-from toile.linear import uv_hierarchy
 from toile.linear.base import Preconditioner
+from toile.linear.multigrid import uv_hierarchy
 from toile.linear.precondition_block_jacobi import BlockJacobi
 from toile.linear.solver import Solver
 from toile.math.types import vec3

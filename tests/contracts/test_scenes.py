@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toile.check import check
+from toile.runs.check import check
 from toile.scene.load import SCENES, load, scene_names
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SMALL_GRID, SMALL_DISC = 9, 3
 SMALL_AROUND = 12  # of figures that need theirs along the profile

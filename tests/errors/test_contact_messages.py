@@ -8,7 +8,7 @@ import pytest
 
 from toile.errors import StepFailed
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 
 def sheet(name: str, height: float = 0.0, **more: Any) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from toile.diagnostics import FrameTally
 from toile.errors import StepFailed
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 INTEGRATORS = ["implicit_euler", "implicit_bdf2", "mixed_leapfrog", "mixed_newmark", "mixed_robust"]
 

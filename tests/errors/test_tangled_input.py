@@ -20,10 +20,10 @@ from toile.model.frame import Frame, Part, Surface
 from toile.outputs._intersections_obj import IntersectionsWriter
 from toile.outputs.picture import Picture
 from toile.outputs.video import Video
-from toile.run_folder import RunFolder, render_run
-from toile.runs import run
+from toile.runs.folder import RunFolder, render_run
+from toile.runs.run import run
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SMALL = {"width": 64, "height": 48, "samples": 1}
 HEIGHT = 0.3  # [m]  of the upright sheet over the flat one, when they are apart

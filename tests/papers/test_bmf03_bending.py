@@ -18,7 +18,7 @@ from toile.model.model import Model, build_model
 from toile.scene.load import load
 from toile.scene.schema import Fabric, Scene
 from toile.shapes.grid import Grid
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 D = 3e-4  # [N m]
 DAMPING = 0.02  # [s]

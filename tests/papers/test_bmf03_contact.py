@@ -22,7 +22,7 @@ from toile.model.state import State
 from toile.post.fold_projection import FoldProjection
 from toile.scene.load import load
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0
 THICKNESS = 2e-3

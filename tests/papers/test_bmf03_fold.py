@@ -9,7 +9,7 @@ import pytest
 
 from toile.model.springs import STRUCTURAL, springs_of
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 AROUND, ALONG = 42, 34
 RESOLVED = 0.006  # [m]  half a cell: waves lower than that are not told from the mesh

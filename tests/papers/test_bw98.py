@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 
 def hang(device: str, side: int, frames: int, fps: float, fabric: dict[str, float], **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 # On a GPU the residual is looked at every ten iterations: counts are that coarse there.
 LOOK_EVERY = {"cpu": 1, "cuda": 10}

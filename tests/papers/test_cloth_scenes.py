@@ -10,12 +10,12 @@ import itertools
 import numpy as np
 import pytest
 
-from toile.contact.audit import Audit
+from toile.contact.intersection_audit import Audit
 from toile.model.mesh import Mesh
 from toile.scene.crosscheck import Parts, survey
 from toile.scene.load import load
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 UNTANGLED = ("flip", "fold", "funnel", "knives", "layers", "needle", "reef_knot", "stack", "twist")
 

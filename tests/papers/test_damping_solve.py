@@ -8,7 +8,7 @@ import pytest
 
 from toile.linear.modified_pcg import Solution
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 # Just below the largest steps that are stable with each fabric [s]
 STEPS = {"cotton": 1.65e-4, "wool_tropical": 1.5e-4}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

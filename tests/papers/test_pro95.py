@@ -13,15 +13,15 @@ import pytest
 import warp as wp
 from reference.filtering import Filtering
 
-from toile.constraints.held import Held
-from toile.diagnostics import FrameTally
+from toile.constraints.state import Held
 from toile.errors import InputError, StepFailed
 from toile.filters._springs import SpringLists
 from toile.filters.strain_deformation_rate import shorten
 from toile.math.types import mat33, real, vec3
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, springs_of
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 PLAIN = "filters=[]"
 PAPER_STEPS = 200

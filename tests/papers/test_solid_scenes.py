@@ -14,7 +14,7 @@ import pytest
 from analytic.sheets import G
 
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from reference.vibration import by_mass, grid_springs, growth_of_symplectic_euler, spring_matrix
 
-from toile.constraints.held import Held
-from toile.diagnostics import FrameTally
+from toile.constraints.state import Held
 from toile.errors import InputError
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 ROWS, STIFFNESS, MASS = 17, 10.0, 1e-3  # [-], [N/m], [kg]
 UNIT = np.sqrt(MASS / STIFFNESS)  # [s]

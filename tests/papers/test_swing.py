@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from analytic.sheets import sheet
 
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 FRAMES, FPS = 60, 60.0
 # 51 x 51 in the full size test; the stiffness is of the cloth, not of the mesh.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toile.scene.load import load, scene_names
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SCENES = [name for name in scene_names() if any(item.word() == "self_contact" for item in load(name).filters)]
 

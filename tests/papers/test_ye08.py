@@ -13,14 +13,14 @@ import pytest
 from reference.sheets import Bench
 from scipy.optimize import brentq
 
-from toile.diagnostics import FrameTally
 from toile.energies.bend_buckling import BendBuckling
 from toile.model.mesh import Mesh
 from toile.model.model import build_model
 from toile.model.springs import STRUCTURAL, springs_of
 from toile.scene.load import load
 from toile.scene.schema import Fabric
-from toile.simulation import Simulation
+from toile.simulation.certificate import FrameTally
+from toile.simulation.simulation import Simulation
 
 EXTENSION, COMPRESSION = 0.1, 0.02
 

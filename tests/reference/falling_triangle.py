@@ -75,11 +75,11 @@ class FallingTriangle:
 def main() -> None:
     """The `toile` command with this simulation in place of the real one."""
     import toile.cli
-    import toile.runs
+    import toile.runs.run
 
     pause = float(os.environ.get("FALLING_PAUSE", "0"))
     FallingTriangle.before = staticmethod(lambda number: time.sleep(pause))
-    toile.runs.Simulation = FallingTriangle  # type: ignore[assignment,misc]
+    toile.runs.run.Simulation = FallingTriangle  # type: ignore[assignment,misc]
     sys.argv[0] = "toile"
     toile.cli.main()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from toile.model.state import State
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 
 class Filtering:

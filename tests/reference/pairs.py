@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toile.contact.boxes import INSTANT
+from toile.contact.broad_phase.boxes import INSTANT
 
 
 def pairs_by_hand(

@@ -16,7 +16,6 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 from reference.dense import Sheet
-from toile.assembly import Linearization, make_term
 from toile.energies.base import Energy
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import vec3
@@ -25,7 +24,8 @@ from toile.model.model import Model, build_model
 from toile.scene.schema import Fabric, RestStretch
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
-from toile.system import System
+from toile.system.assembly import Linearization, make_term
+from toile.system.system import System
 
 EDGE = 0.1  # [m]  typical length of an edge
 

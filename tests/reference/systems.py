@@ -10,7 +10,7 @@ import warp as wp
 
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.modified_pcg import ModifiedPCG
-from toile.linear.uv_hierarchy import Sites
+from toile.linear.multigrid.uv_hierarchy import Sites
 from toile.math.types import mat33, vec3
 
 

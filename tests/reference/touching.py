@@ -8,10 +8,10 @@ import numpy as np
 import warp as wp
 from scipy.optimize import nnls
 
-from toile.contact.colours import Colours
-from toile.contact.crew import Crew
-from toile.contact.impulses import relax, relax_in_colours
-from toile.contact.touches import TOUCH_KINDS, Touches
+from toile.contact.narrow_phase.contact_set import TOUCH_KINDS, Touches
+from toile.contact.response.contact_coloring import Colours
+from toile.contact.response.impulses import relax, relax_in_colours
+from toile.device.grid_barrier import Crew
 from toile.math.types import mat33, real, vec3
 
 

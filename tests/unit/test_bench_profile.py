@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from toile.bench.profile import LAUNCHES, OTHERS, Tally, _Stopwatch, _timed_on_device, profile
 from toile.bench.sizes import resized
 from toile.cli import app
-from toile.launcher import Launcher
-from toile.recorded import Recorded
-from toile.simulation import Simulation
+from toile.device.cuda_graph import Recorded
+from toile.device.launcher import Launcher
+from toile.simulation.simulation import Simulation
 
 
 @wp.kernel

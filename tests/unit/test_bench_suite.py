@@ -16,7 +16,7 @@ from toile.bench.case import STAGES, Case, measure, plain
 from toile.bench.sizes import parsed, resized, told
 from toile.cli import app
 from toile.errors import InputError, StepFailed
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 WAY = {"device": "cpu", "precision": "double", "machine": {"cpu": "one", "cores": 2}, "versions": {}, "threads": 2}

@@ -13,9 +13,9 @@ from reference.pairs import pairs_by_hand
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from toile import threads
-from toile.contact.broad_phase import REBUILD, BroadPhase, Pairs
-from toile.contact.patches import divide
+from toile.contact.broad_phase.broad_phase import REBUILD, BroadPhase, Pairs
+from toile.contact.broad_phase.patches import divide
+from toile.device import threads
 from toile.math.types import numpy_real, real, vec3
 
 

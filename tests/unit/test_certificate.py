@@ -11,7 +11,7 @@ import pytest
 
 from toile.model.frame import Frame
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 G = 9.81
 FABRIC = {

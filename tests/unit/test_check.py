@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from toile.check import check, read_report
 from toile.errors import InputError, SceneError
-from toile.runs import run
+from toile.runs.check import check, read_report
+from toile.runs.run import run
 from toile.scene.figures import figure_names
 from toile.scene.schema import Bound, Cloth, Scene
 

@@ -20,7 +20,7 @@ from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame
 from toile.outputs.npz import Npz
 from toile.outputs.pc2 import Pc2Writer
-from toile.runs import Interrupted, run
+from toile.runs.run import Interrupted, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def falling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[FallingTria
     class Falling(FallingTriangle):
         pass
 
-    monkeypatch.setattr("toile.runs.Simulation", Falling)
+    monkeypatch.setattr("toile.runs.run.Simulation", Falling)
     monkeypatch.setenv("TOILE_PRECISION", "double")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fall.yaml").write_text(SCENE)

@@ -16,7 +16,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from toile.cli import catalogue, keys
+from toile.cli import catalog as catalogue
+from toile.cli import keys
 from toile.cli.commands.list import Kind
 from toile.plugins import FAMILIES, _in_scope, find, names
 from toile.scene.schema import Scene

@@ -28,7 +28,7 @@ def falling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Fa
     class Falling(FallingTriangle):
         pass
 
-    monkeypatch.setattr("toile.runs.Simulation", Falling)
+    monkeypatch.setattr("toile.runs.run.Simulation", Falling)
     monkeypatch.setenv("TOILE_PRECISION", "double")
     monkeypatch.delenv("TOILE_DEBUG", raising=False)
     monkeypatch.chdir(tmp_path)

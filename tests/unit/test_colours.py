@@ -11,14 +11,14 @@ import warp as wp
 from analytic.cloths import THICKNESS, cloths, grid
 from reference.touching import Problem, random_problem, relaxed
 
-from toile.contact import colours as of_colours
-from toile.contact import crew
-from toile.contact.colours import MOST_COLOURS, Colours
-from toile.contact.crew import Crew
-from toile.contact.impulses import Sweeps
-from toile.launcher import Launcher
+from toile.contact.response import contact_coloring as of_colours
+from toile.contact.response.contact_coloring import MOST_COLOURS, Colours
+from toile.contact.response.impulses import Sweeps
+from toile.device import grid_barrier as crew
+from toile.device.grid_barrier import Crew
+from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0
 OF_TOUCHES = ("vertices", "weights", "normals", "targets", "mu")

@@ -10,7 +10,7 @@ import pytest
 import warp as wp
 from scipy.spatial.transform import Rotation
 
-from toile.contact.crossings import Crossings
+from toile.contact.untangle.intersections import Crossings
 from toile.math.types import vec3
 from toile.shapes.grid import Grid
 

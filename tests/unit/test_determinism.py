@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 # Everything at once: both sheets free to fold, air that gusts, pins that move, a pull, steps that vary.
 SCENE: dict[str, Any] = {

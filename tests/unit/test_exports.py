@@ -19,14 +19,14 @@ from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs import _gltf
 from toile.outputs._corners import split_by_uv
 from toile.outputs._digits import number_lines
-from toile.outputs._normals import VertexNormals
 from toile.outputs._y_up import y_up
 from toile.outputs.alembic import Alembic
 from toile.outputs.gif import Gif
 from toile.outputs.glb import Glb
 from toile.outputs.pc2 import Pc2
 from toile.outputs.usd import Usd
-from toile.run_folder import RunFolder, export_run, render_run
+from toile.render.normals import VertexNormals
+from toile.runs.folder import RunFolder, export_run, render_run
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

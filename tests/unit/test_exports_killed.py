@@ -14,7 +14,7 @@ import pytest
 
 from toile.model.frame import Frame, Part, Surface
 from toile.outputs.pc2 import Pc2
-from toile.run_folder import export_run
+from toile.runs.folder import export_run
 
 KILLS = 20
 FRAMES = 12
@@ -53,7 +53,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     }  # fmt: skip
     whole = {name: data for files in complete.values() for name, data in files.items()}
     script = (
-        "import sys; from toile.run_folder import export_run\n"
+        "import sys; from toile.runs.folder import export_run\n"
         "print('ready', flush=True)\n"
         "export_run(sys.argv[1], sys.argv[3:], sys.argv[2])\n"
     )

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from toile.post.fold_projection import BEND, REST, FoldProjection
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SPHERE = {"type": "sphere", "radius": 0.3}
 POST = FoldProjection(epsilon=1e-3, tau=1e-2, deepest=5e-3)

@@ -7,8 +7,8 @@ import pytest
 import warp as wp
 from analytic.cloths import cloths, grid
 
-from toile.contact.gathering import Gathering, TouchList
-from toile.contact.touches import TOUCH_KINDS
+from toile.contact.narrow_phase.contact_set import TOUCH_KINDS
+from toile.contact.response.merge_contacts import Gathering, TouchList
 from toile.math.types import numpy_real, real
 
 

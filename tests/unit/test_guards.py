@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toile.assembly import make_kernels
-from toile.diagnostics import Changes, FrameTally
 from toile.errors import StepFailed
 from toile.math.types import precision
 from toile.scene.load import load
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.certificate import Changes, FrameTally
+from toile.simulation.simulation import Simulation
+from toile.system.assembly import make_kernels
 
 HELD = [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}]
 

@@ -14,8 +14,8 @@ import pytest
 import warp as wp
 from analytic.cloths import cloths, grid
 
-from toile.contact.motion import Motion
-from toile.looks import Look
+from toile.contact.broad_phase.motion import Motion
+from toile.device.readback import Look
 from toile.math.types import vec3
 
 FEW = 4  # numbers

@@ -20,7 +20,7 @@ from reference.impact import (
     least_distance,
 )
 
-from toile.contact.impact_time import ARRIVED, NEVER, edge_edge_impact, vertex_triangle_impact
+from toile.contact.narrow_phase.impact_time import ARRIVED, NEVER, edge_edge_impact, vertex_triangle_impact
 from toile.math.types import numpy_real, precision, real, vec3
 
 KINDS = [VERTEX_TRIANGLE, EDGE_EDGE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toile.contact.impact_zones import ImpactZones, body_motion
+from toile.contact.response.impact_zones import ImpactZones, body_motion
 
 EYE = np.eye(3)
 

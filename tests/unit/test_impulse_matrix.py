@@ -10,7 +10,7 @@ from reference.impulses import flat_grid, grid_springs, jacobian, weights
 from scipy.sparse.linalg import eigsh
 
 from toile.filters._impulse_matrix import ImpulseMatrix
-from toile.linear.ldlt import Ldlt
+from toile.linear.direct.ldlt import Ldlt
 from toile.math.types import mat33, real, vec3
 
 N = 41  # figure 4: 41 x 41 nodes

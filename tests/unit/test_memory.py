@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from toile import plugins
-from toile.linear.sparse_factor import Qdldl
+from toile.linear.direct.sparse_factor import Qdldl
 from toile.model.frame import Frame
 from toile.scene.load import load, scene_names
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 GRID = {"type": "grid", "size": [0.6, 0.6], "resolution": [6, 6]}
 SOFT = {"density": 0.2, "stretch_warp": 60.0, "stretch_weft": 60.0, "shear": 6.0}

@@ -12,21 +12,21 @@ import warp as wp
 from reference.systems import LinearSystem, random_system
 from scipy.linalg import block_diag
 
-from toile import threads
-from toile.linear import uv_hierarchy
+from toile.device import threads
 from toile.linear.block_matrix import BlockMatrix, Couplings
-from toile.linear.dense_inverse import ByElimination, ByLapack
-from toile.linear.galerkin import Product
-from toile.linear.galerkin_blocks import HELD
+from toile.linear.multigrid import uv_hierarchy
+from toile.linear.multigrid.dense_inverse import ByElimination, ByLapack
+from toile.linear.multigrid.galerkin import Product
+from toile.linear.multigrid.galerkin_blocks import HELD
+from toile.linear.multigrid.uv_hierarchy import Sites, find_sites, interpolations
 from toile.linear.precondition_multigrid import Multigrid
 from toile.linear.solver import Solver
-from toile.linear.uv_hierarchy import Sites, find_sites, interpolations
 from toile.math.types import mat33, precision, vec3
 from toile.scene.load import load
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
 from toile.shapes.revolved import Revolved
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 SHAPES = {
     "grid": Grid(size=(1.0, 0.6), resolution=(31, 17)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toile.linear.nested_dissection import nested_dissection
+from toile.linear.direct.nested_dissection import nested_dissection
 
 
 def grid(side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

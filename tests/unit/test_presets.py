@@ -17,7 +17,7 @@ from toile.scene.explain import explain, explain_preset, rows
 from toile.scene.load import load
 from toile.scene.presets import fill, lost, preset_names, preset_text, read_preset
 from toile.scene.schema import Cloth, Scene, Time
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 NAMES = preset_names()
 GRID = {"type": "grid", "resolution": (3, 3)}

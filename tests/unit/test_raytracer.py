@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from toile.errors import ToileError
 from toile.model.frame import Part, Surface
-from toile.outputs._camera import GROUND_GAP, MARGIN, MIN_SIZE, NEAREST, Camera, frame_camera, ground_height
-from toile.outputs._raytracer import CLOTH_COLOURS, Light, RayTracer, vertex_normals
+from toile.render.camera import GROUND_GAP, MARGIN, MIN_SIZE, NEAREST, Camera, frame_camera, ground_height
+from toile.render.raytracer import CLOTH_COLOURS, Light, RayTracer, vertex_normals
 
 BEHIND_THE_CAMERA = np.array([0.0, -100.0, 100.0])  # [m]
 FAR_BELOW = -1e4  # [m]  a ground that is not in the picture

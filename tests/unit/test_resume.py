@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import toile.checkpoint
+import toile.runs.checkpoint
 from toile import plugins
 from toile.cli import app
 from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame
-from toile.runs import Interrupted, RunResult, run
+from toile.runs.run import Interrupted, RunResult, run
 from toile.scene.load import load
 
 FRAMES = 6
@@ -160,9 +160,9 @@ def test_checkpoints_take_a_share_of_the_time(tmp_path: Path, monkeypatch: pytes
         saved.append(int(memory["frame"]))
         path.touch()
 
-    monkeypatch.setattr(toile.checkpoint.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(toile.runs.checkpoint.time, "perf_counter", lambda: now)
     monkeypatch.setattr(np, "savez", save)
-    checkpoints = toile.checkpoint.Checkpoints(tmp_path, Still())  # type: ignore[arg-type]
+    checkpoints = toile.runs.checkpoint.Checkpoints(tmp_path, Still())  # type: ignore[arg-type]
     checkpoints.begin()
     for number in range(1000):
         now += 0.1
@@ -207,7 +207,7 @@ def test_a_finished_run_is_extended(whole: dict[str, bytes | str]) -> None:
 
 
 def test_a_large_run_keeps_nothing_for_more_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toile.checkpoint, "MOST_KEPT", 1000)
+    monkeypatch.setattr(toile.runs.checkpoint, "MOST_KEPT", 1000)
     simulate("out", frames=2)
     assert sorted(path.name for path in Path("out/.resume").iterdir()) == ["complete.json", "run.json"]
     assert simulate("out", frames=2, resume=True).written == []
@@ -326,14 +326,14 @@ def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPa
     words = ["run", "drop.yaml", "--out", "out"]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/toile", *words])
     with monkeypatch.context() as stopping:
-        keep = toile.checkpoint.Checkpoints.keep
+        keep = toile.runs.checkpoint.Checkpoints.keep
 
         def stop(checkpoints: Any, frame: Frame) -> None:
             keep(checkpoints, frame)
             if frame.number == 2:
                 raise KeyboardInterrupt
 
-        stopping.setattr(toile.checkpoint.Checkpoints, "keep", stop)
+        stopping.setattr(toile.runs.checkpoint.Checkpoints, "keep", stop)
         result = CliRunner().invoke(app, words)
     assert result.exit_code == 130
     assert "Go on with: toile run drop.yaml --out out --resume" in result.stderr
@@ -352,7 +352,9 @@ def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPa
 
 
 # What a run does to files; it is killed before one of these calls, and then goes on.
-CALLS = ((os, "replace"), (os, "fsync"), (os, "unlink"), (np, "savez"), (os, "mkdir"), (toile.checkpoint, "_append"))
+CALLS = (
+    (os, "replace"), (os, "fsync"), (os, "unlink"), (np, "savez"), (os, "mkdir"), (toile.runs.checkpoint, "_append"),
+)  # fmt: skip
 
 
 def counted(action: Callable[[int], None]) -> None:
@@ -399,7 +401,7 @@ def killed_at(call: int, folder: str) -> None:
     """A run that no clean-up follows, with a checkpoint at every frame."""
 
     def body() -> None:
-        toile.checkpoint.SHARE = np.inf
+        toile.runs.checkpoint.SHARE = np.inf
         counted(lambda count: os.kill(os.getpid(), signal.SIGKILL) if count == call else None)
         simulate(folder, resume=True)
 

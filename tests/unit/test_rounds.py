@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from toile.launcher import SHARE
-from toile.rounds import _curve, in_rounds
+from toile.device.element_coloring import _curve, in_rounds
+from toile.device.launcher import SHARE
 
 
 def sheet(n, shuffled=False):

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from toile.errors import InputError, ToileError
 from toile.model.frame import Frame, Part, Surface
 from toile.outputs.pc2 import Pc2
-from toile.run_folder import RunFolder, export_run, render_run
+from toile.runs.folder import RunFolder, export_run, render_run
 
 FPS = 25.0
 SMALL = {"width": 32, "height": 24, "samples": 1}

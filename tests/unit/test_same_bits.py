@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from toile import launcher, threads
+from toile.device import launcher, threads
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import warp as wp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toile import threads
-from toile.contact.shared_list import Parts, SharedList, fill, next_place, pair_key
-from toile.launcher import Launcher
+from toile.device import threads
+from toile.device.append_buffer import Parts, SharedList, fill, next_place, pair_key
+from toile.device.launcher import Launcher
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ def in_single(folder: Path, compute: Callable[..., Arrays], *arguments: object) 
 def run(scene: str, frames: int, overrides: list[str]) -> Arrays:
     """Positions of every frame, and some of the certificate."""
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]))
     found = [(frame.positions, frame.velocities) for frame in simulation.run(frames)]
@@ -63,7 +63,7 @@ def moved(scene: str, by: list[float]) -> list[str]:
 
 def crossings(found: Arrays) -> int:
     """Over all frames, by the audit, which decides in double precision and exactly."""
-    from toile.contact.audit import Audit
+    from toile.contact.intersection_audit import Audit
 
     audit = Audit(found["triangles"], found["positions"].shape[1], "cpu")
     return sum(audit.count(positions) for positions in found["positions"])
@@ -95,7 +95,7 @@ def test_a_sheet_swings_alike_100_m_from_the_origin(tmp_path):
 
 def warnings(scene: str, overrides: list[str]) -> Arrays:
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     return {"told": np.array(Simulation(load(scene, overrides=["outputs=[]", *overrides])).warnings, str)}
 
@@ -122,7 +122,7 @@ def multiply(scene: str, overrides: list[str]) -> Arrays:
 
     from toile.math.types import vec3
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]))
     for _ in simulation.run(6):
@@ -169,7 +169,7 @@ def weigh() -> Arrays:
 
     from toile.math.types import vec3
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     lying = ["constraints=[]", "forces=[]", "solids=[{type: plane}]", "cloth[0].translation=[0,0,0.0005]"]
     simulation = Simulation(load("hang", overrides=["outputs=[]", "cloth[0].shape.resolution=[201,201]", *lying]))
@@ -191,7 +191,7 @@ def test_sums_over_many_lose_nothing(tmp_path):
 def resume() -> Arrays:
     """Six frames at once, and three and three."""
     from toile.scene.load import load
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     scene = load("layers", overrides=["outputs=[]", *SYSTEMS["touches"][1]])
     whole, first, second = (Simulation(scene) for _ in range(3))

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toile.constraints._contacts import PER_PARTICLE, PER_SLOT
-from toile.diagnostics import Changes, FrameTally
+from toile.contact.solid.contacts import PER_PARTICLE, PER_SLOT
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
-from toile.stepping import StepControl
+from toile.simulation.certificate import Changes, FrameTally
+from toile.simulation.simulation import Simulation
+from toile.simulation.step_control import StepControl
 
 H = 1.0 / 60.0
 

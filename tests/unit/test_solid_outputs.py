@@ -14,13 +14,13 @@ from hypothesis.extra.numpy import arrays
 
 from toile.errors import InputError
 from toile.model.frame import Frame, Part, SolidSurface, Surface
-from toile.outputs._camera import GROUND_GAP, MARGIN, Camera
-from toile.outputs._raytracer import Light, RayTracer, vertex_normals
-from toile.outputs._solid_mesh import split_sharp
-from toile.outputs._staging import FLOOR_GAP, Stage, Staging
 from toile.outputs.pc2 import Pc2
 from toile.outputs.picture import Picture
-from toile.run_folder import RunFolder, export_run, render_run
+from toile.render.camera import GROUND_GAP, MARGIN, Camera
+from toile.render.raytracer import Light, RayTracer, vertex_normals
+from toile.render.solid_mesh import split_sharp
+from toile.render.staging import FLOOR_GAP, Stage, Staging
+from toile.runs.folder import RunFolder, export_run, render_run
 
 FAR_BELOW = -1e4  # [m]  a ground that is not in the picture
 SQUARE = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])

@@ -17,8 +17,8 @@ from toile.errors import StepFailed
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
-from toile.stepping import LAST_PATIENCE, StepControl
+from toile.simulation.simulation import Simulation
+from toile.simulation.step_control import LAST_PATIENCE, StepControl
 
 
 def steps_of(control: StepControl, works: Callable[[float], bool], count: int) -> list[tuple[float, bool]]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from toile.math.sums import add_to_sum
+from toile.device.reductions import add_to_sum
 
 
 @wp.kernel

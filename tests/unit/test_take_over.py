@@ -9,7 +9,7 @@ import pytest
 
 from toile.errors import InputError
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 # Backward Euler remembers nothing, and the steps are all of one size: what goes on is what would have been.
 SCENE: dict[str, Any] = {

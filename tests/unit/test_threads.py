@@ -8,9 +8,9 @@ import warp as wp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toile import threads
+from toile.device import threads
+from toile.device.launcher import Launcher, shares
 from toile.errors import InputError
-from toile.launcher import Launcher, shares
 
 
 @pytest.fixture(autouse=True)

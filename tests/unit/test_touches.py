@@ -12,11 +12,11 @@ from analytic.cloths import THICKNESS, cloths, contact_of, grid
 from analytic.sheets import positions
 from scipy.spatial.transform import Rotation
 
-from toile.contact.audit import Audit
-from toile.contact.broad_phase import BroadPhase, Pairs
-from toile.contact.cloth_contacts import ClothContacts
-from toile.contact.touches import Encounters
-from toile.simulation import Simulation
+from toile.contact.broad_phase.broad_phase import BroadPhase, Pairs
+from toile.contact.intersection_audit import Audit
+from toile.contact.narrow_phase.contact_set import Encounters
+from toile.contact.response.resolve import ClothContacts
+from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0
 
@@ -217,7 +217,7 @@ def test_in_the_end_nothing_meets(
     """Random motions of each particle, or all to one point: a new search finds no impact on the way, the audit none at
     the end. Pins stay; free cloth keeps the momentum of its displacements; the motion has no more energy than before.
     """
-    monkeypatch.setattr("toile.contact.cloth_contacts.MOST_ROUNDS", rounds)
+    monkeypatch.setattr("toile.contact.response.resolve.MOST_ROUNDS", rounds)
     corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
     held = [{"type": "pin", "cloth": "0", "where": {"indices": corners}}] if corners else []
     simulation = two(device, 5.0, constraints=held)
@@ -245,7 +245,7 @@ def test_in_the_end_nothing_meets(
 @pytest.mark.parametrize("rounds", [1, 0])
 def test_zones_keep_the_momentum_of_velocities(rounds: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After impulses too, which change velocities by other amounts than displacements: free cloth, to rounding."""
-    monkeypatch.setattr("toile.contact.cloth_contacts.MOST_ROUNDS", rounds)
+    monkeypatch.setattr("toile.contact.response.resolve.MOST_ROUNDS", rounds)
     simulation = two(device, 1.2)
     m = simulation.model.masses
     d = random_motion(simulation, 1, 0.02)
@@ -262,7 +262,7 @@ def test_what_is_held_on_both_sides_is_not_let_through(
     rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pins drive a sheet through one that pins hold: nothing can be done, and that is said."""
-    monkeypatch.setattr("toile.contact.cloth_contacts.MOST_ROUNDS", rounds)
+    monkeypatch.setattr("toile.contact.response.resolve.MOST_ROUNDS", rounds)
     pins = [{"type": "pin", "cloth": name, "where": {"all": True}} for name in ("0", "1")]
     simulation = two(device, 10.0, constraints=pins)
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]

@@ -11,7 +11,7 @@ import warp as wp
 from reference.contours import contour_length
 from scipy.spatial.transform import Rotation
 
-from toile.contact.untangle import Tangle, Untangling
+from toile.contact.untangle.untangle import Tangle, Untangling
 from toile.math.types import real, vec3
 from toile.shapes.grid import Grid
 

@@ -5,8 +5,11 @@ import pytest
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.linear import coupled_levels, precondition_multigrid, wide_couplings, wide_rows
-from toile.linear.lanes import wide
+from toile.device.lanes import wide
+from toile.linear import precondition_multigrid
+from toile.linear.multigrid import coupled_levels
+from toile.linear.multigrid import couplings_gpu as wide_couplings
+from toile.linear.multigrid import rows_gpu as wide_rows
 from toile.math.types import mat33, numpy_real, vec3, vec4
 
 

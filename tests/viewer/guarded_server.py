@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from toile.viewer.guard import Limits, Served, serve
+from toile.viewer.server.guard import Limits, Served, serve
 
 VERTICES = 2600
 

@@ -25,9 +25,9 @@ from raw_page import CONTINUATION, PING, TEXT, Page, frame, read_all, request, u
 
 from toile.errors import InputError  # noqa: E402
 from toile.viewer import guard  # noqa: E402
-from toile.viewer.guard import Limits, Served, serve  # noqa: E402
-from toile.viewer.guard_connection import Bucket  # noqa: E402
-from toile.viewer.guard_messages import Refused, passed  # noqa: E402
+from toile.viewer.server.connection import Bucket  # noqa: E402
+from toile.viewer.server.guard import Limits, Served, serve  # noqa: E402
+from toile.viewer.server.messages import Refused, passed  # noqa: E402
 
 CLIENT = Path(viser.__file__).parent / "client" / "build" / "index.html"
 TOKEN = "correct-horse-battery"
@@ -372,7 +372,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 def test_faults_of_the_viewer_itself_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """What strangers send is kept from the terminal; what goes wrong here is not."""
     serve("test").stop()
-    logging.getLogger("toile.viewer.page").error("The page could not be drawn.")
+    logging.getLogger("toile.viewer.live.page").error("The page could not be drawn.")
     assert "could not be drawn" in caplog.text
 
 

@@ -12,7 +12,7 @@ from conftest import Opened
 
 viser = pytest.importorskip("viser", reason="the viewer extra is not installed")
 
-from toile.viewer.guard import Served, serve  # noqa: E402
+from toile.viewer.server.guard import Served, serve  # noqa: E402
 
 # What a hostile page does with a server on the machine of who reads it. Tells at the end what came of it.
 HOSTILE = """<!doctype html><title>hostile</title><script>

@@ -12,20 +12,20 @@ import pytest
 from toile.errors import InputError
 from toile.scene.load import load
 from toile.scene.schema import Scene
-from toile.simulation import Simulation
-from toile.viewer import pins, vertex
-from toile.viewer.changes import CHANGED, Choice, Slider, Switch, changed, parameters
-from toile.viewer.colouring import CLOTH, CONTACT, FABRIC, MODES, WARP, legend, shading, touches
-from toile.viewer.colours import strain_along
-from toile.viewer.controls import Controls
-from toile.viewer.draw_rate import FEWEST, MOST, DrawRate
-from toile.viewer.grab import STIFFNESS, Grab
-from toile.viewer.live import FAILED, PAUSED, RUNNING, Live, View
-from toile.viewer.live_panel import status
-from toile.viewer.pace import LARGEST_LAG, Pace
-from toile.viewer.palette import SCALE
-from toile.viewer.picking import first_hit, nearest_point
-from toile.viewer.shelf import Shelf
+from toile.simulation.simulation import Simulation
+from toile.viewer.draw.coloring import CLOTH, CONTACT, FABRIC, MODES, WARP, legend, shading, touches
+from toile.viewer.draw.colors import strain_along
+from toile.viewer.draw.palette import SCALE
+from toile.viewer.live import pins, vertex
+from toile.viewer.live.changes import CHANGED, Choice, Slider, Switch, changed, parameters
+from toile.viewer.live.controls import Controls
+from toile.viewer.live.draw_rate import FEWEST, MOST, DrawRate
+from toile.viewer.live.grab import STIFFNESS, Grab
+from toile.viewer.live.live import FAILED, PAUSED, RUNNING, Live, View
+from toile.viewer.live.pace import LARGEST_LAG, Pace
+from toile.viewer.live.panel import status
+from toile.viewer.live.picking import first_hit, nearest_point
+from toile.viewer.live.scene_list import Shelf
 
 PATIENCE = 40.0  # [s] kernels may have to be compiled, on a busy machine
 
@@ -307,7 +307,7 @@ class Gui:
 class TestControls:
     def test_only_where_a_slider_rests_is_applied(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now, ordered = [100.0], []
-        monkeypatch.setattr("toile.viewer.controls.time.perf_counter", lambda: now[0])
+        monkeypatch.setattr("toile.viewer.live.controls.time.perf_counter", lambda: now[0])
         controls = Controls(gui := Gui(), gui, lambda change: ordered.append(change) or len(ordered))
         scene = sheet()
         controls.show(scene, 0)

@@ -16,10 +16,10 @@ import pytest
 from conftest import PATIENCE, VIEWPORT, Opened
 
 from toile.scene.load import load
-from toile.viewer.colouring import CLOTH, CONTACT, WARP
-from toile.viewer.live import PAUSED, RUNNING, View
-from toile.viewer.live_panel import PINS, SHOWS
-from toile.viewer.palette import CLOTHS
+from toile.viewer.draw.coloring import CLOTH, CONTACT, WARP
+from toile.viewer.draw.palette import CLOTHS
+from toile.viewer.live.live import PAUSED, RUNNING, View
+from toile.viewer.live.panel import PINS, SHOWS
 
 viser = pytest.importorskip("viser", reason="the viewer extra is not installed")
 
@@ -113,8 +113,8 @@ def _chroma(colours: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def tried(browser: Any, device: str) -> Iterator[Tried]:
-    from toile.viewer.guard import serve
-    from toile.viewer.page import LivePage
+    from toile.viewer.live.page import LivePage
+    from toile.viewer.server.guard import serve
 
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[11, 11]"])
@@ -290,8 +290,8 @@ def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
     """Some thousands of frames, in the colours that are the most to send; nothing but the latest is kept for a page."""
     from websockets.sync.client import connect
 
-    from toile.viewer.guard import serve
-    from toile.viewer.page import LivePage
+    from toile.viewer.live.page import LivePage
+    from toile.viewer.server.guard import serve
 
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[9, 9]", "time.fps=400", "time.max_step=0.0025"])

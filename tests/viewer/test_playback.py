@@ -14,12 +14,12 @@ from made_runs import begin_run, certificate, entry_of, frame_of, make_run, shee
 from toile.errors import InputError
 from toile.outputs.pc2 import HEADER
 from toile.scene.schema import Bound
-from toile.viewer.colours import shade, strain_along
-from toile.viewer.marks import Mark, marked_frames, marks
-from toile.viewer.player import Player
-from toile.viewer.plots import MOST_POINTS, Plots
-from toile.viewer.recording import NO_CERTIFICATE, Recording
-from toile.viewer.text import plain
+from toile.viewer.draw.colors import shade, strain_along
+from toile.viewer.draw.plots import MOST_POINTS, Plots
+from toile.viewer.draw.text import plain
+from toile.viewer.playback.marks import Mark, marked_frames, marks
+from toile.viewer.playback.player import Player
+from toile.viewer.playback.recording import NO_CERTIFICATE, Recording
 
 
 class Clock:
@@ -269,8 +269,8 @@ def test_text_from_files_is_no_markup() -> None:
 def play(tmp_path: Path) -> Iterator[Any]:
     """A page of a run in `tmp_path`, served as `toile view` does."""
     pytest.importorskip("viser")
-    from toile.viewer.guard import serve
-    from toile.viewer.playback import PlaybackPage
+    from toile.viewer.playback.page import PlaybackPage
+    from toile.viewer.server.guard import serve
 
     served = serve("test")
     pages: list[PlaybackPage] = []

@@ -19,8 +19,8 @@ from toile.cli import app
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs.pc2 import Pc2
-from toile.viewer.creases import creased
-from toile.viewer.share import chosen_frames, share_run
+from toile.viewer.draw.creases import creased
+from toile.viewer.playback.share import chosen_frames, share_run
 
 
 def read(path: Path) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray]:

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toile import threads
 from toile.bench import swing
 from toile.bench.memory import peak_of_device, peak_of_process
 from toile.bench.sizes import resized
+from toile.device import threads
 from toile.errors import ToileError
 from toile.math.types import precision
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

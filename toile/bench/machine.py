@@ -10,8 +10,8 @@ from typing import Any
 import warp as wp
 
 from toile import __version__
+from toile.device.threads import available
 from toile.errors import InputError
-from toile.threads import available
 
 CPUS = Path("/proc/cpuinfo")
 PACKAGES = ("warp-lang", "numpy", "scipy", "cvxopt", "qdldl")

@@ -2,8 +2,9 @@
 
 On the CPU a launch returns when its kernel has ended, so launches are timed where they are made; one that threads share
 is timed from its start to the end of the last of them. What is timed inside of something else is counted once. A GPU
-works behind the program's back: there Warp times what the device does. What is recorded otherwise (toile/recorded.py)
-is launched one by one for it, which takes the program longer, and the kernels as long as ever.
+works behind the program's back: there Warp times what the device does. What is recorded otherwise
+(toile/device/cuda_graph.py) is launched one by one for it, which takes the program longer, and the kernels as long as
+ever.
 
 Nothing is in the way of runs that are not profiled: functions are replaced by timed ones while one is.
 """
@@ -19,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
-from toile import threads
-from toile.launcher import Launcher
-from toile.linear.ldlt import Ldlt
-from toile.linear.sparse_factor import Cholmod, Qdldl
+from toile.device import threads
+from toile.device.cuda_graph import Recorded
+from toile.device.launcher import Launcher
+from toile.linear.direct.ldlt import Ldlt
+from toile.linear.direct.sparse_factor import Cholmod, Qdldl
 from toile.math.types import precision
-from toile.recorded import Recorded
 
 if TYPE_CHECKING:
     from toile.model.frame import Frame
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
 LAUNCHES = ((Launcher, "__call__"), (Launcher, "rounds"), (wp, "launch"))
 # Besides kernels: where it is found, its name there, and what it is.

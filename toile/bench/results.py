@@ -10,10 +10,10 @@ from typing import Any
 from toile.bench.case import SCENES, Case
 from toile.bench.machine import machine, versions
 from toile.bench.suite import Row
+from toile.device.threads import count
 from toile.errors import InputError
 from toile.math.types import precision
 from toile.outputs._atomic import Draft
-from toile.threads import count
 
 FORMAT = "toile suite 1"
 FOLDER = Path("benchmarks")

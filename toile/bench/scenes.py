@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toile.scene.load import load
-from toile.simulation import Simulation
+from toile.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from toile.cli import catalogue
+from toile.cli import catalog as catalogue
 
 SCENE_FILES = (".yaml", ".yml", ".json")
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from toile.cli import catalogue
+from toile.cli import catalog as catalogue
 
 
 @dataclass(frozen=True)

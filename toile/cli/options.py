@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from toile import threads
 from toile.cli import completion
+from toile.device import threads
 
 
 class Device(StrEnum):

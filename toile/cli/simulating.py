@@ -15,7 +15,7 @@ from toile.cli.streams import errors
 from toile.cli.telling import Voice, shortened
 
 if TYPE_CHECKING:
-    from toile.runs import RunResult
+    from toile.runs.run import RunResult
     from toile.scene.schema import Scene
 
 
@@ -39,7 +39,7 @@ def simulate(
     """Run with a progress bar; a run that is stopped tells what it could complete."""
     folder = Path("out", scene.name) if out is None else out
     with RunProgress(scene.time.frames if frames is None else frames, voice.quiet) as bar:
-        from toile.runs import Interrupted, run
+        from toile.runs.run import Interrupted, run
 
         try:
             with kernels_told(bar), outputs_told(bar), _stop_told(bar):

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.constraints._contacts import (
+from toile.constraints.state import Held
+from toile.contact.collision_mesh import Planes
+from toile.contact.solid.contacts import (
     GROSS,
     MOST,
     RUBBING,
@@ -31,17 +33,15 @@ from toile.constraints._contacts import (
     remembered,
     total,
 )
-from toile.constraints._detection import detection_kernels
-from toile.constraints._holding import drag_velocity, hold_contacts, push_out
-from toile.constraints._modes import begin_step, choose_modes, end_step, judge_forces
-from toile.constraints.held import Held
-from toile.contact.bodies import Planes
-from toile.launcher import Launcher
-from toile.looks import Look
+from toile.contact.solid.detection import detection_kernels
+from toile.contact.solid.holding import drag_velocity, hold_contacts, push_out
+from toile.contact.solid.modes import begin_step, choose_modes, end_step, judge_forces
+from toile.device.launcher import Launcher
+from toile.device.readback import Look
 from toile.math.types import vec3
-from toile.model.memory import Memory
 from toile.model.motion import Vector
 from toile.model.state import State
+from toile.model.state_dict import Memory
 from toile.plugins import Plugin, quantity
 
 # Solves of one step with constraints corrected in between. Each correction leaves about half of what was wrong.

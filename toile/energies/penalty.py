@@ -9,8 +9,8 @@ Deviations  those of toile/contact/spring*.py. Nothing is guaranteed: what is pr
 
 from typing import Any, ClassVar
 
-from toile.contact.spring_strength import Law
-from toile.contact.springs import Springs
+from toile.contact.penalty.springs import Springs
+from toile.contact.penalty.strength import Law
 from toile.energies.base import Energy
 from toile.model.model import Model
 from toile.plugins import quantity

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
+from toile.device.launcher import Launcher
 from toile.energies.base import Energy
-from toile.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings, tie
 from toile.math.types import TINY, mat33, numpy_real, real, vec3
 from toile.model.model import Model

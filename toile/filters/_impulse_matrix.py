@@ -17,8 +17,8 @@ Deviations  Of the two denominators in eq. (10) one reads m_i: both are the mass
 import numpy as np
 import warp as wp
 
-from toile.launcher import Launcher
-from toile.linear.ldlt import Ldlt
+from toile.device.launcher import Launcher
+from toile.linear.direct.ldlt import Ldlt
 from toile.math.types import mat33, real, vec3
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.bodies import Planes
-from toile.launcher import Launcher
+from toile.contact.collision_mesh import Planes
+from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
-from toile.model.memory import Memory
 from toile.model.model import Model
 from toile.model.state import State
+from toile.model.state_dict import Memory
 from toile.plugins import Plugin
 
 
@@ -57,7 +57,7 @@ class Correction:
         """The step stands."""
 
     def memory(self) -> Memory:
-        """What the next step needs of those before it (toile/model/memory.py)."""
+        """What the next step needs of those before it (toile/model/state_dict.py)."""
         return {}
 
     def recall(self, memory: Memory) -> None:

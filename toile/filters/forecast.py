@@ -20,15 +20,13 @@ from typing import Any
 
 import warp as wp
 
+from toile.device.launcher import Launcher
 from toile.filters.base import Correction, Filter, FilterWork
-from toile.launcher import Launcher
 from toile.math.solid import ANYWHERE, Pose, end_world, start_frame
 from toile.math.types import TINY, mat33, real, vec3
+from toile.model.corrections import JUMPED
 from toile.model.state import State
 from toile.plugins import quantity
-
-# As toile/constraints/held.py has it: its whole motion was changed at once.
-JUMPED = wp.constant(2)
 
 # Cloth hung over a ball stretches by 5 % where it leaves it at steps of 1/120 s and by 2.5 % at 1/240 s, whatever its
 # mesh; over a sharp rim by several times as much (docs/solids.md). Steps [s] above the first are warned of.

@@ -15,16 +15,16 @@ Deviations  see there
 import numpy as np
 import warp as wp
 
-from toile.contact.bodies import Bodies
-from toile.contact.cloth_contacts import CAUGHT, ClothContacts
-from toile.contact.held_touches import HeldTouches
-from toile.contact.untangle import Untangling
+from toile.contact.collision_mesh import Bodies
+from toile.contact.response.persistent_contacts import HeldTouches
+from toile.contact.response.resolve import CAUGHT, ClothContacts
+from toile.contact.untangle.untangle import Untangling
+from toile.device.launcher import Launcher
 from toile.filters.base import Correction, Filter, FilterWork
-from toile.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
-from toile.model.memory import Memory
 from toile.model.model import Model
 from toile.model.state import State
+from toile.model.state_dict import Memory
 from toile.plugins import quantity
 
 # Of the thickness: how far a step moves what is tangled.

@@ -17,9 +17,9 @@ from typing import Literal
 
 import warp as wp
 
+from toile.device.launcher import Launcher
 from toile.filters._springs import SpringLists
 from toile.filters.base import Correction, Filter, FilterWork
-from toile.launcher import Launcher
 from toile.math.types import mat33, real, vec3
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL
 from toile.model.state import State

@@ -19,13 +19,13 @@ Symbols     L_min, L_max  (1 - compression) and (1 + extension) of the length at
             s  impulses [N s]     W_a = C_a/m_a  with the directions that constraints and contacts leave free
             k  stretch stiffness of the fabric [N/m]     a  area of a triangle at rest [m^2]
 Deviations  The paper's first two cases do not ask where the step leads. A thread that is a little too long, and would
-            get shorter by itself, then keeps that length to the end of time: crumples at its ends never straighten.
-            Its linear z leaves out that threads turn; further passes solve for what that added. Impulses that turn
-            any thread by more than MOST_TURN are made smaller, all of them alike.
-            Masses need not be equal. Limits may differ along warp and weft. When nothing is to be corrected, or nothing
-            can be because all ends are held, there is no solve. What [Ye08] sec. 6 calls positive definite is not when
-            rows depend on each other: see toile/linear/ldlt.py. Meshes without rows and columns of threads are ours:
-            the paper has quadrilaterals only, because edges of triangles cannot all keep their lengths.
+            get shorter by itself, then keeps that length to the end of time: crumples at its ends never straighten. Its
+            linear z leaves out that threads turn; further passes solve for what that added. Impulses that turn any
+            thread by more than MOST_TURN are made smaller, all of them alike. Masses need not be equal. Limits may
+            differ along warp and weft. When nothing is to be corrected, or nothing can be because all ends are held,
+            there is no solve. What [Ye08] sec. 6 calls positive definite is not when rows depend on each other: see
+            toile/linear/direct/ldlt.py. Meshes without rows and columns of threads are ours: the paper has
+            quadrilaterals only, because edges of triangles cannot all keep their lengths.
 """
 
 import numpy as np

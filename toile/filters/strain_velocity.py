@@ -29,8 +29,8 @@ import warp as wp
 from toile.filters._springs import SpringLists
 from toile.filters.base import Correction, Filter, FilterWork, VelocityLimit
 from toile.math.types import TINY, mat33, real, vec3
-from toile.model.memory import Memory
 from toile.model.springs import SHEAR, STRUCTURAL
+from toile.model.state_dict import Memory
 from toile.plugins import quantity
 
 # Of its length: a spring that is outside by less is let be, so that what rests at its limits keeps its bits.

@@ -16,11 +16,11 @@ Deviations  Directions are scaled by P, which is free. Each of them then has no 
 import numpy as np
 import warp as wp
 
-from toile.constraints.held import Held
-from toile.launcher import Launcher
+from toile.constraints.state import Held
+from toile.device.launcher import Launcher
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, precision, real, vec3
-from toile.system import System
+from toile.system.system import System
 
 # Places of the device scalars: r P^-1 r now and one iteration ago, c q, and m v v of the velocity to begin with.
 R_R, R_R_OLD, C_Q, WHOLE, SCALARS = (wp.constant(place) for place in range(5))

@@ -22,10 +22,10 @@ import warp as wp
 from scipy.sparse import bsr_array, eye_array, sparray
 from scipy.sparse.linalg import eigsh
 
-from toile.assembly import Linearization
 from toile.math.types import vec3
 from toile.model.state import State
-from toile.system import System
+from toile.system.assembly import Linearization
+from toile.system.system import System
 
 # Below this many unknowns all eigenvalues are found at once.
 SMALL = 300

@@ -20,12 +20,12 @@ Deviations  none
 import numpy as np
 import warp as wp
 
+from toile.device.launcher import Launcher
 from toile.errors import InputError
 from toile.integrators._damping_solve import divided
 from toile.integrators._stability import largest_step
 from toile.integrators.base import Integrator, Stepper, Workplace
 from toile.integrators.newton import alter, held_velocity
-from toile.launcher import Launcher
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.motion import SAME_TIME

@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 import warp as wp
 
-from toile.constraints.held import Held
+from toile.constraints.state import Held
+from toile.device.timers import Timers
 from toile.linear.modified_pcg import Solution
-from toile.model.memory import Memory
 from toile.model.state import State
+from toile.model.state_dict import Memory
 from toile.plugins import Plugin
-from toile.system import System
-from toile.timers import Timers
+from toile.system.system import System
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Stepper:
         """Something jumped (constraints began or ended): forget what lies before."""
 
     def memory(self) -> Memory:
-        """What the next step needs of those before it (toile/model/memory.py)."""
+        """What the next step needs of those before it (toile/model/state_dict.py)."""
         return {}
 
     def recall(self, memory: Memory) -> None:

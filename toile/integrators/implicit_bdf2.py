@@ -13,14 +13,14 @@ Deviations  [BW98] uses backward Euler linearised at the start of the step, whic
 
 import warp as wp
 
-from toile.constraints.held import JUMPED, JUMPED_WHERE_HELD
+from toile.device.launcher import Launcher
 from toile.integrators.base import Integrator, Stepper, Workplace
 from toile.integrators.newton import NewtonStep, from_velocity
-from toile.launcher import Launcher
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
-from toile.model.memory import Memory
+from toile.model.corrections import JUMPED, JUMPED_WHERE_HELD
 from toile.model.state import State
+from toile.model.state_dict import Memory
 from toile.plugins import quantity
 
 # Steps may grow by this much; beyond 1 + sqrt(2) BDF2 is not stable, and a step starts afresh with backward Euler.

@@ -12,8 +12,8 @@ import warp as wp
 from toile.integrators.base import Integrator, Stepper, Workplace
 from toile.integrators.newton import NewtonStep, from_start
 from toile.linear.modified_pcg import Solution
-from toile.model.memory import Memory
 from toile.model.state import State
+from toile.model.state_dict import Memory
 from toile.plugins import quantity
 
 

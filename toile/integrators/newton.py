@@ -24,13 +24,13 @@ Deviations  Position alteration of a contact with a solid: it is brought to wher
 
 import warp as wp
 
-from toile.assembly import Linearization
+from toile.device.launcher import Launcher
 from toile.integrators.base import Workplace
-from toile.launcher import Launcher
 from toile.linear.block_matrix import row_product, tie
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
+from toile.system.assembly import Linearization
 
 
 class NewtonStep:

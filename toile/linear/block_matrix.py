@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
-from toile.launcher import Launcher
-from toile.linear.uv_hierarchy import Sites
+from toile.device.launcher import Launcher
+from toile.linear.multigrid.uv_hierarchy import Sites
 from toile.math.types import mat33, precision, real, vec3, vec4
 
 

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.launcher import SHARE, Launcher
-from toile.linear import wide_product
+from toile.device.cuda_graph import Recorded
+from toile.device.lanes import lanes_for, wide
+from toile.device.launcher import SHARE, Launcher
+from toile.device.readback import Look
+from toile.device.reductions import add_to_sum
+from toile.linear import product_gpu as wide_product
 from toile.linear.block_matrix import BlockMatrix, row_product
-from toile.linear.lanes import lanes_for, wide
-from toile.looks import Look
-from toile.math.sums import add_to_sum
 from toile.math.types import mat33, precision, real, vec3
-from toile.recorded import Recorded
 
 # Places of the dot products among the device scalars, and of what controls the iteration: the value of r.r at which it
 # ends, and what it was for the last new system, how many iterations were made and may be, r.r at the start, and r.r

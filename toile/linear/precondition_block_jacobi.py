@@ -8,7 +8,7 @@ from typing import Any
 
 import warp as wp
 
-from toile.launcher import Launcher
+from toile.device.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, vec3

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from toile.device.launcher import Launcher
 from toile.errors import InputError
-from toile.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.nested_dissection import nested_dissection
-from toile.linear.sparse_factor import make_factor
+from toile.linear.direct.nested_dissection import nested_dissection
+from toile.linear.direct.sparse_factor import make_factor
 from toile.math.types import identity, mat33
 
 

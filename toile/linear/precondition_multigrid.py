@@ -6,11 +6,11 @@ One V-cycle is the preconditioner: smooth on each level from fine to coarse, sol
 back. The smoother is a Chebyshev polynomial in D^-1 A_l, D the blocks on the diagonal; before and after are the same,
 so that the whole is symmetric.
 
-The hierarchy depends on the mesh alone and is made once (toile/linear/uv_hierarchy.py), with the patterns of its
-matrices (toile/linear/galerkin.py). What contacts between cloths add outside the pattern of A is on all levels too
-(toile/linear/coupled_levels.py): on the finest in every product, on others in residuals alone, and smoothing there
-knows of it by D. After that there are launches and no looks at results, so that a GPU can repeat both `update` and
-`apply` by itself.
+The hierarchy depends on the mesh alone and is made once (toile/linear/multigrid/uv_hierarchy.py), with the patterns of
+its matrices (toile/linear/multigrid/galerkin.py). What contacts between cloths add outside the pattern of A is on all
+levels too (toile/linear/multigrid/coupled_levels.py): on the finest in every product, on others in residuals alone, and
+smoothing there knows of it by D. After that there are launches and no looks at results, so that a GPU can repeat both
+`update` and `apply` by itself.
 
 Cycles are in single precision, whatever the solver has: they only have to be roughly right, and most of their time is
 that of reading matrices. The products P^T A P are not rounded so.
@@ -27,14 +27,15 @@ import numpy as np
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.launcher import Launcher
-from toile.linear import uv_hierarchy, wide_rows
+from toile.device.lanes import lanes_for, wide
+from toile.device.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.coupled_levels import CoupledLevels
-from toile.linear.dense_inverse import dense_inverse
-from toile.linear.galerkin import Matrix, Product
-from toile.linear.lanes import lanes_for, wide
+from toile.linear.multigrid import rows_gpu as wide_rows
+from toile.linear.multigrid import uv_hierarchy
+from toile.linear.multigrid.coupled_levels import CoupledLevels
+from toile.linear.multigrid.dense_inverse import dense_inverse
+from toile.linear.multigrid.galerkin import Matrix, Product
 from toile.math.types import mat33, vec3
 from toile.plugins import quantity
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from toile.device.cuda_graph import Recorded
 from toile.linear.modified_pcg import ModifiedPCG, Solution
-from toile.model.memory import Memory
-from toile.recorded import Recorded
+from toile.model.state_dict import Memory
 
 # After an old preconditioner failed to serve, so many solves get a new one before an old one is tried again.
 SOLVES_BEFORE_RETRY = 8

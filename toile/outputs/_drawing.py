@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from toile.model.frame import Surface
-from toile.outputs._camera import Camera, frame_camera
 from toile.outputs._names import file_name
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
+from toile.render.camera import Camera, frame_camera
 
 if TYPE_CHECKING:
-    from toile.outputs._raytracer import RayTracer
+    from toile.render.raytracer import RayTracer
 
 Point = tuple[float, float, float]
 
@@ -41,7 +41,7 @@ class Drawing(Output):
         raise NotImplementedError
 
     def raytracer(self, surface: Surface) -> RayTracer:
-        from toile.outputs._raytracer import RayTracer
+        from toile.render.raytracer import RayTracer
 
         return RayTracer(surface, self.width, self.height, self.samples, self.device)
 

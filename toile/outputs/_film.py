@@ -11,8 +11,8 @@ import numpy as np
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Spool
 from toile.outputs._drawing import Drawing
-from toile.outputs._staging import Shown, Staging
 from toile.outputs.base import advanced
+from toile.render.staging import Shown, Staging
 
 
 class Film:

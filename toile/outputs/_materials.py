@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toile.model.frame import Surface
-from toile.outputs._palette import SOLID, cloth_colour
+from toile.render.palette import SOLID, cloth_colour
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,12 @@ from toile.outputs._corners import split_by_uv
 from toile.outputs._gltf import CORNERS, FLOAT, VERTICES, Document, Json, bounds
 from toile.outputs._materials import Material, materials
 from toile.outputs._names import file_name
-from toile.outputs._normals import VertexNormals
-from toile.outputs._palette import ROUGHNESS
-from toile.outputs._solid_mesh import split_sharp
 from toile.outputs._y_up import y_up
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
+from toile.render.normals import VertexNormals
+from toile.render.palette import ROUGHNESS
+from toile.render.solid_mesh import split_sharp
 
 
 class Glb(Output):

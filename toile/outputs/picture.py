@@ -14,10 +14,10 @@ from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft
 from toile.outputs._drawing import Drawing
-from toile.outputs._png import png_bytes
-from toile.outputs._staging import Shown, Staging
 from toile.outputs.base import Writer
 from toile.plugins import quantity
+from toile.render.png import png_bytes
+from toile.render.staging import Shown, Staging
 
 
 class Picture(Drawing):

@@ -12,10 +12,10 @@ from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import explained
 from toile.outputs._drawing import Drawing
 from toile.outputs._film import Film
-from toile.outputs._png import png_bytes
 from toile.outputs._sequence import Sequence
 from toile.outputs.base import Writer
 from toile.plugins import quantity
+from toile.render.png import png_bytes
 
 
 class Pictures(Drawing):

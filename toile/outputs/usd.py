@@ -20,9 +20,9 @@ from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs._atomic import Draft
 from toile.outputs._materials import Material, materials
 from toile.outputs._names import file_name, identifiers
-from toile.outputs._palette import ROUGHNESS
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
+from toile.render.palette import ROUGHNESS
 
 
 class Usd(Output):

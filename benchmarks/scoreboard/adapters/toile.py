@@ -26,7 +26,7 @@ def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]
     sys.path.insert(0, str(Path(__file__).parent.parent))
     from export import SCENES
 
-    from toile.simulation import Simulation
+    from toile.simulation.simulation import Simulation
 
     again = SCENES[scene["name"]](scene["resolution"])
     if "max_step" in settings:

@@ -178,7 +178,7 @@ def _profile(
         from toile.bench.profile import profile
         from toile.bench.sizes import parsed, resized
         from toile.scene.load import load
-        from toile.simulation import Simulation
+        from toile.simulation.simulation import Simulation
 
         changes = [*changes, "outputs=[]"]
         numbers = [] if sizes is None else parsed(sizes)

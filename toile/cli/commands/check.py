@@ -29,7 +29,7 @@ from toile.cli.telling import NOT_MET, show, told
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toile.check import Finding
+    from toile.runs.check import Finding
 
 
 def command(
@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """Compare a run with what its scene expects of it."""
     with told(debug, quiet, as_json) as voice:
-        from toile.check import check, read_report
+        from toile.runs.check import check, read_report
 
         if Path(scene).is_dir():
             folder = scene

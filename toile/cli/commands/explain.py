@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toile.cli import catalogue, completion
+from toile.cli import catalog as catalogue
+from toile.cli import completion
 from toile.cli.options import DebugOption, JsonOption, OutsideOption, SetOption
 from toile.cli.simulating import load
 from toile.cli.telling import Voice, told

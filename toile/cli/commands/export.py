@@ -31,7 +31,7 @@ def command(
     """Write a finished run in other formats."""
     with told(debug, quiet, as_json) as voice:
         with Progress("reading the run", quiet) as progress:
-            from toile.run_folder import export_run
+            from toile.runs.folder import export_run
 
             with outputs_told(progress):
                 written = export_run(run, formats, out)

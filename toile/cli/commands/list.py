@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from toile.cli import catalogue
+from toile.cli import catalog as catalogue
 from toile.cli.options import DebugOption, JsonOption
 from toile.cli.telling import told
 

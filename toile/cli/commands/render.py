@@ -26,7 +26,7 @@ def command(
     """Make a picture or a film of a finished run."""
     with told(debug, quiet, as_json) as voice:
         with Progress("reading the run", quiet) as progress:
-            from toile.run_folder import render_run
+            from toile.runs.folder import render_run
 
             with outputs_told(progress):
                 picture = render_run(run, out, frame)

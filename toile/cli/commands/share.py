@@ -26,7 +26,7 @@ def command(
     """Write a run as one HTML file that anybody can open: no server, no network, no Toile."""
     with told(debug, quiet, as_json) as voice:
         with Progress("reading the run", quiet) as progress:
-            from toile.viewer.share import COMFORTABLE, share_run
+            from toile.viewer.playback.share import COMFORTABLE, share_run
 
             with outputs_told(progress):
                 shared = share_run(run, out, every, frames)

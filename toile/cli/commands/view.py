@@ -52,9 +52,9 @@ def command(
         toile.use_precision(precision)
         from toile.errors import InputError
         from toile.scene.load import load
-        from toile.viewer.guard import serve
-        from toile.viewer.page import LivePage
-        from toile.viewer.playback import PlaybackPage
+        from toile.viewer.live.page import LivePage
+        from toile.viewer.playback.page import PlaybackPage
+        from toile.viewer.server.guard import serve
 
         is_run = Path(scene).is_dir()
         if is_run and changes:

@@ -1,0 +1,159 @@
+"""All constraints at one time, as kernels want them: S, and the held parts of positions and velocities.
+
+    x = S x + x_held,    v = S v + v_held    for every particle
+
+The scene's own constraints are filled in here. Contacts with solids, where there are any, hold more of what those leave
+free (toile/constraints/solid_contact.py).
+
+Source      [BW98] eq. (13); several constraints on one particle leave the directions that none of them holds
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.constraints.base import Constraint, Hold
+from toile.math.types import identity, mat33, numpy_real, vec3
+from toile.model.state_dict import Memory, joined
+
+# Held directions of two constraints closer to parallel than this count as one [sine of the angle].
+PARALLEL = 1e-6
+
+
+class Held:
+    """The constraints of a scene on its particles."""
+
+    def __init__(
+        self,
+        constraints: list[tuple[Constraint, np.ndarray]],
+        particle_count: int,
+        device: str,
+        with_contacts: bool = False,
+    ):
+        """`constraints` come with the particles they hold, numbered in the whole model."""
+        self.constraints, self.device = constraints, device
+
+        def make() -> list[wp.array]:
+            return [wp.zeros(particle_count, dtype=kind, device=device) for kind in (mat33, vec3, vec3)]
+
+        self.S, self.x_held, self.v_held = made = make()
+        # What the scene's own constraints hold; the same arrays when nothing else holds anything.
+        self.S_user, self.x_user, self.v_user = make() if with_contacts else made
+        # Friction of sliding contacts on each particle: friction - drag (v - v_drag) [N]
+        self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
+        self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
+        self.touched = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
+        # Whether something changed a particle's motion at once: 0, JUMPED_WHERE_HELD or JUMPED
+        self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)
+        # What filters that keep momentum added to a particle's position [m] and velocity [m/s] at the end of the step
+        self.moved, self.kicked = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
+        self.particles = np.zeros(0, np.int32)  # held in any direction
+        self._anchors: dict[int, np.ndarray] = {}
+        self._active: list[int] | None = None
+
+    def move(self, begin: float, time: float, x: wp.array) -> bool:
+        """The constraints of a step, at its end: those that begin hold particles where they are in x.
+
+        True if any of them was not there before, or was and is no more.
+        """
+        active = [k for k, (constraint, _) in enumerate(self.constraints) if constraint.active(begin)]
+        changed = active != self._active
+        if not changed and all(self.constraints[k][0].motion is None for k in active):
+            return False
+        # Where the particles were when their constraint began; forgotten when it ends.
+        now = x.numpy().astype(float)
+        self._anchors = {k: self._anchors.get(k, now[self.constraints[k][1]]) for k in active}
+        self._active = active
+        self._fill([(self.constraints[k][1], self.constraints[k][0].hold(self._anchors[k], time)) for k in active])
+        return changed
+
+    def take_over(self, other: "Held", time: float, x: np.ndarray) -> None:
+        """Goes on from another's state: a constraint that both have holds what it held. Another that holds now holds
+        particles where they are in x, on their way along its motion.
+        """
+        self._active = None
+        self._anchors = {}
+        for k, (constraint, particles) in enumerate(self.constraints):
+            if constraint.active(time):
+                self._anchors[k] = constraint.anchors(x[particles], time)
+                for j, anchors in other._anchors.items():
+                    same, of = other.constraints[j]
+                    if same == constraint and np.array_equal(of, particles):
+                        self._anchors[k] = anchors
+
+    def memory(self) -> Memory:
+        """Where particles were when their constraints began; nothing before the first step."""
+        if self._active is None:
+            return {}
+        anchors = {str(k): positions for k, positions in self._anchors.items()}
+        return {"active": np.array(self._active, np.int64), **joined({"anchors": anchors})}
+
+    def recall(self, memory: Memory) -> None:
+        if "active" not in memory:
+            return
+        self._active = np.asarray(memory["active"]).tolist()
+        self._anchors = {k: np.asarray(memory[f"anchors.{k}"]) for k in self._active}
+        held = [(*self.constraints[k], self._anchors[k]) for k in self._active]
+        # Those that move are held anew by the next step; others are the same at any time.
+        self._fill([(particles, constraint.hold(anchors, constraint.start)) for constraint, particles, anchors in held])
+
+    def forget_jumps(self) -> None:
+        """A step is tried: nothing has changed at once yet."""
+        self.jumped.zero_()
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        """Its end is corrected, maybe again."""
+        self.moved.zero_()
+        self.kicked.zero_()
+
+    def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
+        user = [self.S_user, self.x_user, self.v_user]
+        wp.launch(free_all, len(self.S), user, device=self.device)
+        self.particles = np.unique(np.concatenate([np.zeros(0, np.int32), *(particles for particles, _ in holds)]))
+        if not len(self.particles):
+            return
+        count = len(self.particles)
+        S, x_held, v_held = np.tile(np.eye(3), (count, 1, 1)), np.zeros((count, 3)), np.zeros((count, 3))
+        for particles, hold in holds:
+            at = np.searchsorted(self.particles, particles)
+            for d in range(hold.directions.shape[1]):
+                # Only what earlier constraints left free: Gram-Schmidt, one direction at a time.
+                free = np.einsum("pij,pj->pi", S[at], hold.directions[:, d])
+                length = np.linalg.norm(free, axis=1)
+                new = length > PARALLEL
+                p = np.where(new[:, None], free / np.where(new, length, 1.0)[:, None], 0.0)
+                scale = np.where(new, 1.0 / np.where(new, length, 1.0), 0.0)
+                remaining = hold.offsets[:, d] - np.einsum("pi,pi->p", hold.directions[:, d], x_held[at])
+                x_held[at] += p * (scale * remaining)[:, None]
+                remaining = hold.speeds[:, d] - np.einsum("pi,pi->p", hold.directions[:, d], v_held[at])
+                v_held[at] += p * (scale * remaining)[:, None]
+                S[at] -= np.einsum("pi,pj->pij", p, p)
+        # A fully held particle has S = 0 exactly, not a remainder of rounding.
+        S[np.einsum("pii->p", S) < 0.5] = 0.0
+        indices = wp.array(self.particles, dtype=wp.int32, device=self.device)
+        types = ((S, mat33), (x_held, vec3), (v_held, vec3))
+        arrays = [wp.array(values.astype(numpy_real), dtype=kind, device=self.device) for values, kind in types]
+        wp.launch(hold_some, count, [indices, *arrays, *user], device=self.device)
+
+
+@wp.kernel
+def free_all(S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3)):
+    i = wp.tid()
+    S_out[i] = identity()
+    x_held_out[i] = vec3()
+    v_held_out[i] = vec3()
+
+
+@wp.kernel
+def hold_some(
+    # in
+    particles: wp.array(dtype=wp.int32), S: wp.array(dtype=mat33),
+    x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
+    # out
+    S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
+):
+    k = wp.tid()
+    i = particles[k]
+    S_out[i] = S[k]
+    x_held_out[i] = x_held[k]
+    v_held_out[i] = v_held[k]

@@ -1,0 +1,69 @@
+"""How far things move in a step against the mean of all: cloth that only falls moves nowhere.
+
+    mean = (1/n) sum of (x_end - x) over the particles,    most = max |x_end - x - mean| over all vertices
+
+One block of threads does it (toile/device/grid_barrier.py), with the same bits in every run.
+
+Source      none
+Symbols     x, x_end  positions at the ends of the step [m]
+Deviations  none
+"""
+
+import warp as wp
+
+from toile.device.grid_barrier import Crew, wait_for_all
+from toile.device.launcher import Launcher
+from toile.device.readback import Look
+from toile.math.types import real, vec3
+
+
+class Motion:
+    """Of the motion of a step; vertices from `moving_count` on, those of solids, are not part of the mean."""
+
+    def __init__(self, moving_count: int, device: str):
+        self._moving_count = moving_count
+        self._crew = Crew(device).of(0)
+        lanes = self._crew[0]
+        self.mean = wp.zeros(1, dtype=vec3, device=device)
+        self._most = wp.zeros(1, dtype=real, device=device)
+        self._look = Look(self._most)
+        self._sums = wp.zeros(lanes, dtype=vec3, device=device)
+        self._farthest = wp.zeros(lanes, dtype=real, device=device)
+        self._launch = Launcher(device)
+
+    def find(self, x: wp.array, x_end: wp.array) -> float:
+        """The largest distance [m]; `mean` is that of this motion then."""
+        inputs, parts = [*self._crew, self._moving_count, x, x_end], [self._sums, self._farthest]
+        self._launch(find_motion, self._crew[0], [*inputs, *parts, self.mean, self._most])
+        return float(self._look()[0])
+
+
+@wp.kernel
+def find_motion(
+    # in
+    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), moving_count: wp.int32,
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    # out
+    sums_out: wp.array(dtype=vec3), farthest_out: wp.array(dtype=real), mean_out: wp.array(dtype=vec3),
+    most_out: wp.array(dtype=real),
+):
+    lane = wp.tid()
+    own = vec3()
+    for i in range(lane, moving_count, lanes):
+        own += x_end[i] - x[i]
+    sums_out[lane] = own
+    wait_for_all(blocks, arrived)
+    mean = vec3()
+    for k in range(lanes):
+        mean += sums_out[k]
+    mean = mean / real(moving_count)
+    farthest = real(0.0)
+    for i in range(lane, x.shape[0], lanes):
+        farthest = wp.max(farthest, wp.length_sq(x_end[i] - x[i] - mean))
+    farthest_out[lane] = farthest
+    wait_for_all(blocks, arrived)
+    if lane == 0:
+        for k in range(lanes):
+            farthest = wp.max(farthest, farthest_out[k])
+        mean_out[0] = mean
+        most_out[0] = wp.sqrt(farthest)

@@ -1,0 +1,127 @@
+"""What can meet in a step: all particles of the cloths, and the vertices of solids whose edges and corners take part.
+
+Particles come first, then vertices of solids, which nothing moves. Positions are those of the two ends of the step; on
+the way between them everything moves in a straight line.
+
+    W = S / m    how a particle answers to an impulse; a direction that a constraint holds does not answer
+
+A particle that a solid holds may leave that solid but not enter it: it answers along the normal of the contact too, and
+`planes` keep it out.
+
+Source      [BW98] sec. 5.1 for S, [BFA02] sec. 5
+Symbols     S  free directions     m  mass [kg]     x, x_end  positions at the ends of the step [m]
+Deviations  none
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.contact.rest_uv import flat_places
+from toile.device.launcher import Launcher
+from toile.math.types import mat33, numpy_real, real, vec3
+from toile.model.mesh import find_edges
+from toile.model.model import Model
+
+MOST_PLANES = wp.constant(3)  # of one particle
+
+
+@dataclass(frozen=True)
+class Planes:
+    """What particles on solids may not cross; plane k of particle i is entry 3 i + k."""
+
+    count: wp.array  # per particle
+    normal: wp.array
+
+
+class Bodies:
+    """The positions of a step, and how each vertex answers to impulses."""
+
+    def __init__(self, model: Model, solids: Sequence[Any], thickness: np.ndarray, solid_thickness: float, device: str):
+        """`solids` are those that take part; `thickness` [m] is that of the cloth at each particle."""
+        self.solids, self.device = tuple(solids), device
+        self.moving_count = model.particle_count
+        first = np.cumsum([self.moving_count, *(len(solid.positions) for solid in self.solids)])
+        self.count = int(first[-1])
+        numbered = list(zip(self.solids, first[:-1], strict=True))
+        triangles = [model.triangles, *(solid.triangles + start for solid, start in numbered)]
+        edges = [model.edges, *(find_edges(solid.triangles).edges + start for solid, start in numbered)]
+        self.triangles = np.concatenate(triangles).astype(np.int32).reshape(-1, 3)
+        self.edges = np.concatenate(edges).astype(np.int32).reshape(-1, 2)
+        frictions = [np.full(len(solid.positions), solid.settings.friction) for solid in self.solids]
+        of_solid = np.full(self.count - self.moving_count, solid_thickness)
+
+        def on_device(values: np.ndarray, kind: Any) -> wp.array:
+            return wp.array(values.astype(numpy_real if kind is not wp.int32 else np.int32), dtype=kind, device=device)
+
+        self.thickness = on_device(np.concatenate([thickness, of_solid]), real)
+        self.thickest = float(np.max(thickness, initial=0.0))
+        self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
+        # Friction of solids; that between cloths is one figure for all, and -1 stands for it.
+        self.solid_friction = on_device(np.concatenate([np.full(self.moving_count, -1.0), *frictions]), real)
+        self.place, self.chart = (on_device(array, kind) for array, kind in _places(model, self.count))
+        self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
+        self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
+        self.W = wp.zeros(self.count, dtype=mat33, device=device)
+        self._launch = Launcher(device)
+
+    def begin(self, x: wp.array, x_end: wp.array, v_end: wp.array, begin: float, end: float) -> None:
+        """Takes over a candidate step."""
+        n = self.moving_count
+        for to, source in ((self.x, x), (self.x_end, x_end), (self.v_end, v_end)):
+            wp.copy(to, source, count=n)
+        if self.solids:
+            start, stop = (np.concatenate([solid.vertices(time) for solid in self.solids]) for time in (begin, end))
+            rows = ((self.x, start), (self.x_end, stop), (self.v_end, (stop - start) / (end - begin)))
+            for to, values in rows:
+                wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=n)
+
+    def answer(self, masses: wp.array, S: wp.array, S_user: wp.array, planes: "Planes | None") -> None:
+        """W of this step; `planes` are those of contacts with solids."""
+        if planes is None:
+            self._launch(answer, self.moving_count, [masses, S, self.W])
+        else:
+            at = [planes.count, planes.normal]
+            self._launch(answer_on_solids, self.moving_count, [masses, S, S_user, *at, self.W])
+
+    def finish(self, x_out: wp.array, v_out: wp.array) -> None:
+        """Hands the corrected step back."""
+        wp.copy(x_out, self.x_end, count=self.moving_count)
+        wp.copy(v_out, self.v_end, count=self.moving_count)
+
+
+def _places(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
+    """Where each particle is in its flat cloth [m], and in which piece of it; -1 for seams and what is not cloth."""
+    place, chart = np.zeros((count, 3)), np.full(count, -1)
+    place[: model.particle_count], chart[: model.particle_count] = flat_places(model)
+    return [(place, vec3), (chart, wp.int32)]
+
+
+@wp.kernel
+def answer(masses: wp.array(dtype=real), S: wp.array(dtype=mat33), W_out: wp.array(dtype=mat33)):
+    i = wp.tid()
+    W_out[i] = S[i] / masses[i]
+
+
+@wp.kernel
+def answer_on_solids(
+    # in
+    masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
+    # out
+    W_out: wp.array(dtype=mat33),
+):
+    i = wp.tid()
+    free = real(1.0) * S[i]
+    if plane_count[i] == 1:
+        n = S_user[i] * plane_normal[MOST_PLANES * i]
+        if wp.length_sq(n) > real(0.0):
+            n = wp.normalize(n)
+            n = n - free * n  # what is free already counts once
+            free += wp.outer(n, n)
+    elif plane_count[i] > 1:
+        free = S_user[i]
+    W_out[i] = free / masses[i]

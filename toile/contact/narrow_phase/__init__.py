@@ -1,0 +1,1 @@
+"""Closest points, times of impact, and the contacts made of them."""

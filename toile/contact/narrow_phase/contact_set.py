@@ -1,0 +1,367 @@
+"""Pairs that are near each other in a step, and those of them that touch: by where they begin, or by running together.
+
+    near      closer than 2 tau at the start; or neither the distance there, less what the motion can take away, nor the
+              gap along its direction shows that the pair stays apart
+    touch     n . sum of w_a d_a >= target    for the displacements d of the step
+    target    tau - gap: the pair may come as near as its thickness tau; where it begins nearer than that, a tenth of
+              what is missing is asked for
+
+A touch is made of a pair that begins nearer than 2 tau, with its nearest points there; and of one that the continuous
+test finds running together, with the nearest points at that moment. Touches that are found together are in the order of
+their elements, on every device and with any number of threads: impulses depend on it.
+
+Source      [BFA02] secs. 6, 7
+Symbols     tau  thickness of the pair [m]     gap  its distance at the start along n [m]     d  displacement [m]
+Deviations  The paper stops what approaches at once, wherever it is. Here a pair may use up its gap first.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.contact.broad_phase.broad_phase import Pairs
+from toile.contact.collision_mesh import Bodies
+from toile.contact.narrow_phase.closest_points import (
+    EDGE_EDGE,
+    VERTEX_TRIANGLE,
+    Meeting,
+    answer_along,
+    apart_along,
+    approach,
+    combine,
+    impact,
+    meet,
+)
+from toile.contact.narrow_phase.impact_time import NEVER
+from toile.device.append_buffer import Parts, SharedList, fill, next_place, pair_key
+from toile.device.launcher import Launcher
+from toile.math.types import mat33, real, vec3, vec4
+
+# Of the thickness: what the continuous test leaves between elements that meet.
+MARGIN = wp.constant(real(0.1))
+# Of the overlap: what one step removes ([BFA02] sec. 6).
+RECOVERY = 0.1
+# Of the thickness: pairs that begin nearer than this are kept apart without asking whether they will meet.
+CLOSE = wp.constant(real(2.0))
+INFINITE = wp.constant(real(1e30))  # [m]
+# Time of a pair that is close at the start.
+BEFORE = wp.constant(real(-1.0))
+# Of the distance in the flat cloth: neighbours in it are not thicker than they are apart.
+OF_FLAT = wp.constant(real(0.5))
+
+
+@wp.struct
+class Near:
+    """A pair that may touch in this step."""
+
+    vertices: wp.vec4i
+    pair: wp.vec2i
+    kind: wp.int32
+    distance: real  # [m]  at the start
+    thickness: real  # [m]
+
+
+@wp.struct
+class Hit:
+    """A near pair that touches, and when: at the start, if it is close there."""
+
+    near: wp.int32
+    time: real
+
+
+@wp.struct
+class Touches:
+    """What the displacements of a step must satisfy."""
+
+    vertices: wp.array(dtype=wp.vec4i)
+    kind: wp.array(dtype=wp.int32)
+    weights: wp.array(dtype=vec4)
+    normal: wp.array(dtype=vec3)
+    target: wp.array(dtype=real)  # [m]
+    mu: wp.array(dtype=real)
+    answer: wp.array(dtype=real)  # [1/kg]  of the nearest points against each other, to a unit impulse along the normal
+    push: wp.array(dtype=real)  # [kg m]  along the normal, so far
+    rub: wp.array(dtype=vec3)  # [kg m]  across it
+    thickness: wp.array(dtype=real)  # [m]
+
+
+TOUCH_KINDS = {
+    "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
+    "answer": real, "push": real, "rub": vec3, "thickness": real,
+}  # fmt: skip
+
+
+class Encounters:
+    """The near pairs and touches of a step. Their arrays grow when they are full; nothing is dropped."""
+
+    def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
+        self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
+        self.device = bodies.device
+        self.near = SharedList(Near, capacity, self.device)
+        self._hits = SharedList(Hit, capacity, self.device, keyed=True)
+        self.touches = Touches()
+        self.recovery = RECOVERY  # in the present step
+        self.touch_count = 0
+        self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # touch_count, for kernels
+        self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # in the last correction
+        self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # left out of the guarantee
+        self._touch_capacity = 0
+        self._launch = Launcher(self.device)
+        self._grow_touches(capacity)
+
+    @property
+    def near_count(self) -> int:
+        return self.near.count
+
+    def find_near(self, pairs: Pairs, x_seen: wp.array, slack: float, only: wp.array | None = None) -> None:
+        """Of the pairs of the broad phase those that may touch while no end goes farther than `slack` from x_seen: all,
+        or those of some vertices, which replace what there was of these."""
+        if only is None:
+            self.near.count = 0
+        else:
+            self._launch.split(forget, self.near.count, [only, self.near.values])
+        lists = (
+            (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
+            (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
+        )
+        bodies = self.bodies
+        of_bodies = [bodies.x, x_seen, bodies.thickness, bodies.place, bodies.chart]
+        for kind, array, count in lists:
+            inputs = [int(kind), array, self.edges, self.triangles, *of_bodies, self.exempt, slack]
+            fill([self.near], self._launch, find_near, count, inputs, kept=self.near.count)
+
+    def begin_touches(self) -> int:
+        """Touches of what begins close to each other."""
+        self.touch_count = 0
+        return self._find(find_close, [self.bodies.x])
+
+    def find_impacts(self, only_changed: bool) -> int:
+        """Adds touches for what runs together on the way to x_end; how many there are."""
+        return self._find(find_impacts, [self.bodies.x, self.bodies.x_end, self.changed, only_changed])
+
+    def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
+        bodies, hits = self.bodies, self._hits
+        fill([hits], self._launch, kernel, self.near.count, [self.near.values, *inputs])
+        if self.touch_count + hits.count > self._touch_capacity:
+            self._grow_touches(3 * (self.touch_count + hits.count) // 2)
+        found = [self.near.values, hits.values, hits.order()]
+        at = [bodies.x, bodies.x_end, bodies.W, bodies.solid_friction, float(self.friction), self.recovery]
+        self.count.fill_(self.touch_count)  # the new ones go behind these
+        self._launch.split(make_touches, hits.count, [*found, self.count, *at, self.touches])
+        self.touch_count += hits.count
+        self.count.fill_(self.touch_count)
+        return hits.count
+
+    def _grow_touches(self, capacity: int) -> None:
+        """Keeps what there is."""
+        self._touch_capacity = capacity
+        for name, kind in TOUCH_KINDS.items():
+            grown = wp.zeros(capacity, dtype=kind, device=self.device)
+            if self.touch_count:
+                wp.copy(grown, getattr(self.touches, name), count=self.touch_count)
+            setattr(self.touches, name, grown)
+        self._launch = Launcher(self.device)  # it remembers the arrays of before
+
+    def vertices_of(self, begin: int) -> np.ndarray:
+        """The vertices of the touches from `begin` on, four each."""
+        return self.touches.vertices.numpy()[begin : self.touch_count]
+
+
+@wp.func
+def thickest_of(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
+    """Of a pair that are no neighbours: the mean of both."""
+    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
+    return real(0.5) * (thickness[at[0]] + thickness[second])
+
+
+@wp.func
+def thickness_of(
+    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), at: wp.vec4i,
+    w: vec4, kind: wp.int32,
+) -> real:
+    """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one piece."""
+    tau = thickest_of(thickness, at, kind)
+    piece = chart[at[0]]
+    if piece >= 0 and chart[at[1]] == piece and chart[at[2]] == piece and chart[at[3]] == piece:
+        apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
+        tau = wp.min(tau, OF_FLAT * apart)
+    return tau
+
+
+@wp.func
+def on_side(w: vec4) -> wp.bool:
+    """Whether the nearest points are where an element ends: its neighbour is as near, and where layers slide over each
+    other the normal would be askew and stop them."""
+    return w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0)
+
+
+@wp.func
+def stays_apart(
+    found: Meeting, margin: real, slack: real, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3,
+    a_end: vec3, b_end: vec3, c_end: vec3, d_end: vec3,
+) -> wp.bool:
+    """Whether a pair certainly keeps more than a margin while no end goes farther than `slack` from where it is.
+
+    Along any direction gaps change linearly in time: what is apart along it at both ends is apart all the while.
+    """
+    at_end = apart_along(found.normal, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack
+    if wp.min(apart_along(found.normal, kind, a, b, c, d), at_end) > margin:
+        return True
+    nearer = approach(kind, a_end - a, b_end - b, c_end - c, d_end - d)
+    return found.distance - nearer - real(2.0) * slack > margin
+
+
+@wp.kernel
+def find_near(
+    # in
+    first: wp.int32, kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
+    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_seen: wp.array(dtype=vec3),
+    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
+    exempt: wp.array(dtype=wp.int32), slack: real,
+    # out
+    parts: Parts, near_out: wp.array(dtype=Near),
+):
+    pair = pairs[first + wp.tid()]
+    at = wp.vec4i()
+    if kind == VERTEX_TRIANGLE:
+        t = triangles[pair[1]]
+        at = wp.vec4i(pair[0], t[0], t[1], t[2])
+    else:
+        e, f = edges[pair[0]], edges[pair[1]]
+        at = wp.vec4i(e[0], e[1], f[0], f[1])
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    found = meet(kind, a, b, c, d)
+    most = thickest_of(thickness, at, kind)
+    apart = bool(False)
+    if found.distance > CLOSE * most or on_side(found.weights):
+        apart = stays_apart(
+            found, MARGIN * most, slack, kind, a, b, c, d, x_seen[at[0]], x_seen[at[1]], x_seen[at[2]], x_seen[at[3]]
+        )
+    if apart:
+        return
+    if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
+        return
+    n = next_place(parts, first)
+    if n >= 0:
+        entry = Near()
+        entry.vertices = at
+        entry.pair = pair
+        entry.kind = kind
+        entry.distance = found.distance
+        entry.thickness = thickness_of(thickness, place, chart, at, found.weights, kind)
+        near_out[n] = entry
+
+
+@wp.kernel
+def forget(
+    # in
+    first: wp.int32, chosen: wp.array(dtype=wp.int32),
+    # in and out
+    near_out: wp.array(dtype=Near),
+):
+    """Pairs with one of these vertices."""
+    k = first + wp.tid()
+    at = near_out[k].vertices
+    if chosen[at[0]] + chosen[at[1]] + chosen[at[2]] + chosen[at[3]] > 0:
+        near_out[k].distance = INFINITE
+
+
+@wp.func
+def target_of(gap: real, tau: real, recovery: real) -> real:
+    return wp.where(gap > tau, tau - gap, recovery * (tau - gap))
+
+
+@wp.func
+def add_touch(
+    n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
+    W: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, touches: Touches,
+):
+    touches.vertices[n] = at
+    touches.kind[n] = kind
+    touches.weights[n] = w
+    touches.normal[n] = normal
+    touches.target[n] = target_of(gap, tau, recovery)
+    touches.thickness[n] = tau
+    # A negative figure stands for cloth.
+    of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
+    touches.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
+    touches.answer[n] = answer_along(w, normal, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
+    touches.push[n] = real(0.0)
+    touches.rub[n] = vec3()
+
+
+@wp.func
+def add_hit(
+    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, parts: Parts, hits: wp.array(dtype=Hit)
+):
+    n = next_place(parts, first)
+    if n >= 0:
+        parts.keys[n] = pair_key(near[k].kind, near[k].pair)
+        hit = Hit()
+        hit.near = k
+        hit.time = time
+        hits[n] = hit
+
+
+@wp.kernel
+def find_close(
+    # in
+    first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3),
+    # out
+    parts: Parts, hits_out: wp.array(dtype=Hit),
+):
+    k = first + wp.tid()
+    if near[k].distance > CLOSE * near[k].thickness:
+        return
+    at = near[k].vertices
+    if not on_side(meet(near[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
+        add_hit(k, BEFORE, near, first, parts, hits_out)
+
+
+@wp.kernel
+def find_impacts(
+    # in
+    first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
+    # out
+    parts: Parts, hits_out: wp.array(dtype=Hit),
+):
+    k = first + wp.tid()
+    at = near[k].vertices
+    if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
+        return
+    kind = near[k].kind
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
+    margin = MARGIN * near[k].thickness
+    if near[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
+        return
+    t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
+    if t < NEVER:
+        add_hit(k, t, near, first, parts, hits_out)
+
+
+@wp.kernel
+def make_touches(
+    # in
+    first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=Hit), order: wp.array(dtype=wp.int32),
+    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), W: wp.array(dtype=mat33),
+    solid_friction: wp.array(dtype=real), friction: real, recovery: real,
+    # out
+    touches_out: Touches,
+):
+    """Behind those that there are."""
+    i = first + wp.tid()
+    hit = hits[order[i]]
+    pair = near[hit.near]
+    at, kind, tau = pair.vertices, pair.kind, pair.thickness
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    t = wp.max(hit.time, real(0.0))
+    da, db, dc, dd = x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d
+    found = meet(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
+    gap = found.distance
+    if hit.time != BEFORE:
+        gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
+    w, normal = found.weights, found.normal
+    add_touch(count[0] + i, kind, at, w, normal, gap, tau, recovery, W, solid_friction, friction, touches_out)

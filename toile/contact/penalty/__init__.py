@@ -1,0 +1,1 @@
+"""Damped springs between cloths, an alternative to impulses."""

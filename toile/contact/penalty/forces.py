@@ -1,0 +1,254 @@
+"""What springs between cloths add to a step: force, matrix, energy, and position alteration.
+
+    f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while that pushes, else 0
+
+A spring that pulls is taken out of the system after a solve, and one that is missing is put in (`judge`, `correct`).
+What overlaps by much is moved apart besides (`alter`).
+
+Source      [BW98] secs. 6, 6.2
+Symbols     gap = n . r,  r = sum of w_a x_a,  r' = sum of w_a v_a     n, length  as in toile/contact/penalty/pairs.py
+            k, d, c  as in toile/contact/penalty/strength.py
+Deviations  The second derivative of the distance is left out of the matrix: the rest is positive definite. Normal and
+            slip act at both nearest points, not where they touch: a slip force leaves a torque of itself times the gap.
+            Position alteration takes out at once what overlaps by more than half its length, and leaves the centre of
+            mass; the paper does not say how far it goes.
+"""
+
+import warp as wp
+
+from toile.contact.narrow_phase.closest_points import combine
+from toile.contact.penalty.pairs import Spring
+from toile.contact.penalty.strength import Law
+from toile.math.types import identity, mat33, real, vec3, vec4
+
+# Of the rest distance: what overlaps by more is moved apart at once.
+ALTERED = wp.constant(real(0.5))
+# Of the length: what pulls, or is missing, by more counts as wrong; and by more than the second figure, as deep.
+TOLERANCE, DEEP = wp.constant(real(1e-3)), wp.constant(real(0.5))
+# Places of the counts.
+WRONG, MISSING_DEEP, PUSHING, COUNTS = (wp.constant(place) for place in range(4))
+
+vec2 = wp.types.vector(length=2, dtype=real)
+
+
+@wp.kernel
+def alter(
+    # model
+    area: wp.array(dtype=real), masses: wp.array(dtype=real), law: Law,
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring),
+    # in and out
+    y_out: wp.array(dtype=vec3),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs[k]
+    missing = spring.overlap - ALTERED * spring.length
+    if missing <= real(0.0):
+        return
+    # Densities of both elements, whose two sides are those with positive and negative weights
+    mass = vec2()
+    size = vec2()
+    for a in range(4):
+        s = wp.where(w[a] > real(0.0), 0, 1)
+        mass[s] = mass[s] + wp.abs(w[a]) * masses[at[a]]
+        size[s] = size[s] + wp.abs(w[a]) * area[at[a]]
+    one, two = mass[0] / size[0], mass[1] / size[1]
+    # Each moves in inverse proportion to its density; a particle by the part of its area that the pair has.
+    moved = spring.k / law.stiffness * one * two / (one + two) * missing
+    for a in range(4):
+        wp.atomic_add(y_out, at[a], moved * w[a] / masses[at[a]] * spring.n)
+
+
+@wp.struct
+class Answer:
+    """What a spring does at some positions and velocities."""
+
+    f: vec3  # [N]  the force on a particle is w_a times this
+    K: mat33  # -df/dx between particles is w_a w_b times this
+    D: mat33  # -df/dv likewise
+    E: real
+
+
+@wp.func
+def answer(spring: Spring, overlap: real, velocity: vec3) -> Answer:
+    """As if it pushed, whether it does or not."""
+    found = Answer()
+    across = wp.outer(spring.n, spring.n)
+    found.K = spring.k * across
+    found.D = spring.d * across + spring.c * (identity() - across)
+    found.f = spring.k * overlap * spring.n - found.D * velocity
+    found.E = real(0.5) * spring.k * overlap * overlap
+    return found
+
+
+@wp.func
+def overlap_of(spring: Spring, at: wp.vec4i, w: vec4, x: wp.array(dtype=vec3)) -> real:
+    return spring.length - wp.dot(spring.n, combine(w, x[at[0]], x[at[1]], x[at[2]], x[at[3]]))
+
+
+@wp.func
+def should_change(spring: Spring, overlap: real, velocity: vec3) -> wp.bool:
+    """Whether a spring with its damper pulls, or ought to push, by more than the tolerance."""
+    push = spring.k * overlap - spring.d * wp.dot(spring.n, velocity)
+    least = TOLERANCE * spring.k * spring.length
+    return wp.where(spring.pushes == 1, push < -least, push > least)
+
+
+@wp.kernel
+def linearize(
+    # model
+    diagonal: wp.array(dtype=wp.int32),
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
+    # in and out
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    # out
+    blocks_out: wp.array(dtype=mat33),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    blocks_out[k] = mat33()
+    at, w, spring = particles[k], weights[k], springs[k]
+    if spring.pushes == 0:
+        return
+    # Forces are linear in velocity: they are what they are at v_at, wherever they are linearised.
+    velocity = combine(w, v_at[at[0]], v_at[at[1]], v_at[at[2]], v_at[at[3]])
+    found = answer(spring, overlap_of(spring, at, w, x), velocity)
+    B = alpha_x * found.K + alpha_v * found.D
+    blocks_out[k] = B
+    for a in range(4):
+        wp.atomic_add(f_out, at[a], w[a] * found.f)
+        wp.atomic_add(A_out, diagonal[at[a]], w[a] * w[a] * B)
+
+
+@wp.kernel
+def judge(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+    # out
+    counts_out: wp.array(dtype=wp.int32),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    spring = springs[k]
+    at, w = particles[k], weights[k]
+    overlap = overlap_of(spring, at, w, x)
+    wp.atomic_add(counts_out, PUSHING, spring.pushes)
+    if should_change(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])):
+        wp.atomic_add(counts_out, WRONG, 1)
+        if overlap > DEEP * spring.length:
+            wp.atomic_add(counts_out, MISSING_DEEP, 1)
+
+
+@wp.kernel
+def correct(
+    # model
+    diagonal: wp.array(dtype=wp.int32),
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
+    # in and out
+    springs_out: wp.array(dtype=Spring), b_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    blocks_out: wp.array(dtype=mat33),
+):
+    """Puts in what should push and takes out what pulls: from the matrix, and with the force now from the residual."""
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs_out[k]
+    overlap = overlap_of(spring, at, w, x)
+    velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    if not should_change(spring, overlap, velocity):
+        return
+    found = answer(spring, overlap, velocity)
+    B = alpha_x * found.K + alpha_v * found.D
+    sign = real(1.0)
+    blocks_out[k] = B
+    if spring.pushes == 1:
+        sign = real(-1.0)
+        blocks_out[k] = mat33()
+    for a in range(4):
+        wp.atomic_add(b_out, at[a], sign * alpha_v * w[a] * found.f)
+        wp.atomic_add(A_out, diagonal[at[a]], sign * w[a] * w[a] * B)
+    spring.pushes = 1 - spring.pushes
+    springs_out[k] = spring
+
+
+@wp.kernel
+def add_forces(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+    # in and out
+    f_out: wp.array(dtype=vec3),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs[k]
+    if spring.pushes == 1:
+        overlap = overlap_of(spring, at, w, x)
+        found = answer(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
+        for a in range(4):
+            wp.atomic_add(f_out, at[a], w[a] * found.f)
+
+
+@wp.kernel
+def decide(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+    # in and out
+    springs_out: wp.array(dtype=Spring),
+):
+    """Whether each pushes at x and v."""
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs_out[k]
+    velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    push = spring.k * overlap_of(spring, at, w, x) - spring.d * wp.dot(spring.n, velocity)
+    spring.pushes = wp.where(push > real(0.0), 1, 0)
+    springs_out[k] = spring
+
+
+@wp.kernel
+def add_damping(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring), u: wp.array(dtype=vec3),
+    # in and out
+    y_out: wp.array(dtype=vec3),
+):
+    """y += -df/dv u."""
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w, spring = particles[k], weights[k], springs[k]
+    if spring.pushes == 1:
+        y = answer(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
+        for a in range(4):
+            wp.atomic_add(y_out, at[a], w[a] * y)
+
+
+@wp.kernel
+def measure(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3),
+    # out
+    E_out: wp.array(dtype=real),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    E_out[k] = real(0.0)
+    if springs[k].pushes == 1:
+        E_out[k] = answer(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E

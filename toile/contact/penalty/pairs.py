@@ -1,0 +1,240 @@
+"""Which pairs of cloth get a spring in a step, and how long it is at rest.
+
+The nearest points of a pair (toile/contact/narrow_phase/closest_points.py) give its weights and its normal, at the
+start of the step if it is near there, else at the moment in which the pair would run together; they stay the same for
+the step:
+
+    gap = n . r,    r = sum of w_a x_a,    a spring where  gap < length  at the start or at the end
+
+A pair counts only if its points are nearest among those of their neighbours as well, give or take a slope of SLANT: a
+vertex above one triangle is not held by the sides of the next, nor by an edge that its own triangles lie in front of.
+
+Source      [BW98] sec. 6
+Symbols     w_a  weights of four particles, sum 0 [-]     n  normal, to the first element     length  rest distance [m]
+Deviations  The paper tests the motion to the state that the step begins with, here it is the motion that leads from it.
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.contact.narrow_phase.closest_points import EDGE_EDGE, VERTEX_TRIANGLE, approach, combine, impact, meet
+from toile.contact.narrow_phase.impact_time import NEVER
+from toile.device.append_buffer import Parts, next_place, pair_key
+from toile.math.types import real, vec3, vec4
+from toile.model.model import Model
+
+# Of the rest distance: a pair whose rest distance is that of its points in the flat cloth is nearer by rounding only.
+ROUNDING = wp.constant(real(1e-9))
+# Slope by which the neighbours of a nearest point may come nearer.
+SLANT = wp.constant(real(0.1))
+# Weights below this are those of a point on a side or a corner.
+NONE = wp.constant(real(1e-9))
+# Of the rest distance: the depth of what does not push yet.
+LITTLE = wp.constant(real(1e-6))
+
+
+@wp.struct
+class Spring:
+    """Between the nearest points of a pair, in one step."""
+
+    n: vec3
+    length: real  # [m]
+    overlap: real  # [m]  how far below it the pair is at the start of the step
+    depth: real  # [m]  the same, or what it would be at the end of the step if that is more; never 0
+    k: real  # [N/m]
+    d: real  # [N s/m]
+    c: real  # [N s/m]
+    pushes: wp.int32  # 1 or 0: whether it is part of the system that is solved
+
+
+@wp.struct
+class FoundSpring:
+    """A spring, and the particles that it is between."""
+
+    particles: wp.vec4i
+    weights: vec4
+    spring: Spring
+
+
+@wp.struct
+class Surface:
+    """All cloths as one surface."""
+
+    triangles: wp.array(dtype=wp.vec3i)
+    edges: wp.array(dtype=wp.vec2i)
+    sides: wp.array(dtype=wp.vec3i)  # edges of a triangle, from each corner to the next
+    flaps: wp.array(dtype=wp.vec2i)  # for each edge the third corners of its triangles; -1 where there is none
+    first: wp.array(dtype=wp.int32)  # neighbours of vertex i are first[i] .. first[i + 1]
+    neighbours: wp.array(dtype=wp.int32)
+
+
+def make_surface(model: Model, device: str) -> Surface:
+    """The model's triangles and edges, and what is next to each."""
+    flaps = np.full((len(model.edges), 2), -1, np.int32)
+    for corner in range(3):  # the flap of an edge is the corner that is not on it
+        opposite = model.triangles[:, (corner + 2) % 3]
+        of = model.edge_triangles[:, corner]
+        other = flaps[of, 0] >= 0
+        flaps[of[~other], 0] = opposite[~other]
+        flaps[of[other], 1] = opposite[other]
+    ends = np.concatenate([model.edges, model.edges[:, ::-1]])
+    ends = ends[np.argsort(ends[:, 0], kind="stable")]
+    surface = Surface()
+    surface.triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
+    surface.edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
+    surface.sides = wp.array(model.edge_triangles, dtype=wp.vec3i, device=device)
+    surface.flaps = wp.array(flaps, dtype=wp.vec2i, device=device)
+    first = np.searchsorted(ends[:, 0], np.arange(model.particle_count + 1))
+    surface.first = wp.array(first, dtype=wp.int32, device=device)
+    surface.neighbours = wp.array(ends[:, 1].copy(), dtype=wp.int32, device=device)
+    return surface
+
+
+@wp.func
+def on_the_way(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> vec3:
+    return x[i] + t * (x_end[i] - x[i])
+
+
+@wp.func
+def comes_nearer(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
+    """Whether the surface rises from its nearest point to a neighbour, towards the other element."""
+    return wp.dot(q - foot, toward) > SLANT * wp.length(q - foot)
+
+
+@wp.func
+def edge_is_nearest(
+    surface: Surface, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
+    x_end: wp.array(dtype=vec3),
+) -> wp.bool:
+    flaps = surface.flaps[edge]
+    nearest = bool(True)
+    for k in range(2):
+        if flaps[k] >= 0 and comes_nearer(on_the_way(flaps[k], t, x, x_end), foot, toward):
+            nearest = bool(False)
+    return nearest
+
+
+@wp.func
+def corner_is_nearest(
+    surface: Surface, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
+    x_end: wp.array(dtype=vec3),
+) -> wp.bool:
+    nearest = bool(True)
+    for k in range(surface.first[corner], surface.first[corner + 1]):
+        if comes_nearer(on_the_way(surface.neighbours[k], t, x, x_end), foot, toward):
+            nearest = bool(False)
+    return nearest
+
+
+@wp.func
+def is_nearest(
+    surface: Surface, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
+    x_end: wp.array(dtype=vec3),
+) -> wp.bool:
+    """Whether the points of a pair are nearest among those around them, at time t of the step."""
+    p2, p3 = on_the_way(at[2], t, x, x_end), on_the_way(at[3], t, x, x_end)
+    if kind == EDGE_EDGE:
+        # At an end of an edge it is a vertex that is near, and that is near a triangle.
+        if wp.abs(w[0]) < NONE or wp.abs(w[1]) < NONE or wp.abs(w[2]) < NONE or wp.abs(w[3]) < NONE:
+            return bool(False)
+        one = w[0] * on_the_way(at[0], t, x, x_end) + w[1] * on_the_way(at[1], t, x, x_end)
+        two = -w[2] * p2 - w[3] * p3
+        if not edge_is_nearest(surface, pair[0], one, -n, t, x, x_end):
+            return bool(False)
+        return edge_is_nearest(surface, pair[1], two, n, t, x, x_end)
+    foot = -w[1] * on_the_way(at[1], t, x, x_end) - w[2] * p2 - w[3] * p3
+    none = wp.vec3i(wp.where(-w[1] < NONE, 1, 0), wp.where(-w[2] < NONE, 1, 0), wp.where(-w[3] < NONE, 1, 0))
+    missing = none[0] + none[1] + none[2]
+    if missing == 0:
+        return bool(True)
+    if missing == 1:
+        side = wp.where(none[2] == 1, 0, wp.where(none[0] == 1, 1, 2))
+        return edge_is_nearest(surface, surface.sides[pair[1]][side], foot, n, t, x, x_end)
+    corner = wp.where(none[0] == 0, at[1], wp.where(none[1] == 0, at[2], at[3]))
+    return corner_is_nearest(surface, corner, foot, n, t, x, x_end)
+
+
+@wp.func
+def rest_length(
+    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), kind: wp.int32,
+    at: wp.vec4i, w: vec4,
+) -> real:
+    """The mean thickness of both; less for neighbours in one piece of cloth, which are near by being woven so."""
+    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
+    mean = real(0.5) * (thickness[at[0]] + thickness[second])
+    piece = chart[at[0]]
+    if piece < 0 or chart[at[1]] != piece or chart[at[2]] != piece or chart[at[3]] != piece:
+        return mean
+    apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
+    return wp.min(mean, apart)
+
+
+@wp.kernel
+def find_springs(
+    # model
+    first: wp.int32, surface: Surface, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
+    thickness: wp.array(dtype=real),
+    # in
+    kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
+    # out
+    parts: Parts, found_out: wp.array(dtype=FoundSpring),
+):
+    pair = pairs[first + wp.tid()]
+    at = wp.vec4i()
+    if kind == VERTEX_TRIANGLE:
+        corners = surface.triangles[pair[1]]
+        at = wp.vec4i(pair[0], corners[0], corners[1], corners[2])
+    else:
+        one, two = surface.edges[pair[0]], surface.edges[pair[1]]
+        at = wp.vec4i(one[0], one[1], two[0], two[1])
+    x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
+    met = meet(kind, x0, x1, x2, x3)
+    length = rest_length(thickness, place, chart, kind, at, met.weights)
+    t = real(0.0)
+    if met.distance >= length + slack:
+        # Not near yet: where it would run together, if it does.
+        if met.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
+            return
+        t = impact(kind, x0, x1, x2, x3, e0, e1, e2, e3, length)
+        if t >= NEVER:
+            return
+        met = meet(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
+        length = rest_length(thickness, place, chart, kind, at, met.weights)
+    gap = wp.dot(met.normal, combine(met.weights, x0, x1, x2, x3))
+    gap_end = wp.dot(met.normal, combine(met.weights, e0, e1, e2, e3))
+    if wp.min(gap, gap_end) >= length + slack:
+        return
+    if not is_nearest(surface, kind, pair, at, met.weights, met.normal, t, x, x_end):
+        return
+    n = next_place(parts, first)
+    if n < 0:
+        return
+    parts.keys[n] = pair_key(kind, pair)
+    found = FoundSpring()
+    found.particles = at
+    found.weights = met.weights
+    spring = Spring()
+    spring.n = met.normal
+    spring.length = length
+    spring.overlap = length - gap
+    # What is not below its length yet, but may come there, gets a little: it counts among others that do not push.
+    spring.depth = wp.clamp(length - wp.min(gap, gap_end), LITTLE * length, length)
+    spring.pushes = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
+    found.spring = spring
+    found_out[n] = found
+
+
+@wp.kernel
+def put_springs(
+    # in
+    first: wp.int32, found: wp.array(dtype=FoundSpring), order: wp.array(dtype=wp.int32),
+    # out
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=Spring),
+):
+    """In the order of their elements: sums over springs depend on it."""
+    k = first + wp.tid()
+    one = found[order[k]]
+    particles_out[k] = one.particles
+    weights_out[k] = one.weights
+    springs_out[k] = one.spring

@@ -1,0 +1,190 @@
+"""Damped springs between parts of cloth that meet, at work in a step.
+
+    find pairs -> share out the area -> position alteration -> force and matrix -> solve -> do those push that should?
+
+A spring joins the nearest points of a pair (toile/contact/penalty/pairs.py), its stiffness is per area of touching
+cloth (spring_strength.py), and it has a damper and friction and only pushes (spring_forces.py).
+
+Source      [BW98] sec. 6
+Deviations  Which springs push is settled with the solve, not before it: where one would pull, or one is missing, the
+            system is corrected and solved again. Others are in the files of the parts.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from toile.contact.broad_phase.broad_phase import BroadPhase
+from toile.contact.narrow_phase.closest_points import EDGE_EDGE, VERTEX_TRIANGLE
+from toile.contact.penalty.forces import (
+    COUNTS,
+    add_damping,
+    add_forces,
+    alter,
+    correct,
+    decide,
+    judge,
+    linearize,
+    measure,
+)
+from toile.contact.penalty.pairs import FoundSpring, Spring, find_springs, make_surface, put_springs
+from toile.contact.penalty.strength import Law, add_normals, find_deepest, set_strength, sum_weights
+from toile.contact.rest_uv import flat_places
+from toile.device.append_buffer import SharedList, fill
+from toile.device.launcher import Launcher
+from toile.linear.block_matrix import BlockMatrix, Couplings
+from toile.math.types import numpy_real, real, vec3
+from toile.model.model import Model
+
+# Acceleration that pairs are looked for with, besides their velocities: gravity [m/s^2]
+FALL = 10.0
+# Springs that there is room for at first.
+FIRST_ROOM = 1024
+# Solves of one step with other springs pushing. They are repeated when more than this share of the springs pulled or
+# was missing, and for each that was missing deep.
+MOST_SOLVES = 6
+WRONG_LEFT = 0.02
+
+
+class Springs:
+    """The springs of a scene at work (assembly.Meetings)."""
+
+    name: ClassVar[str] = "penalty"
+
+    def __init__(self, model: Model, law: Law, thickness: float, device: str):
+        """`thickness` [m] is that of cloths that have none of their own."""
+        self.device, self.law, n = device, law, model.particle_count
+        self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
+        self.couplings = Couplings(device)
+        self.springs, self._energies = self._make_room(0)
+        self._found = SharedList(FoundSpring, FIRST_ROOM, device, keyed=True)
+        area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
+        self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
+        thicknesses = model.thicknesses(thickness)
+        self._thickness = wp.array(thicknesses.astype(numpy_real), dtype=real, device=device)
+        self._thinnest = float(np.min(thicknesses, initial=np.inf))
+        self._reach = wp.zeros(n, dtype=real, device=device)
+        place, chart = flat_places(model)
+        self._place = wp.array(place.astype(numpy_real), dtype=vec3, device=device)
+        self._chart = wp.array(chart.astype(np.int32), dtype=wp.int32, device=device)
+        self._surface = make_surface(model, device)
+        self._x_end, self._normal = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
+        self._deepest, self._sum = (wp.zeros(2 * n, dtype=real, device=device) for _ in range(2))
+        self._counts = wp.zeros(int(COUNTS), dtype=wp.int32, device=device)
+        self._solves = 0
+        self._launch = Launcher(device)
+
+    @property
+    def count(self) -> int:
+        """Springs of this step."""
+        return int(self.couplings.count.numpy()[0])
+
+    def _make_room(self, room: int) -> tuple[wp.array, wp.array]:
+        self.couplings.make_room(room)
+        self._launch = Launcher(self.device)  # the old one remembers the old arrays
+        springs = wp.zeros(room, dtype=Spring, device=self.device)
+        return springs, wp.zeros(room, dtype=real, device=self.device)
+
+    def move(self, time: float) -> None:
+        """Nothing depends on time."""
+
+    def find(self, x: wp.array, v: wp.array, h: float) -> None:
+        """The springs of a step of h that begins with x and v."""
+        broad, n = self.broad_phase, len(x)
+        # What is not looked at may fall to half its thickness in this step, and is found in the next.
+        slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
+        self._launch.split(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
+        pairs = broad.find(x, self._x_end, self._reach)
+        elements = [self._surface, self._place, self._chart, self._thickness]
+        self._found.count = 0
+        for kind, array, count in (
+            (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
+            (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
+        ):
+            inputs = [*elements, int(kind), array, x, self._x_end, slack]
+            fill([self._found], self._launch, find_springs, count, inputs, kept=self._found.count)
+        count = self._found.count
+        if count > self.couplings.room:
+            self.springs, self._energies = self._make_room(2 * count)
+        c = self.couplings
+        c.count.fill_(count)
+        out = [c.particles, c.weights, self.springs]
+        self._launch.split(put_springs, count, [self._found.values, self._found.order(), *out])
+        for array in (self._normal, self._deepest, self._sum):
+            array.zero_()
+        groups = [c.count, c.particles, c.weights]
+        self._launch(add_normals, len(broad.triangles), [broad.triangles, x, self._normal])
+        self._launch(find_deepest, c.room, [*groups, self.springs, self._normal, self._deepest])
+        self._launch(sum_weights, c.room, [*groups, self.springs, self._normal, self._deepest, self._sum])
+        at_start = [self._area, self.law, *groups, self._normal, self._deepest, self._sum, v]
+        self._launch(set_strength, c.room, [*at_start, self.springs])
+
+    def alter(self, masses: wp.array, y_out: wp.array) -> None:
+        """Adds what moves apart at once what is nearer than half its length; the centre of mass stays."""
+        c = self.couplings
+        groups = [c.count, c.particles, c.weights, self.springs]
+        self._launch(alter, c.room, [self._area, masses, self.law, *groups, y_out])
+
+    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+        """Adds to the force and to the diagonal of A; the rest of the matrix goes to the couplings."""
+        c = self.couplings
+        self._solves = 0
+        state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
+        self._launch(linearize, c.room, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
+
+    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+        """Whether those springs push that should, at x and v that a solve has found.
+
+        If not, A and the residual b are corrected, and the system must be solved again.
+        """
+        c = self.couplings
+        self._solves += 1
+        self._counts.zero_()
+        self._launch(judge, c.room, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
+        wrong, deep, pushing = self._counts.numpy()
+        if self._solves >= MOST_SOLVES or not (wrong > WRONG_LEFT * pushing or deep):
+            return True
+        state = [c.count, c.particles, c.weights, x, v, h * h, h]
+        self._launch(correct, c.room, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
+        return False
+
+    def decide(self, x: wp.array, v: wp.array) -> None:
+        """Those push that do at x and v: for a step in which no solve tells."""
+        c = self.couplings
+        self._launch(decide, c.room, [c.count, c.particles, c.weights, x, v, self.springs])
+
+    def add_damping(self, u: wp.array, y_out: wp.array) -> None:
+        """y += -df/dv u, of those that push."""
+        c = self.couplings
+        self._launch(add_damping, c.room, [c.count, c.particles, c.weights, self.springs, u, y_out])
+
+    def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
+        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]: layers that are pressed from both sides in turn."""
+        k = 4.0 * float(self.law.stiffness) * float(np.max(self._area.numpy() / masses, initial=0.0))
+        return k, k * float(self.law.damping)
+
+    def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
+        c = self.couplings
+        self._launch(add_forces, c.room, [c.count, c.particles, c.weights, self.springs, x, v, f_out])
+
+    def measure(self, x: wp.array, v: wp.array) -> float:
+        """Energy in the springs of the last step [J]."""
+        c = self.couplings
+        self._launch(measure, c.room, [c.count, c.particles, c.weights, self.springs, x, self._energies])
+        return float(np.sum(self._energies.numpy()[: self.count], dtype=np.float64))
+
+
+@wp.kernel
+def go_on(
+    # model
+    first: wp.int32, thickness: wp.array(dtype=real),
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, slack: real,
+    # out
+    x_end_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
+):
+    i = first + wp.tid()
+    x_end_out[i] = x[i] + h * v[i]
+    # Boxes of both elements are grown: together they reach as far as the mean of their thicknesses, and the slack.
+    reach_out[i] = real(0.5) * (thickness[i] + slack)

@@ -1,0 +1,1 @@
+"""Impulses with friction, persistent contacts, and the fail-safe."""

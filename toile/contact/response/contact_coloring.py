@@ -1,0 +1,191 @@
+"""Touches in colours: two of one colour move no particle in common, so that all of a colour may be swept at a time.
+
+    in turns    a touch that is first, of those that wait, at every particle it moves takes the first colour that none
+                of these has yet
+
+Who is first is decided by a number that is mixed from the vertices of a touch: the colours depend on which touches
+there are, and not on the order in which they were found. Touches that a later round finds are coloured after those that
+there are. The few that find no colour, or no turn, are left to be swept one after the other.
+
+One crew of threads does it (toile/device/grid_barrier.py).
+
+Source      none; turns by random numbers are those of Jones and Plassmann 1993, "A parallel graph coloring heuristic"
+Deviations  none
+"""
+
+import warp as wp
+
+from toile.contact.narrow_phase.contact_set import Touches
+from toile.device.grid_barrier import Crew, wait_for_all
+from toile.device.launcher import Launcher
+from toile.math.types import mat33, real
+
+# Bits in a word, words for each particle: as many colours there can be. A particle of a stack of ten sheets has up to
+# 170 touches, one of a drape 30.
+BITS, WORDS = wp.constant(64), wp.constant(3)
+MOST_COLOURS = wp.constant(64 * 3)
+# A claim has 9 bits for the turn, 40 of the mixed number and, should two be the same, 15 of the place in the list.
+TURN_SHIFT, MIXED_SHIFT = wp.constant(wp.uint64(55)), wp.constant(wp.uint64(15))
+MOST_TURNS, UNMIXED = wp.constant(511), wp.constant(wp.uint64(24))
+PLACES = wp.constant(wp.uint64(2**15 - 1))
+UNCLAIMED = wp.constant(wp.uint64(2**64 - 1))
+# Odd, and without a pattern: it carries the lower bits of a number to the upper ones.
+MIXER = wp.constant(wp.uint64(0xD1342543DE82EF95))
+
+
+class Colours:
+    """Of the touches of a step: those of colour c are in `order` from place ends[c - 1] to ends[c], those without a
+    colour before the last entry of `ends`."""
+
+    def __init__(self, vertex_count: int, device: str):
+        self.device = device
+        self._crew = Crew(device)
+        self._taken = wp.zeros((vertex_count, WORDS), dtype=wp.uint64, device=device)
+        self._claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
+        self._done = wp.zeros(1, dtype=wp.int32, device=device)
+        self._waiting_count = wp.zeros(2, dtype=wp.int32, device=device)
+        self.ends, self._next = (wp.zeros(MOST_COLOURS + 1, dtype=wp.int32, device=device) for _ in range(2))
+        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # of colours in use
+        self._make_room(0)
+
+    def clear(self) -> None:
+        """A new step."""
+        for array in (self._taken, self._done, self.count, self.ends):
+            array.zero_()
+
+    def add(self, touches: Touches, count: wp.array, W: wp.array, known: int = 0) -> None:
+        """Colours those that are new; `count` is that of all touches, and `known` about as many."""
+        if len(self.order) < len(touches.push):
+            self._make_room(len(touches.push))
+        own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
+        sorted_out = [self.count, self.ends, self._next, self.order]
+        crew = self._crew.of(known)
+        self._launch(add_colours, crew[0], [*crew, touches, count, W, *own, *sorted_out])
+
+    def _make_room(self, room: int) -> None:
+        kept = getattr(self, "_colour", None)
+        self.order, self._colour = (wp.zeros(room, dtype=wp.int32, device=self.device) for _ in range(2))
+        self._waiting = wp.zeros((2, room), dtype=wp.int32, device=self.device)
+        if kept is not None and len(kept):
+            wp.copy(self._colour, kept, count=len(kept))
+        self._launch = Launcher(self.device)  # it remembers the arrays of before
+
+
+@wp.func
+def mixed(number: wp.uint64, value: wp.int32) -> wp.uint64:
+    product = (number ^ wp.uint64(value)) * MIXER
+    return product ^ (product >> wp.uint64(32))
+
+
+@wp.func
+def claim_of(touches: Touches, k: wp.int32, turn: wp.int32) -> wp.uint64:
+    """Smaller in every turn, so that claims of the turn before do not count."""
+    at = touches.vertices[k]
+    number = mixed(wp.uint64(touches.kind[k] + 1), at[0])
+    number = mixed(mixed(mixed(number, at[1]), at[2]), at[3])
+    upper = wp.uint64(MOST_TURNS - turn) << TURN_SHIFT
+    return upper | ((number >> UNMIXED) << MIXED_SHIFT) | (wp.uint64(k) & PLACES)
+
+
+@wp.func
+def moves(W: mat33) -> wp.bool:
+    return wp.trace(W) > real(0.0)
+
+
+@wp.func
+def take_colour(at: wp.vec4i, W: wp.array(dtype=mat33), taken: wp.array2d(dtype=wp.uint64)) -> wp.int32:
+    """The first colour that no particle has."""
+    one = wp.uint64(1)
+    for word in range(WORDS):
+        used = wp.uint64(0)
+        for c in range(4):
+            if moves(W[at[c]]):
+                used = used | taken[at[c], word]
+        if used != UNCLAIMED:
+            bit = int(0)
+            while ((used >> wp.uint64(bit)) & one) == one:
+                bit += 1
+            for c in range(4):
+                if moves(W[at[c]]):
+                    taken[at[c], word] = taken[at[c], word] | (one << wp.uint64(bit))
+            return BITS * word + bit
+    return MOST_COLOURS
+
+
+@wp.kernel
+def add_colours(
+    # in
+    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), touches: Touches,
+    count: wp.array(dtype=wp.int32), W: wp.array(dtype=mat33),
+    # in and out
+    done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
+    waiting_count_out: wp.array(dtype=wp.int32), waiting_out: wp.array2d(dtype=wp.int32),
+    colour_out: wp.array(dtype=wp.int32),
+    # out
+    colour_count_out: wp.array(dtype=wp.int32), ends_out: wp.array(dtype=wp.int32), next_out: wp.array(dtype=wp.int32),
+    order_out: wp.array(dtype=wp.int32),
+):
+    lane = wp.tid()
+    total = count[0]
+    done = done_out[0]
+    waiting = total - done
+    if waiting == 0:
+        return
+    for j in range(lane, waiting, lanes):
+        waiting_out[0, j] = done + j
+        at = touches.vertices[done + j]
+        for c in range(4):
+            claims_out[at[c]] = UNCLAIMED
+    wait_for_all(blocks, arrived)
+    here = int(0)
+    turn = int(0)
+    while waiting > 0 and turn < MOST_TURNS:
+        if lane == 0:
+            waiting_count_out[1 - here] = 0
+        for j in range(lane, waiting, lanes):
+            k = waiting_out[here, j]
+            at = touches.vertices[k]
+            claim = claim_of(touches, k, turn)
+            for c in range(4):
+                if moves(W[at[c]]):
+                    wp.atomic_min(claims_out, at[c], claim)
+        wait_for_all(blocks, arrived)
+        for j in range(lane, waiting, lanes):
+            k = waiting_out[here, j]
+            at = touches.vertices[k]
+            claim = claim_of(touches, k, turn)
+            first = bool(True)
+            for c in range(4):
+                if moves(W[at[c]]) and claims_out[at[c]] < claim:
+                    first = bool(False)
+            if first:
+                colour_out[k] = take_colour(at, W, taken_out)
+            else:
+                colour_out[k] = MOST_COLOURS  # unless there is another turn
+                waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
+        wait_for_all(blocks, arrived)
+        here = 1 - here
+        waiting = waiting_count_out[here]
+        turn += 1
+    # All touches by colour.
+    for c in range(lane, MOST_COLOURS + 1, lanes):
+        next_out[c] = 0
+    wait_for_all(blocks, arrived)
+    for k in range(lane, total, lanes):
+        wp.atomic_add(next_out, colour_out[k], 1)
+    wait_for_all(blocks, arrived)
+    if lane == 0:
+        end = int(0)
+        used = int(0)
+        for c in range(MOST_COLOURS + 1):
+            size = next_out[c]
+            next_out[c] = end
+            end += size
+            ends_out[c] = end
+            if size > 0 and c < MOST_COLOURS:
+                used = c + 1
+        colour_count_out[0] = used
+        done_out[0] = total
+    wait_for_all(blocks, arrived)
+    for k in range(lane, total, lanes):
+        order_out[wp.atomic_add(next_out, colour_out[k], 1)] = k

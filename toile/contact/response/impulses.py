@@ -1,0 +1,276 @@
+"""Impulses that keep touches apart, with friction: projected Gauss-Seidel, one touch after the other.
+
+    along n     push >= 0,    n . sum of w_a d_a >= target,    one of the two with equality
+    across n    |rub| <= mu push, against the relative motion; where that suffices there is none
+    answer      d_a += w_a W_a (change of push n + change of rub)
+
+What was pushed too much by one touch is taken back by another, because each remembers its push: so weights pass through
+a stack of any height, and friction has the right limit in every layer of it. The same is then done to the velocities at
+the end of the step, which must not approach where there was a push.
+
+Friction begins when pushes have settled, or after half of the sweeps: pushes are too large at first, and would let too
+much rub.
+
+Source      [BFA02] secs. 5, 6, 7; projected Gauss-Seidel stands for its single impulses
+Symbols     d  displacement in the step [m], or velocity [m/s]     W  answer to impulses [1/kg]     mu  friction
+Deviations  The paper applies each impulse once and lets the next steps do the rest.
+"""
+
+import warp as wp
+
+from toile.contact.collision_mesh import MOST_PLANES, Planes
+from toile.contact.narrow_phase.closest_points import answer_along, combine
+from toile.contact.narrow_phase.contact_set import Encounters, Touches
+from toile.contact.response.contact_coloring import MOST_COLOURS, Colours, moves
+from toile.device.grid_barrier import Crew, wait_for_all
+from toile.device.launcher import Launcher
+from toile.math.types import TINY, mat33, real, vec3, vec4
+
+
+class Sweeps:
+    """Over the touches of a step: in the order in which they were found, or colour after colour."""
+
+    def __init__(self, vertex_count: int, device: str):
+        # One thread that need not wait for others is the faster one on the CPU: colouring takes as long as ten sweeps.
+        in_colours = wp.get_device(device).is_cuda
+        self._colours = Colours(vertex_count, device) if in_colours else None
+        self._crew = Crew(device)
+        self._unsettled = wp.zeros(3, dtype=wp.int32, device=device)
+        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # sweeps so far
+        self._launch = Launcher(device)
+
+    def begin(self) -> None:
+        """A new step, without touches."""
+        if self._colours is not None:
+            self._colours.clear()
+
+    def run(
+        self, met: Encounters, of_velocities: bool, planes: Planes, room: wp.array, tolerance: float, most: int,
+        push_out: wp.array, rub_out: wp.array, d_out: wp.array,
+    ) -> None:  # fmt: skip
+        """Until no touch corrects by more than `tolerance`, but no more than so many times."""
+        W = met.bodies.W
+        inputs = [met.touches, W, of_velocities, planes.count, planes.normal, room, tolerance, most]
+        out = [push_out, rub_out, d_out, self.count]
+        if self._colours is None:
+            self._launch(relax, 1, [met.count, *inputs, *out])
+            return
+        colours = self._colours
+        colours.add(met.touches, met.count, W, met.touch_count)
+        crew = self._crew.of(met.touch_count)
+        order = [*crew, colours.count, colours.ends, colours.order]
+        self._launch(relax_in_colours, crew[0], [*order, *inputs, *out, self._unsettled])
+
+
+@wp.struct
+class Fixed:
+    """What a touch has that sweeps do not change."""
+
+    at: wp.vec4i  # four different vertices
+    weights: vec4
+    normal: vec3
+    target: real
+    answer: real  # 0 if nothing is to be done
+
+
+@wp.func
+def fixed_of(touches: Touches, k: wp.int32, of_velocities: wp.bool) -> Fixed:
+    touch = Fixed()
+    touch.at = touches.vertices[k]
+    touch.weights = touches.weights[k]
+    touch.normal = touches.normal[k]
+    touch.target = wp.where(of_velocities, real(0.0), touches.target[k])
+    touch.answer = wp.where(of_velocities and touches.push[k] == real(0.0), real(0.0), touches.answer[k])
+    return touch
+
+
+@wp.func
+def planes_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
+    """How many hold a vertex; those of solids are held by none."""
+    if i < plane_count.shape[0]:
+        return plane_count[i]
+    return 0
+
+
+@wp.func
+def held_out(
+    d: vec3, i: wp.int32, planes: wp.int32, plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real)
+) -> vec3:
+    """Out of a solid it may go, but not in."""
+    found = real(1.0) * d
+    for p in range(planes):
+        q = MOST_PLANES * i + p
+        into = wp.dot(plane_normal[q], found) - room[q]
+        if into < real(0.0):
+            found = found - into * plane_normal[q]
+    return found
+
+
+@wp.func
+def relax_one(
+    # in
+    k: wp.int32, touch: Fixed, rubs: wp.bool, mu: wp.array(dtype=real), W: wp.array(dtype=mat33),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
+    # in and out
+    push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
+) -> real:
+    """Corrects one touch; by how much. `room` is how far a particle may go against each plane that holds it."""
+    K, at, w, n = touch.answer, touch.at, touch.weights, touch.normal
+    if K < TINY:  # nothing here can move
+        return real(0.0)
+    # A GPU waits for what it reads: all of it is asked for before anything is written.
+    d0, d1, d2, d3 = (
+        real(1.0) * d_out[at[0]], real(1.0) * d_out[at[1]], real(1.0) * d_out[at[2]], real(1.0) * d_out[at[3]]
+    )  # fmt: skip
+    r = combine(w, d0, d1, d2, d3)
+    old = real(1.0) * push_out[k]
+    push = wp.max(old + (touch.target - wp.dot(n, r)) / K, real(0.0))
+    if push == real(0.0) and old == real(0.0):
+        return real(0.0)
+    W0, W1, W2, W3 = real(1.0) * W[at[0]], real(1.0) * W[at[1]], real(1.0) * W[at[2]], real(1.0) * W[at[3]]
+    planes = wp.vec4i(
+        planes_at(plane_count, at[0]), planes_at(plane_count, at[1]), planes_at(plane_count, at[2]),
+        planes_at(plane_count, at[3]),
+    )  # fmt: skip
+    rub = real(1.0) * rub_out[k]
+    limit = mu[k] * push
+    impulse = (push - old) * n
+    # Friction, for the relative motion across n as it will be
+    slip = r - wp.dot(n, r) * n
+    speed = wp.length(slip)
+    change = vec3()
+    if not rubs:
+        limit = real(0.0)  # not looked at
+    elif speed > TINY:
+        K_across = wp.max(answer_along(w, slip / speed, W0, W1, W2, W3), TINY)
+        wanted = rub - slip / K_across
+        size = wp.length(wanted)
+        if size > limit:
+            wanted = wanted * (limit / size)
+        change = wanted - rub
+    elif wp.length(rub) > limit:
+        change = rub * (limit / wp.length(rub)) - rub
+    push_out[k] = push
+    rub_out[k] = rub + change
+    impulse += change
+    if wp.length_sq(impulse) == real(0.0):
+        return real(0.0)
+    # What does not move may be common to touches that are swept at a time.
+    if moves(W0):
+        d_out[at[0]] = held_out(d0 + (w[0] * W0) * impulse, at[0], planes[0], plane_normal, room)
+    if moves(W1):
+        d_out[at[1]] = held_out(d1 + (w[1] * W1) * impulse, at[1], planes[1], plane_normal, room)
+    if moves(W2):
+        d_out[at[2]] = held_out(d2 + (w[2] * W2) * impulse, at[2], planes[2], plane_normal, room)
+    if moves(W3):
+        d_out[at[3]] = held_out(d3 + (w[3] * W3) * impulse, at[3], planes[3], plane_normal, room)
+    return K * wp.length(impulse)
+
+
+@wp.kernel
+def relax(
+    # in
+    count: wp.array(dtype=wp.int32), touches: Touches, W: wp.array(dtype=mat33), of_velocities: wp.bool,
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
+    tolerance: real, most: wp.int32,
+    # in and out
+    push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
+    sweeps_out: wp.array(dtype=wp.int32),
+):
+    """Launched with one thread: each touch sees what the one before it has done."""
+    going, rubs = bool(True), bool(False)
+    sweep = int(0)
+    while sweep < most and going:
+        worst = real(0.0)
+        for k in range(count[0]):
+            touch = fixed_of(touches, k, of_velocities)
+            done = relax_one(k, touch, rubs, touches.mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+            worst = wp.max(worst, done)
+        sweep += 1
+        going = worst > tolerance or not rubs
+        if worst <= tolerance or 2 * sweep >= most:
+            rubs = bool(True)
+    sweeps_out[0] = sweeps_out[0] + sweep
+
+
+@wp.kernel
+def relax_in_colours(
+    # in
+    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64),
+    colour_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
+    order: wp.array(dtype=wp.int32), touches: Touches, W: wp.array(dtype=mat33), of_velocities: wp.bool,
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
+    tolerance: real, most: wp.int32,
+    # in and out
+    push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
+    sweeps_out: wp.array(dtype=wp.int32),
+    # out
+    unsettled_out: wp.array(dtype=wp.int32),
+):
+    """Launched with a crew of threads: they sweep the touches of a colour at a time, and wait for each other. Each
+    reads the touch that it has in the next colour before it waits."""
+    lane = wp.tid()
+    mu = touches.mu
+    if lane == 0:
+        unsettled_out[0] = 0
+    wait_for_all(blocks, arrived)
+    going, rubs = bool(True), bool(False)
+    sweep = int(0)
+    while sweep < most and going:
+        worst = real(0.0)
+        begin, end = int(0), int(0)
+        k, ahead = int(-1), int(-1)
+        touch, touch_ahead = Fixed(), Fixed()
+        for c in range(-1, colour_count[0]):
+            k, touch = ahead, touch_ahead
+            ahead = int(-1)
+            if c + 1 < colour_count[0] and end + lane < ends[c + 1]:
+                ahead = order[end + lane]
+                touch_ahead = fixed_of(touches, ahead, of_velocities)
+            if k >= 0:
+                done = relax_one(k, touch, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                worst = wp.max(worst, done)
+            for place in range(begin + lane + lanes, end, lanes):  # of a colour with more touches than threads
+                j = order[place]
+                other = fixed_of(touches, j, of_velocities)
+                done = relax_one(j, other, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                worst = wp.max(worst, done)
+            begin = end
+            if c + 1 < colour_count[0]:
+                end = ends[c + 1]
+            wait_for_all(blocks, arrived)
+        if lane == 0:
+            for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
+                j = order[place]
+                other = fixed_of(touches, j, of_velocities)
+                done = relax_one(j, other, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                worst = wp.max(worst, done)
+        # One of three places in turn: the next is made ready while all still look at this one.
+        if worst > tolerance:
+            unsettled_out[sweep % 3] = 1
+        if lane == 0:
+            unsettled_out[(sweep + 1) % 3] = 0
+        wait_for_all(blocks, arrived)
+        unsettled = unsettled_out[sweep % 3] == 1
+        sweep += 1
+        going = unsettled or not rubs
+        if not unsettled or 2 * sweep >= most:
+            rubs = bool(True)
+    if lane == 0:
+        sweeps_out[0] = sweeps_out[0] + sweep
+
+
+@wp.kernel
+def find_room(
+    # in
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
+    # out
+    room_out: wp.array(dtype=real), room_of_velocity_out: wp.array(dtype=real),
+):
+    """Particles on a solid are where it holds them: from there they go no farther towards it."""
+    i = wp.tid()
+    for p in range(plane_count[i]):
+        q = MOST_PLANES * i + p
+        room_out[q] = wp.dot(plane_normal[q], x_end[i] - x[i])
+        room_of_velocity_out[q] = wp.dot(plane_normal[q], v_end[i])

@@ -1,0 +1,200 @@
+"""Touches that bear a load, from two lists, each pair once: the first that was found, with what all of them bear.
+
+Pairs are found again in a table of places: the first place is mixed from the vertices of a pair, and the next free one
+is taken when others are there already. What is kept stays in the order in which it was found, which sweeps depend on.
+
+Source      none
+Deviations  none
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from toile.contact.narrow_phase.contact_set import TOUCH_KINDS, Touches
+from toile.device.launcher import Launcher
+from toile.device.readback import Look
+from toile.math.types import real
+
+# Places in the table, at least, for each touch there may be: others are seldom in the way.
+ROOMY = 2
+# Odd, and without a pattern.
+MIXER = wp.constant(wp.uint32(0x9E3779B1))
+
+
+class TouchList:
+    """Touches on the device; the arrays may be longer than their number."""
+
+    def __init__(self, device: str):
+        self.device, self.touches, self.count, self.room = device, Touches(), 0, -1
+        self.make_room(0)
+
+    def make_room(self, count: int) -> None:
+        """For so many, and more if there were fewer; what there was is lost then."""
+        if self.room < count:
+            self.room = 2 * count
+            self.touches = Touches()
+            for name, kind in TOUCH_KINDS.items():
+                setattr(self.touches, name, wp.zeros(self.room, dtype=kind, device=self.device))
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """By name; nothing if there are none."""
+        return {name: getattr(self.touches, name).numpy()[: self.count] for name in TOUCH_KINDS if self.count}
+
+    def assign(self, values: Mapping[str, Any]) -> None:
+        self.count = len(values.get("push", ()))
+        self.make_room(self.count)
+        for name, kind in TOUCH_KINDS.items():
+            if self.count:
+                given = wp.array(np.asarray(values[name]), dtype=kind, device=self.device)
+                wp.copy(getattr(self.touches, name), given, count=self.count)
+
+
+class Gathering:
+    """Makes one list of two."""
+
+    def __init__(self, device: str):
+        self.device = device
+        self._make_room((0, 0))
+
+    def gather(self, lists: tuple[tuple[Touches, int, wp.array], ...], found: TouchList) -> None:
+        """Of two lists of touches, with their number and what they bear [kg m], which is the push of what is found."""
+        (first, _, _), (second, _, _) = lists
+        rooms = max(self._rooms[0], len(first.push)), max(self._rooms[1], len(second.push))
+        if self._rooms != rooms:
+            self._make_room(rooms)
+        self._table.fill_(-1)
+        self._bears.zero_()
+        self._leader.fill_(self._size)
+        self._place_of.fill_(-1)
+        table = [self._mask, self._table, self._leader, self._bears, self._place_of]
+        for (_, count, load), begin in zip(lists, self._begins, strict=True):
+            self._launch(enter, count, [first, second, self._begins[1], begin, load, *table])
+        self._launch(choose, self._size, [self._place_of, self._leader, self._number])
+        wp.utils.array_scan(self._number, self._number, inclusive=True)
+        found.count = int(self._look()[0]) if self._size else 0
+        found.make_room(found.count)
+        chosen = [self._place_of, self._leader, self._bears, self._number]
+        self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.touches])
+
+    def _make_room(self, rooms: tuple[int, int]) -> None:
+        """Entries of the second list come after the room of the first."""
+        self._rooms, self._begins, self._size = rooms, (0, rooms[0]), sum(rooms)
+        places = 1 << (ROOMY * max(self._size, 1) - 1).bit_length()
+        self._mask = places - 1
+        self._table, self._leader = (wp.zeros(places, dtype=wp.int32, device=self.device) for _ in range(2))
+        self._bears = wp.zeros(places, dtype=real, device=self.device)
+        self._place_of, self._number = (wp.zeros(self._size, dtype=wp.int32, device=self.device) for _ in range(2))
+        self._look = Look(self._number[self._size - 1 :] if self._size else self._number)
+        self._launch = Launcher(self.device)  # it remembers the arrays of before
+
+
+@wp.struct
+class Pair:
+    """What two touches of the same elements have in common."""
+
+    at: wp.vec4i
+    kind: wp.int32
+
+
+@wp.func
+def pair_of(first: Touches, second: Touches, begin: wp.int32, entry: wp.int32) -> Pair:
+    pair = Pair()
+    if entry < begin:
+        pair.at = first.vertices[entry]
+        pair.kind = first.kind[entry]
+    else:
+        pair.at = second.vertices[entry - begin]
+        pair.kind = second.kind[entry - begin]
+    return pair
+
+
+@wp.func
+def mixed(number: wp.uint32, value: wp.int32) -> wp.uint32:
+    product = (number ^ wp.uint32(value)) * MIXER
+    return product ^ (product >> wp.uint32(15))
+
+
+@wp.func
+def first_place(pair: Pair, mask: wp.int32) -> wp.int32:
+    number = mixed(wp.uint32(pair.kind + 1), pair.at[0])
+    number = mixed(mixed(mixed(number, pair.at[1]), pair.at[2]), pair.at[3])
+    return wp.int32(number & wp.uint32(mask))
+
+
+@wp.kernel
+def enter(
+    # in
+    first: Touches, second: Touches, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real), mask: wp.int32,
+    # in and out
+    table_out: wp.array(dtype=wp.int32), leader_out: wp.array(dtype=wp.int32), bears_out: wp.array(dtype=real),
+    # out
+    place_out: wp.array(dtype=wp.int32),
+):
+    """Finds the place of a pair in the table, and adds what it bears there."""
+    k = wp.tid()
+    if load[k] <= real(0.0):
+        return
+    entry = own_begin + k
+    pair = pair_of(first, second, begin, entry)
+    place = first_place(pair, mask)
+    there = wp.atomic_cas(table_out, place, -1, entry)
+    while there >= 0:
+        other = pair_of(first, second, begin, there)
+        if other.at == pair.at and other.kind == pair.kind:
+            there = -1
+        else:
+            place = (place + 1) & mask
+            there = wp.atomic_cas(table_out, place, -1, entry)
+    place_out[entry] = place
+    wp.atomic_min(leader_out, place, entry)
+    wp.atomic_add(bears_out, place, load[k])
+
+
+@wp.kernel
+def choose(
+    # in
+    place: wp.array(dtype=wp.int32), leader: wp.array(dtype=wp.int32),
+    # out
+    chosen_out: wp.array(dtype=wp.int32),
+):
+    """The first of each pair."""
+    entry = wp.tid()
+    chosen_out[entry] = 0
+    if place[entry] >= 0 and leader[place[entry]] == entry:
+        chosen_out[entry] = 1
+
+
+@wp.func
+def copy_touch(touches: Touches, k: wp.int32, touches_out: Touches, to: wp.int32):
+    touches_out.vertices[to] = touches.vertices[k]
+    touches_out.kind[to] = touches.kind[k]
+    touches_out.weights[to] = touches.weights[k]
+    touches_out.normal[to] = touches.normal[k]
+    touches_out.target[to] = touches.target[k]
+    touches_out.mu[to] = touches.mu[k]
+    touches_out.answer[to] = touches.answer[k]
+    touches_out.push[to] = touches.push[k]
+    touches_out.rub[to] = touches.rub[k]
+    touches_out.thickness[to] = touches.thickness[k]
+
+
+@wp.kernel
+def collect(
+    # in
+    first: Touches, second: Touches, begin: wp.int32, place: wp.array(dtype=wp.int32),
+    leader: wp.array(dtype=wp.int32), bears: wp.array(dtype=real), number: wp.array(dtype=wp.int32),
+    # out
+    touches_out: Touches,
+):
+    entry = wp.tid()
+    if place[entry] < 0 or leader[place[entry]] != entry:
+        return
+    to = number[entry] - 1
+    if entry < begin:
+        copy_touch(first, entry, touches_out, to)
+    else:
+        copy_touch(second, entry - begin, touches_out, to)
+    touches_out.push[to] = bears[place[entry]]

@@ -1,0 +1,276 @@
+"""Touches inside the linear system of a step: springs that keep apart in the solve what would run together.
+
+    f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
+    k = STIFF / (K h^2),    c = mu push / (h^2 slip),    at most k
+
+Impulses alone move the particles that touch and not their neighbours: the solve before them lets folds collapse and
+draws cloth in from around, and they would push it out again, step after step. So what touched in the step before is
+part of the system from the start, and what touches anew is, in a second solve, where impulses stretched the cloth much.
+A spring that pulls is taken out, and the step solved again. Friction is Coulomb's for the load that the touch had in
+the step before, at the slip that velocities lead to.
+
+Source      none; [BW98] sec. 6 has springs between cloths
+Symbols     K  how far a unit impulse moves the nearest points against each other [1/kg]     h  step [s]
+            w, n, target  as in narrow_phase/contact_set.py     push  load times h^2 [kg m]     slip  across n [m]
+Deviations  none
+"""
+
+from typing import Any
+
+import warp as wp
+
+from toile.contact.collision_mesh import Bodies
+from toile.contact.narrow_phase.closest_points import answer_along, combine, meet
+from toile.contact.narrow_phase.contact_set import CLOSE, Encounters, Touches, on_side
+from toile.contact.response.merge_contacts import Gathering, TouchList, copy_touch
+from toile.device.launcher import Launcher
+from toile.device.readback import Look
+from toile.linear.block_matrix import BlockMatrix, Couplings
+from toile.math.types import TINY, identity, mat33, real, vec3, vec4
+from toile.model.state_dict import Memory
+
+# Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
+# iterations grow with its root where its preconditioner, such as a factor, does not know which particles are coupled.
+STIFF = 1000.0
+# Of the thickness: what moves apart by more than this in a step is let go.
+PARTS = wp.constant(real(0.1))
+# Of the thickness: what is drawn apart by more than this pulls. A solve is repeated when more than that share of all
+# springs did, so often.
+PULLS, PULLING_LEFT, MOST_SOLVES = wp.constant(real(0.02)), 0.02, 3
+# Of the thickness: friction has its limit from this slip in a step on, and is proportional to it below.
+SLIPS = wp.constant(real(0.002))
+
+
+class HeldTouches:
+    """The springs at work (assembly.Meetings): at first those of touches that last, then those that `hold` adds."""
+
+    name = "self_contact"
+
+    def __init__(self, bodies: Bodies, encounters: Encounters):
+        self.bodies, self.encounters = bodies, encounters
+        self.couplings = Couplings(bodies.device)
+        # The springs at work, those that the next step begins with, and a list to fill.
+        self._springs, self._kept, self._spare = (TouchList(bodies.device) for _ in range(3))
+        self._gathering = Gathering(bodies.device)
+        self._solves, self._h, self._kept_h = 0, 0.0, 0.0
+        self._launch = Launcher(bodies.device)
+        self._stiffness, self._drag, self._load, self._slip = self._figures(0)
+        self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
+        self._look = Look(self._counts)
+        self._start = bodies.x
+
+    def hold(self) -> None:
+        """What impulses pushed in this step becomes part of the system, for another solve."""
+        self._gather()
+        self._springs, self._spare = self._spare, self._springs
+        self._make_room()
+        self._slip.zero_()  # what has been solved tells it
+        self._start = self.bodies.x
+
+    def keep(self) -> None:
+        """The step stands: what it pushed is what the next one begins with."""
+        self._gather()
+        self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
+
+    def memory(self) -> Memory:
+        """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
+        anew."""
+        return {"W": self.bodies.W.numpy(), "h": self._kept_h, **self._kept.numpy()}
+
+    def recall(self, memory: Memory) -> None:
+        self.bodies.W.assign(memory["W"])
+        self._kept_h = float(memory["h"])
+        self._kept.assign(memory)
+
+    def find(self, x: wp.array, v: wp.array, h: float) -> None:
+        """Where touches of the step before are now; those that separate are let go."""
+        self._start, self._h = x, h
+        springs, count = self._springs, self._kept.count
+        springs.make_room(count)
+        springs.count = count
+        self._make_room()
+        ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
+        at = [x, v, h, ratio, self.bodies.moving_count]
+        self._launch(renew, count, [self._kept.touches, *at, springs.touches, self._slip])
+
+    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+        c, bodies = self.couplings, self.bodies
+        springs = self._springs
+        if c.room < springs.count:
+            c.make_room(springs.room)
+            self._launch = Launcher(bodies.device)
+        self._solves = 0
+        c.count.fill_(springs.count)
+        at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
+        inputs = [springs.touches, STIFF, bodies.W, self._slip, *at_x]
+        out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
+        self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
+
+    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+        """Takes out what pulled; False if that was so much that the step must be solved again."""
+        count = self._springs.count
+        if not count:
+            return True
+        self._solves += 1
+        self._counts.zero_()
+        springs = [self._springs.touches, self._stiffness, self._drag]
+        inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
+        out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
+        self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
+        pulled, held = self._look()
+        return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
+
+    def _gather(self) -> None:
+        """Springs that bear a load, and touches that impulses pushed, into the spare list."""
+        springs, met = self._springs, self.encounters
+        loads = ((springs.touches, springs.count, self._load), (met.touches, met.touch_count, met.touches.push))
+        self._gathering.gather(loads, self._spare)
+
+    def _make_room(self) -> None:
+        if len(self._load) < self._springs.count:
+            self._stiffness, self._drag, self._load, self._slip = self._figures(self._springs.room)
+            self._launch = Launcher(self.bodies.device)
+
+    def _figures(self, room: int) -> list[wp.array]:
+        return [wp.zeros(room, dtype=real, device=self.bodies.device) for _ in range(4)]
+
+
+@wp.kernel
+def renew(
+    # in
+    kept: Touches, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
+    # out
+    touches_out: Touches, slip_out: wp.array(dtype=real),
+):
+    k = wp.tid()
+    copy_touch(kept, k, touches_out, k)
+    at = kept.vertices[k]
+    touches_out.push[k] = ratio * kept.push[k]
+    if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
+        touches_out.push[k] = real(0.0)
+        return
+    found = meet(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+    w, tau = found.weights, kept.thickness[k]
+    touches_out.weights[k] = w
+    touches_out.normal[k] = found.normal
+    # What is too near comes out by impulses, which its inertia does not feel.
+    touches_out.target[k] = wp.min(tau - found.distance, real(0.0))
+    moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    parting = wp.dot(found.normal, moves)
+    slip_out[k] = wp.length(moves - parting * found.normal)
+    if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
+        touches_out.push[k] = real(0.0)
+
+
+@wp.func
+def relative_motion(
+    at: wp.vec4i, w: vec4, x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32,
+    x: wp.array(dtype=vec3),
+) -> vec3:  # fmt: skip
+    """Of the nearest points, when the particles are at x."""
+    r = vec3()
+    for a in range(4):
+        i = at[a]
+        if i < moving_count:
+            r += w[a] * (x[i] - x_start[i])
+        else:  # a solid goes its own way, and is not in the system
+            r += w[a] * (x_end[i] - x_start[i])
+    return r
+
+
+@wp.struct
+class Bond:
+    force: vec3  # [N]  on the first element
+    block: mat33  # [N/m]  - d force / d r
+
+
+@wp.func
+def bond(touches: Touches, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
+    """The spring of a touch whose nearest points have moved by r against each other."""
+    found = Bond()
+    n = touches.normal[t]
+    across = identity() - wp.outer(n, n)
+    found.block = k * wp.outer(n, n) + c * across
+    found.force = k * (touches.target[t] - wp.dot(n, r)) * n - c * (across * r)
+    return found
+
+
+@wp.kernel
+def add_springs(
+    # in
+    touches: Touches, stiff: real, W: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
+    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3),
+    h: real,
+    # model
+    diagonal: wp.array(dtype=wp.int32),
+    # in and out
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    # out
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33),
+    stiffness_out: wp.array(dtype=real), drag_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
+):
+    t = wp.tid()
+    particles_out[t] = wp.vec4i()
+    weights_out[t] = vec4()
+    blocks_out[t] = mat33()
+    load_out[t] = real(0.0)
+    at = touches.vertices[t]
+    w = touches.weights[t]
+    n = touches.normal[t]
+    K = answer_along(w, n, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
+    if touches.push[t] == real(0.0) or K < TINY:
+        touches.push[t] = real(0.0)
+        return
+    k = stiff / (K * h * h)
+    r = relative_motion(at, w, x_start, x_end, moving_count, x)
+    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * touches.thickness[t]))
+    c = wp.min(touches.mu[t] * touches.push[t] / (h * h * slip), k)
+    spring = bond(touches, t, k, c, r)
+    particles, weights = wp.vec4i(), vec4()
+    for a in range(4):
+        i = at[a]
+        if i < moving_count:
+            particles[a] = i
+            weights[a] = w[a]
+            wp.atomic_add(f_out, i, w[a] * spring.force)
+            wp.atomic_add(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
+    particles_out[t] = particles
+    weights_out[t] = weights
+    blocks_out[t] = (h * h) * spring.block
+    stiffness_out[t] = k
+    drag_out[t] = c
+
+
+@wp.kernel
+def let_go_pulling(
+    # in
+    touches: Touches, stiffness: wp.array(dtype=real), drag: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
+    x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
+    # model
+    diagonal: wp.array(dtype=wp.int32),
+    # in and out
+    A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3), blocks_out: wp.array(dtype=mat33),
+    # out
+    load_out: wp.array(dtype=real), counts_out: wp.array(dtype=wp.int32),
+):
+    """Takes springs that pull out of the system and of its residual b. Counts them, and all."""
+    t = wp.tid()
+    if touches.push[t] == real(0.0):
+        return
+    wp.atomic_add(counts_out, 1, 1)
+    at = touches.vertices[t]
+    w = touches.weights[t]
+    r = relative_motion(at, w, x_start, x_end, moving_count, x)
+    apart = wp.dot(touches.normal[t], r) - touches.target[t]
+    load_out[t] = wp.max(-h * h * stiffness[t] * apart, real(0.0))
+    if apart < PULLS * touches.thickness[t]:
+        return
+    wp.atomic_add(counts_out, 0, 1)
+    spring = bond(touches, t, stiffness[t], drag[t], r)
+    for a in range(4):
+        i = at[a]
+        if i < moving_count:
+            wp.atomic_sub(b_out, i, (h * w[a]) * spring.force)
+            wp.atomic_sub(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
+    blocks_out[t] = mat33()
+    touches.push[t] = real(0.0)

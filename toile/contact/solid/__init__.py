@@ -1,0 +1,1 @@
+"""Contacts between cloth vertices and solids, as constraints."""

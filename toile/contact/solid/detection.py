@@ -1,0 +1,240 @@
+"""Finds contacts with one solid: the kernels that ask its shape, made once for every collider.
+
+A distance changes by no more than a point moves. So a particle is not looked at while its last known distance exceeds
+its motion relative to the solid; one that was outside and may have crossed the surface is followed along its path,
+because where it ends may lie behind a thin solid; and one that is locked stays with its material without a question
+of that solid.
+
+Source      [BW98] secs. 2.1, 6.1, 6.2
+Symbols     gap  distance at which cloth is held [m]     p, q  start and end of a path in the solid's frame
+Deviations  The contacts of a step are those that its motion is about to make, not those of the state it begins with.
+"""
+
+from functools import cache
+from typing import Any
+
+import warp as wp
+
+from toile.contact.solid.contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, count_one, drop, slot_of
+from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity, end_world, start_frame
+from toile.math.types import mat33, real, vec3
+
+# A contact that the solve did not know of is corrected within the step when it leaves less than this share of the gap.
+TOO_NEAR = wp.constant(real(0.5))
+# What is nearer than this share of the gap touches. In the first step of a run it is held: cloth at rest has no speed
+# that leads to the solid. Later on it is what was just released, and comes back by itself if it must.
+TOUCHES = wp.constant(real(1.1))
+# How far beyond what is needed to look for a surface, so that the next steps need not look.
+LOOK_AHEAD = wp.constant(real(2.0))
+
+
+@wp.struct
+class Hit:
+    """Where a path comes within the gap of a solid."""
+
+    found: wp.int32
+    point: vec3
+    closest: Closest
+    clearance: real  # [m]  at the end of the path
+
+
+@wp.func
+def within_reach(target: real, clearance: real, reach: real) -> real:
+    """The distance that a particle is brought to. What was inside comes no farther than the step can have led it and
+    most_recovery besides: deep inside a grid of distances they jump."""
+    return wp.where(clearance < real(0.0), wp.min(target, reach), target)
+
+
+def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
+    @wp.func
+    def follow(
+        shape: shape_type, p: vec3, q: vec3, drift: real, h: real, clearance: real, gap: real, near: real
+    ) -> Hit:
+        """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held. `drift` is how far
+        the surface may have moved meanwhile, and h for how long."""
+        hit = Hit()
+        path = wp.length(q - p) + drift
+        hit.clearance = clearance - path
+        if hit.clearance > wp.max(gap, near):
+            return hit
+        inside = wp.max(-clearance, real(0.0))
+        hit.closest = closest(shape, q, LOOK_AHEAD * (path + gap) + real(1.01) * inside)
+        hit.point = q
+        distance = hit.closest.distance
+        hit.clearance = distance
+        if clearance > real(0.0):  # it was outside
+            if distance > wp.max(gap, near) and path < clearance + distance:
+                return hit
+            p = p + h * hit.closest.velocity  # carried along by a surface that moves in its frame
+            s = sweep(shape, p, q, wp.min(near, real(0.5) * clearance))
+            if s <= real(1.0):
+                hit.found = 1
+                hit.point = p + s * (q - p)
+                hit.closest = closest(shape, hit.point, LOOK_AHEAD * gap + drift)
+                return hit
+        if distance < near:
+            hit.found = 1
+        return hit
+
+    @wp.func
+    def add(
+        contacts: Contacts, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest, target: real,
+        mu: real,
+    ):
+        k = contacts.count[i]
+        if k >= MOST:
+            return
+        contacts.count[i] = k + 1
+        a = MOST * i + k
+        placed = point + (target - closest.distance) * closest.normal
+        contacts.solid[a] = solid
+        contacts.face[a] = closest.face
+        contacts.inner_normal[a] = closest.normal
+        contacts.normal[a] = pose.R * closest.normal
+        contacts.plane[a] = end_world(pose, placed)
+        contacts.stick[a] = contacts.plane[a]
+        contacts.velocity[a] = end_velocity(pose, placed, closest.velocity)
+        contacts.lasting[a] = 0
+        contacts.target[a] = target
+        contacts.mu[a] = mu
+        contacts.load[a] = real(0.0)
+
+    def predict(
+        # solid
+        first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
+        most_recovery: real,
+        # in
+        masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
+        S_user: wp.array(dtype=mat33), at_start: wp.bool, before: Contacts,
+        # in and out
+        now_out: Contacts,
+    ):
+        """Contacts that the present velocity leads to, and those that last."""
+        i = first + wp.tid()
+        pose = poses[solid]
+        c = solid * x.shape[0] + i
+        clearance = before.clearance[c]
+        now_out.clearance[c] = clearance
+        if wp.trace(S_user[i]) < real(0.5):
+            return  # the scene holds it; for a pin there is nothing to find
+        p, q = start_frame(pose, x[i]), end_frame(pose, x[i] + h * v[i])
+        path = wp.length(q - p) + pose.drift
+        target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
+        a = slot_of(before, i, solid)
+        if a < 0:
+            near = wp.where(at_start, TOUCHES, real(1.0)) * gap
+            hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
+            if hit.found != 0 and now_out.count[i] < MOST:
+                target = within_reach(target, clearance, hit.closest.distance + path + most_recovery)
+                add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+                if clearance < TOUCHES * gap:  # it touches already: the material that it touches is that of the start
+                    carried_to = p + h * hit.closest.velocity
+                    carried_to += (target - clearance) * hit.closest.normal
+                    now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, carried_to)
+                    now_out.lasting[MOST * i + now_out.count[i] - 1] = 1
+            return
+        carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
+        here = Closest()
+        here.distance = clearance
+        here.normal = carried.normal
+        here.face = before.face[a]
+        here.velocity = carried.velocity
+        count = now_out.count[i]
+        slip = q - carried.point
+        slip -= wp.dot(slip, carried.normal) * carried.normal
+        stuck = before.mode[i] == LOCKED and a == MOST * i
+        if not stuck and wp.length(slip) > gap:  # far enough for the surface to have curved away
+            there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
+            # It flies on where the surface falls away faster than what pressed it there can follow.
+            follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
+            if there.distance > target + follows + TOO_NEAR * gap:
+                hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
+                if hit.found != 0:
+                    add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+                return
+            target = within_reach(target, clearance, there.distance + path + most_recovery)
+            add(now_out, i, solid, pose, q, there, target, mu)
+        else:
+            add(now_out, i, solid, pose, carried.point, here, target, mu)
+        if now_out.count[i] > count:
+            now_out.lasting[MOST * i + count] = 1
+            placed = carried.point + (target - clearance) * carried.normal
+            now_out.stick[MOST * i + count] = end_world(pose, placed)
+            now_out.load[MOST * i + count] = wp.max(before.load[a], real(0.0))
+
+    def review(
+        # solid
+        first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
+        most_recovery: real,
+        # in
+        x: wp.array(dtype=vec3), x_reviewed: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real,
+        S_user: wp.array(dtype=mat33), before: Contacts,
+        # in and out
+        now_out: Contacts,
+        # out
+        urgent_out: wp.array(dtype=wp.int32),
+    ):
+        """Where the solve has led: contacts that it did not know of, and the coordinates of those that it did.
+
+        `again`, x_reviewed is where the solve before this one had led.
+        """
+        i = first + wp.tid()
+        pose = poses[solid]
+        c = solid * x.shape[0] + i
+        p, q = start_frame(pose, x[i]), end_frame(pose, x_end[i])
+        clearance = before.clearance[c]
+        if wp.trace(S_user[i]) < real(0.5):  # a pin goes where it must; where that is matters when it lets go
+            now_out.clearance[c] = clearance - wp.length(q - p) - pose.drift
+            if now_out.clearance[c] < gap:
+                now_out.clearance[c] = closest(shape, q, ANYWHERE).distance
+            return
+        a = slot_of(now_out, i, solid)
+        if a >= 0:
+            locked, leads = now_out.mode[i] == LOCKED, a == MOST * i
+            if locked and leads and clearance >= real(0.0):
+                now_out.clearance[c] = now_out.target[a]
+            else:
+                found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
+                now_out.clearance[c] = found.distance
+                if locked and not leads and found.distance > now_out.target[a] + TOO_NEAR * gap:
+                    drop(now_out, i, a - MOST * i)  # what it is stuck to took it away
+                    return
+                now_out.face[a] = found.face
+                now_out.inner_normal[a] = found.normal
+                depth = now_out.target[a] - found.distance
+                # What is on its way out is not pushed besides: deep inside a grid of distances they jump.
+                if depth > TOO_NEAR * gap and clearance >= real(0.0):
+                    now_out.push[i] = now_out.push[i] + pose.R * (depth * found.normal)
+                    now_out.clearance[c] = now_out.target[a]
+                    q += depth * found.normal
+            now_out.anchor[a] = attach(shape, q, now_out.face[a])
+            return
+        if again:
+            known = now_out.clearance[c] - wp.length(q - end_frame(pose, x_reviewed[i]))
+            if known > gap:
+                now_out.clearance[c] = known
+                return
+        hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
+        now_out.clearance[c] = hit.clearance
+        target = wp.min(gap, clearance + most_recovery)
+        reach = wp.length(q - p) + pose.drift + most_recovery
+        target = within_reach(target, clearance, hit.closest.distance + reach)
+        if hit.found != 0 and now_out.count[i] < MOST:
+            add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+            a = MOST * i + now_out.count[i] - 1
+            n = now_out.normal[a]
+            now_out.push[i] = now_out.push[i] + wp.dot(n, now_out.plane[a] - x_end[i]) * n
+            now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.push[i]), now_out.face[a])
+            now_out.clearance[c] = target
+            now_out.load[a] = UNKNOWN
+            count_one(urgent_out, WRONG, first)
+
+    module = wp.get_module(f"toile.detection.{name}")
+    return tuple(wp.Kernel(function, module=module) for function in (predict, review))
+
+
+@cache
+def detection_kernels(functions: Any) -> tuple[wp.Kernel, ...]:
+    """predict and review for a collider's functions."""
+    f = functions
+    return _make(f.shape, f.closest, f.attach, f.material, f.sweep, f.kind)

@@ -1,0 +1,1 @@
+"""Cloth that starts intersecting is moved apart."""

@@ -1,0 +1,1 @@
+"""Sparse factorizations and elimination orders."""

@@ -1,0 +1,1 @@
+"""The multigrid hierarchy, its Galerkin products, smoothing and coarsest solve."""

@@ -1,0 +1,178 @@
+"""What contacts add to a matrix outside its pattern, on the levels of a multigrid cycle.
+
+    C_l = Q^T S C S Q,    Q = P_0 P_1 ... P_(l-1)
+
+C is the sum over groups of four particles of the blocks w_a w_b B (toile/linear/block_matrix.py). Two layers that touch
+resist only what moves them against each other; with C in D alone, a cycle would take them to be held fast. The groups
+change in every step, so that no matrix is made of them: products go through the particles.
+
+Source      [BW98] has no such products
+Symbols     w  weights of a group's particles     B  its block     K  what D must have for C
+Deviations  none
+"""
+
+import numpy as np
+import scipy.sparse as sparse
+import warp as wp
+
+from toile.device.lanes import wide
+from toile.device.launcher import Launcher
+from toile.linear.block_matrix import BlockMatrix
+from toile.linear.multigrid import couplings_gpu as wide_couplings
+from toile.linear.multigrid.galerkin import Weights
+from toile.linear.multigrid.galerkin_blocks import is_held
+from toile.math.types import mat33, real, vec3, vec4
+
+
+class CoupledLevels:
+    """The couplings of A on every level, the finest first."""
+
+    def __init__(self, A: BlockMatrix, S: wp.array, weights: list[sparse.csr_array]):
+        self._A, self._S = A, S
+        Q = sparse.csr_array(sparse.eye_array(A.row_count, dtype=np.float32))
+        through = [Q]
+        for P in weights:
+            through.append(sparse.csr_array(through[-1] @ P))
+        self._Q = [Weights(Q, A.device) for Q in through]
+        self.K = [wp.zeros(Q.shape[1], dtype=mat33, device=A.device) for Q in through]
+        self._launch = [Launcher(A.device) for _ in through]
+        self._wide = wp.get_device(A.device).is_cuda
+
+    def update(self) -> None:
+        """K of every level. On the finest it is what is on the diagonal of A; on others it is enough for smoothing:
+        as of elements with four points, C <= 4 K."""
+        for level, K in enumerate(self.K):
+            K.zero_()
+            for groups in self._A.couplings:
+                if level == 0:
+                    self._launch[0](add_squares, groups.room, [*groups.arrays, K])
+                else:
+                    self._launch[level](add_bounds, groups.room, [*groups.arrays, *self._through(level), K])
+
+    def add_to(self, dense_out: wp.array) -> None:
+        """The dense matrix of the coarsest level."""
+        for groups in self._A.couplings:
+            inputs = [*groups.arrays, *self._through(-1), dense_out]
+            self._launch[-1](add_dense, 4 * groups.room, inputs)
+
+    def subtract_product(self, level: int, d: wp.array, r_out: wp.array) -> None:
+        """r -= C_l d."""
+        for groups in self._A.couplings:
+            inputs = [*groups.arrays, *self._through(level), d, r_out]
+            if self._wide:
+                threads = wide(groups.room, int(wide_couplings.LANES))
+                self._launch[level](wide_couplings.subtract_coupled, threads, inputs)
+            else:
+                self._launch[level](subtract_coupled, groups.room, inputs)
+
+    def _through(self, level: int) -> list[wp.array]:
+        return [self._S, *self._Q[level].arrays]
+
+
+@wp.kernel
+def add_squares(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    blocks: wp.array(dtype=mat33),
+    # in and out
+    K_out: wp.array(dtype=mat33),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w = particles[k], weights[k]
+    for a in range(4):
+        wp.atomic_add(K_out, at[a], w[a] * w[a] * blocks[k])
+
+
+@wp.func
+def filtered_left(S: mat33, block: mat33) -> mat33:
+    if is_held(S):
+        return S * block
+    return block
+
+
+@wp.func
+def filtered_right(block: mat33, S: mat33) -> mat33:
+    if is_held(S):
+        return block * S
+    return block
+
+
+@wp.kernel
+def add_bounds(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    # model
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
+    # in and out
+    K_out: wp.array(dtype=mat33),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w = particles[k], weights[k]
+    # |sum of w_a x_a|^2 <= (sum of |w_a|) (sum of |w_a| |x_a|^2), and the same for the weights in Q, whose sum is 1.
+    total = wp.abs(w[0]) + wp.abs(w[1]) + wp.abs(w[2]) + wp.abs(w[3])
+    for a in range(4):
+        i = at[a]
+        block = real(0.25) * total * wp.abs(w[a]) * filtered_right(filtered_left(S[i], blocks[k]), S[i])
+        for e in range(offsets[i], offsets[i + 1]):
+            wp.atomic_add(K_out, columns[e], real(Q[e]) * block)
+
+
+@wp.kernel
+def add_dense(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    # model
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
+    # in and out
+    dense_out: wp.array2d(dtype=mat33),
+):
+    t = wp.tid()
+    k, a = t // 4, t % 4
+    if k >= count[0]:
+        return
+    at, w = particles[k], weights[k]
+    i = at[a]
+    left = w[a] * filtered_left(S[i], blocks[k])
+    for b in range(4):
+        j = at[b]
+        block = w[b] * filtered_right(left, S[j])
+        for e in range(offsets[i], offsets[i + 1]):
+            for f in range(offsets[j], offsets[j + 1]):
+                wp.atomic_add(dense_out, columns[e], columns[f], real(Q[e] * Q[f]) * block)
+
+
+@wp.kernel
+def subtract_coupled(
+    # in
+    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
+    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    # model
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
+    # in
+    d: wp.array(dtype=wp.vec3f),
+    # in and out
+    r_out: wp.array(dtype=wp.vec3f),
+):
+    k = wp.tid()
+    if k >= count[0]:
+        return
+    at, w = particles[k], weights[k]
+    apart = vec3()
+    for a in range(4):
+        i = at[a]
+        moved = wp.vec3f()
+        for e in range(offsets[i], offsets[i + 1]):
+            moved += Q[e] * d[columns[e]]
+        apart += w[a] * (S[i] * vec3(moved))
+    push = blocks[k] * apart
+    for a in range(4):
+        i = at[a]
+        given = wp.vec3f(w[a] * (S[i] * push))
+        for e in range(offsets[i], offsets[i + 1]):
+            wp.atomic_sub(r_out, columns[e], Q[e] * given)

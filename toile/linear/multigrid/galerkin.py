@@ -1,0 +1,205 @@
+"""P^T A P for a matrix of blocks and a matrix of numbers, on patterns that do not change.
+
+    B = A P,    A_coarse = P^T B
+
+The patterns are found once. So is, for each term of a sum, the place of the sum in its row: two bytes a term, in the
+order in which the rows of the factors are run through. Every row is one independent sum, in the same order on every
+device and for any number of threads.
+
+Source      [BW98] has no such products; they are those of any multigrid method
+Symbols     S  free directions: what is multiplied is S A S + eps (I - S)     D  blocks on the diagonal
+            K  what contacts add to D beside the elastic part
+Deviations  none
+"""
+
+import numpy as np
+import scipy.sparse as sparse
+import warp as wp
+
+from toile.device.launcher import Launcher
+from toile.linear.multigrid.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
+from toile.linear.multigrid.galerkin_gpu import WideProduct
+from toile.math.types import mat33, real
+
+
+class Matrix:
+    """A matrix of blocks on a pattern, with the directions that are free."""
+
+    def __init__(self, pattern: sparse.csr_array, offsets: wp.array, columns: wp.array, values: wp.array, S: wp.array):
+        self.pattern, self.offsets, self.columns, self.values, self.S = pattern, offsets, columns, values, S
+
+    @property
+    def arrays(self) -> list[wp.array]:
+        return [self.offsets, self.columns, self.values, self.S]
+
+
+class Weights:
+    """P on a device: rows are the finer, columns the coarser nodes."""
+
+    def __init__(self, P: sparse.csr_array, device: str):
+        self.offsets = wp.array(P.indptr, dtype=wp.int32, device=device)
+        self.columns = wp.array(P.indices, dtype=wp.int32, device=device)
+        self.weights = wp.array(P.data, dtype=wp.float32, device=device)
+
+    @property
+    def arrays(self) -> list[wp.array]:
+        return [self.offsets, self.columns, self.weights]
+
+
+class Product:
+    """P^T A P; `coarse` is what it makes."""
+
+    def __init__(self, A: Matrix, P: sparse.csr_array, device: str):
+        down = sparse.csr_array(P.T)
+        half = _product(A.pattern, P)
+        whole = _product(down, half)
+        self.up, self.down = Weights(P, device), Weights(down, device)
+        self._A, self._launch = A, Launcher(device)
+        self._B = wp.zeros(half.nnz, dtype=mat33, device=device)
+        offsets_B = wp.array(half.indptr, dtype=wp.int32, device=device)
+        self._first = [*self.up.arrays, offsets_B, *_places(A.pattern, P, half, device)]
+        self._second = [*self.down.arrays, offsets_B, *_places(down, half, whole, device)]
+        n = whole.shape[0]
+        free = wp.full(n, mat33(np.eye(3)), dtype=mat33, device=device)
+        values = wp.zeros(whole.nnz, dtype=mat33, device=device)
+        pattern = Weights(whole, device)
+        self.coarse = Matrix(whole, pattern.offsets, pattern.columns, values, free)
+        self._wide: WideProduct | None = None
+        if self.is_wide(device):
+            self._wide = WideProduct(A.arrays, self._B, self.coarse.arrays, self._first, self._second)
+
+    @staticmethod
+    def is_wide(device: str) -> bool:
+        return wp.get_device(device).is_cuda
+
+    def update(
+        self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
+    ) -> None:
+        """With the values that A has now; and these for cycles. `shares` of K are in the values, and belong in D."""
+        if self._wide is not None:
+            self._wide.update(contact, shares, rounded_out, inverse_out)
+            return
+        A, coarse = self._A, self.coarse
+        inputs = [*A.arrays, contact, *shares, *self._first, rounded_out, inverse_out, self._B]
+        self._launch.split(take_in, A.pattern.shape[0], inputs, fewest=1)
+        self._launch.split(gather, coarse.pattern.shape[0], [*self._second, coarse.offsets, self._B, coarse.values])
+
+
+def _product(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
+    """The pattern of X Y, columns increasing."""
+    found = sparse.csr_array(X @ Y)
+    found.sort_indices()
+    return found
+
+
+def _places(X: sparse.csr_array, Y: sparse.csr_array, Z: sparse.csr_array, device: str) -> list[wp.array]:
+    """Where the terms of a row of Z = X Y start, and where in the row each belongs."""
+    ends = np.concatenate([[0], np.cumsum(np.diff(Y.indptr)[X.indices], dtype=np.int64)])
+    starts = wp.array(ends[X.indptr], dtype=wp.int32, device=device)
+    places = wp.zeros(int(ends[-1]), dtype=wp.uint16, device=device)
+    patterns = [array for matrix in (X, Y, Z) for array in Weights(matrix, device).arrays[:2]]
+    Launcher(device).split(find_places, X.shape[0], [*patterns, starts, places])
+    return [starts, places]
+
+
+@wp.kernel
+def take_in(
+    first: wp.int32,
+    # model
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
+    # in
+    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), in_value: real,
+    in_D: real,
+    # model
+    offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
+    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    # out
+    rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f), B_out: wp.array(dtype=mat33),
+):
+    """Row i of A as cycles use it, of D^-1 and of A P."""
+    i = first + wp.tid()
+    for at in range(offsets_B[i], offsets_B[i + 1]):
+        B_out[at] = mat33()
+    D = mat33()
+    place = starts[i] + 0
+    slot, end = offsets[i] + 0, offsets[i + 1] + 0
+    while slot < end:
+        j = columns[slot]
+        block = filtered(values[slot], S[i], S[j])
+        if j == i:
+            own = on_diagonal(values[slot], S[i], K, i, in_value, in_D)
+            block = own.block
+            D = own.D
+        rounded_out[slot] = wp.mat33f((block + ROUNDER) - ROUNDER)
+        e, end_P = offsets_P[j] + 0, offsets_P[j + 1] + 0
+        while e < end_P:
+            at = offsets_B[i] + int(places[place])
+            B_out[at] = B_out[at] + real(weights[e]) * block
+            place += 1
+            e += 1
+        slot += 1
+    inverse_out[i] = inverse_of(D)
+
+
+@wp.kernel
+def gather(
+    first: wp.int32,
+    # model
+    offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
+    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    offsets: wp.array(dtype=wp.int32),
+    # in
+    B: wp.array(dtype=mat33),
+    # out
+    values_out: wp.array(dtype=mat33),
+):
+    """Row a of P^T B; rows of P are its columns here."""
+    a = first + wp.tid()
+    for slot in range(offsets[a], offsets[a + 1]):
+        values_out[slot] = mat33()
+    place = starts[a] + 0
+    e, end_P = offsets_P[a] + 0, offsets_P[a + 1] + 0
+    while e < end_P:
+        i = columns_P[e]
+        at, end = offsets_B[i] + 0, offsets_B[i + 1] + 0
+        while at < end:
+            slot = offsets[a] + int(places[place])
+            values_out[slot] = values_out[slot] + real(weights[e]) * B[at]
+            place += 1
+            at += 1
+        e += 1
+
+
+@wp.func
+def find(columns: wp.array(dtype=wp.int32), begin: int, end: int, wanted: int) -> int:
+    """Where `wanted` is among increasing columns, or -1."""
+    low, high = begin + 0, end + 0
+    while low < high:
+        middle = (low + high) // 2
+        if columns[middle] == wanted:
+            return middle
+        if columns[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle + 0
+    return -1
+
+
+@wp.kernel
+def find_places(
+    first: wp.int32,
+    # model
+    offsets_X: wp.array(dtype=wp.int32), columns_X: wp.array(dtype=wp.int32),
+    offsets_Y: wp.array(dtype=wp.int32), columns_Y: wp.array(dtype=wp.int32),
+    offsets_Z: wp.array(dtype=wp.int32), columns_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32),
+    # out
+    places_out: wp.array(dtype=wp.uint16),
+):
+    i = first + wp.tid()
+    place = starts[i] + 0
+    for slot in range(offsets_X[i], offsets_X[i + 1]):
+        j = columns_X[slot]
+        for e in range(offsets_Y[j], offsets_Y[j + 1]):
+            at = find(columns_Z, offsets_Z[i], offsets_Z[i + 1], columns_Y[e])
+            places_out[place] = wp.uint16(at - offsets_Z[i])
+            place += 1

@@ -1,0 +1,150 @@
+"""The sums of toile/linear/multigrid/galerkin.py for a GPU: nine threads for every block of a product, one for each
+number.
+
+One thread for a row would run through some hundred blocks, one after the other, and wait for each; a GPU has far more
+threads than a mesh has rows. So the terms of every sum are listed, once: which block, and by which weight. Both
+products are then the same sum,
+
+    Z_z = sum over the terms of z of weight_t Y_(source_t)
+
+with terms in the order of the other file. What mixes the numbers of a block, the filter and the inverse, is done first,
+by one thread for each block.
+
+Source      none
+Symbols     as in toile/linear/multigrid/galerkin.py; B = A P, and then P^T B, is Z = X Y
+Deviations  none
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.device.launcher import Launcher
+from toile.linear.multigrid.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
+from toile.math.types import mat33, real
+
+# Numbers in a block.
+ENTRIES = wp.constant(9)
+
+
+def entries(blocks: wp.array) -> wp.array:
+    """The numbers of an array of blocks, in the same place."""
+    return wp.array(ptr=blocks.ptr, shape=9 * len(blocks), dtype=real, device=blocks.device)
+
+
+class WideProduct:
+    """B = A P and P^T B on a GPU; `first` and `second` are the lists of both."""
+
+    def __init__(self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list, second: list):
+        offsets, columns, values, S = matrix
+        rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets.numpy()))
+        self._filtered = wp.zeros(len(values), dtype=mat33, device=values.device)
+        self._blocks = [wp.array(rows, dtype=wp.int32, device=values.device), columns, values, S]
+        offsets_P, _, weights, offsets_B, *places = first
+        of_B = _terms([offsets, columns, offsets_P, offsets_B, *places, weights, False], len(B))
+        offsets_P, columns_P, weights, offsets_B, *places = second
+        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *places, weights, True], len(coarse[2]))
+        # Arrays that only show the numbers of others do not keep these.
+        self._kept = [B, coarse[2]]
+        self._sums = [
+            (9 * len(B), [*of_B, entries(self._filtered), entries(B)]),
+            (9 * len(coarse[2]), [*of_coarse, entries(B), entries(coarse[2])]),
+        ]
+        self._launch = Launcher(str(values.device))
+
+    def update(
+        self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
+    ) -> None:
+        inputs = [*self._blocks, contact, *shares, self._filtered, rounded_out, inverse_out]
+        self._launch(filter_blocks, len(self._filtered), inputs)
+        for count, terms in self._sums:
+            self._launch(sum_terms, count, terms)
+
+
+def _terms(product: list, count: int) -> list[wp.array]:
+    """Of the `count` blocks of a product: where the terms of each begin, and source and weight of every term."""
+    offsets, device, term_count = product[0], product[0].device, len(product[5])
+    block, order = (wp.zeros(2 * term_count, dtype=wp.int32, device=device) for _ in range(2))  # sorting needs twice
+    source, source_in_order = (wp.zeros(term_count, dtype=wp.int32, device=device) for _ in range(2))
+    weight, weight_in_order = (wp.zeros(term_count, dtype=wp.float32, device=device) for _ in range(2))
+    wp.launch(list_terms, len(offsets) - 1, [*product, block, order, source, weight], device=device)
+    if term_count:
+        wp.utils.radix_sort_pairs(block, order, term_count)  # stable
+    wp.launch(arrange, term_count, [order, source, weight, source_in_order, weight_in_order], device=device)
+    ends = np.cumsum(np.bincount(block.numpy()[:term_count], minlength=count))
+    starts = wp.array(np.concatenate([[0], ends]), dtype=wp.int32, device=device)
+    return [starts, source_in_order, weight_in_order]
+
+
+@wp.kernel
+def list_terms(
+    # model
+    offsets_X: wp.array(dtype=wp.int32), columns_X: wp.array(dtype=wp.int32), offsets_Y: wp.array(dtype=wp.int32),
+    offsets_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    weights: wp.array(dtype=wp.float32), are_of_X: wp.bool,
+    # out
+    block_out: wp.array(dtype=wp.int32), order_out: wp.array(dtype=wp.int32), source_out: wp.array(dtype=wp.int32),
+    weight_out: wp.array(dtype=wp.float32),
+):
+    """Terms of row i of Z = X Y. One of the two has weights, and the other blocks."""
+    i = wp.tid()
+    t = starts[i] + 0
+    for slot in range(offsets_X[i], offsets_X[i + 1]):
+        j = columns_X[slot]
+        for e in range(offsets_Y[j], offsets_Y[j + 1]):
+            block_out[t] = offsets_Z[i] + int(places[t])
+            order_out[t] = t
+            source_out[t] = wp.where(are_of_X, e, slot)
+            weight_out[t] = weights[wp.where(are_of_X, slot, e)]
+            t += 1
+
+
+@wp.kernel
+def arrange(
+    # in
+    order: wp.array(dtype=wp.int32), source: wp.array(dtype=wp.int32), weight: wp.array(dtype=wp.float32),
+    # out
+    source_out: wp.array(dtype=wp.int32), weight_out: wp.array(dtype=wp.float32),
+):
+    t = wp.tid()
+    source_out[t] = source[order[t]]
+    weight_out[t] = weight[order[t]]
+
+
+@wp.kernel
+def filter_blocks(
+    # model
+    rows: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
+    # in
+    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), in_value: real,
+    in_D: real,
+    # out
+    filtered_out: wp.array(dtype=mat33), rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f),
+):
+    slot = wp.tid()
+    i, j = rows[slot], columns[slot]
+    block = filtered(values[slot], S[i], S[j])
+    if j == i:
+        own = on_diagonal(values[slot], S[i], K, i, in_value, in_D)
+        block = own.block
+        inverse_out[i] = inverse_of(own.D)
+    filtered_out[slot] = block
+    rounded_out[slot] = wp.mat33f((block + ROUNDER) - ROUNDER)
+
+
+@wp.kernel
+def sum_terms(
+    # model
+    starts: wp.array(dtype=wp.int32), source: wp.array(dtype=wp.int32), weight: wp.array(dtype=wp.float32),
+    # in
+    Y: wp.array(dtype=real),
+    # out
+    Z_out: wp.array(dtype=real),
+):
+    """One number of block z."""
+    z, k = wp.tid() // ENTRIES, wp.tid() % ENTRIES
+    total = real(0.0)
+    t, end = starts[z] + 0, starts[z + 1] + 0
+    while t < end:
+        total += real(weight[t]) * Y[ENTRIES * source[t] + k]
+        t += 1
+    Z_out[wp.tid()] = total

@@ -1,0 +1,1 @@
+"""Pictures of cloth and solids: camera, ray-tracer, PNG, films through ffmpeg."""

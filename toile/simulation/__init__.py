@@ -1,0 +1,1 @@
+"""The simulation: built from a scene, stepped through time, with its certificate."""

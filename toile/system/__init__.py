@@ -1,0 +1,1 @@
+"""The mechanical system: terms, their assembly into forces and a matrix."""

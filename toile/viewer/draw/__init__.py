@@ -1,0 +1,1 @@
+"""Drawing on a viser page: meshes, colors, plots, text."""

@@ -1,0 +1,83 @@
+"""What the colours of the cloth mean in the live page, and the legend that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from toile.model.frame import Surface
+from toile.viewer.draw.colors import shade
+from toile.viewer.draw.palette import CLOTHS, SCALE, TOUCHES, Colour
+from toile.viewer.draw.text import plain
+from toile.viewer.live.live import View
+
+CLOTH, FABRIC, WARP, WEFT, CONTACT = "cloth", "fabric", "strain along warp", "strain along weft", "contact"
+MODES = (CLOTH, FABRIC, WARP, WEFT, CONTACT)
+
+TOUCH_NAMES = ("free", "on a solid", "on cloth", "on both")
+
+
+def shading(
+    mode: str, limit: float, view: View, strains: np.ndarray | None
+) -> tuple[np.ndarray | None, Sequence[Colour]]:
+    """Figures of triangles and their colours, as drawing.show wants them. `limit` is the strain of the last colour."""
+    assert view.surface is not None
+    if mode in (WARP, WEFT):
+        assert strains is not None
+        return shade(strains[:, MODES.index(mode) - MODES.index(WARP)], limit), SCALE
+    if mode == CONTACT:
+        return touches(view), TOUCHES
+    return None, of_fabrics(view.surface) if mode == FABRIC else CLOTHS
+
+
+def touches(view: View) -> np.ndarray:
+    """The place among TOUCHES of each triangle, by what its corners touch."""
+    assert view.surface is not None
+    kinds = np.zeros(len(view.positions), int)
+    kinds[view.touching] |= 1
+    kinds[view.meeting] |= 2
+    of_triangles = np.bitwise_or.reduce(kinds[view.surface.triangles], axis=1)
+    return (of_triangles + 0.5) / len(TOUCHES)
+
+
+def legend(mode: str, limit: float, surface: Surface) -> str:
+    """HTML that tells what each colour is."""
+    if mode in (WARP, WEFT):
+        boxes = "".join(f'<div style="flex:1;height:14px;background:{_css(colour)}"></div>' for colour in SCALE)
+        ticks = "".join(f"<span>{100.0 * limit * at:+.3g} %</span>" for at in (-1.0, -0.5, 0.0, 0.5, 1.0))
+        return _block(
+            f'<div style="display:flex">{boxes}</div>'
+            f'<div style="display:flex;justify-content:space-between">{ticks}</div>'
+        )
+    if mode == CONTACT:
+        return _rows(TOUCH_NAMES, TOUCHES)
+    if mode == FABRIC:
+        names = _fabrics(surface)
+        return _rows(names, [CLOTHS[number % len(CLOTHS)] for number in range(len(names))])
+    parts = surface.parts
+    return _rows([part.name for part in parts], [CLOTHS[number % len(CLOTHS)] for number in range(len(parts))])
+
+
+def _fabrics(surface: Surface) -> list[str]:
+    return list(dict.fromkeys(part.fabric for part in surface.parts))
+
+
+def of_fabrics(surface: Surface) -> list[Colour]:
+    """The colour of each cloth."""
+    fabrics = _fabrics(surface)
+    return [CLOTHS[fabrics.index(part.fabric) % len(CLOTHS)] for part in surface.parts] or list(CLOTHS)
+
+
+def _rows(names: Sequence[str], colours: Sequence[Colour]) -> str:
+    box = '<span style="display:inline-block;width:14px;height:14px;margin-right:8px;background:{}"></span>'
+    rows = zip(names, colours, strict=True)
+    return _block("".join(f"<div>{box.format(_css(colour))}{plain(name)}</div>" for name, colour in rows))
+
+
+def _block(content: str) -> str:
+    return f'<div style="font-size:12px;padding:2px 12px 6px">{content}</div>'
+
+
+def _css(colour: Colour) -> str:
+    return "rgb({}, {}, {})".format(*colour)

@@ -1,0 +1,1 @@
+"""The live page: a scene that runs while someone watches, drags and changes it."""

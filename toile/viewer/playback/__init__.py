@@ -1,0 +1,1 @@
+"""The page of a finished run, and the HTML file that shares it."""
