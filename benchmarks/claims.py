@@ -395,19 +395,19 @@ def contact_growth(resolutions: tuple[int, ...] = (32, 63, 127)) -> dict[str, An
                 calls[0] = 0
             else:
                 ms += entry["ms"]["C/C"]
-                near.append(contacts.contacts.encounters.near_count)
+                near.append(contacts.contacts.contact_set.near_count)
         rows.append({
             "vertices": simulation.model.particle_count,
             "ms": ms / calls[0],
-            "megabytes": array_bytes([contacts.bodies, contacts.contacts, contacts.held_touches]) / 1e6,
+            "megabytes": array_bytes([contacts.bodies, contacts.contacts, contacts.persistent_contacts]) / 1e6,
             "near_pairs": max(near),
-            "touches": contacts.contact_count(),
+            "contacts": contacts.contact_count(),
             "ms_of_last_frame": entry["ms"],
         })  # fmt: skip
     rows = rows[1:]
     found: dict[str, Any] = {"rows": rows, "exponent": {}, "steepest": {}}
     n = np.log([row["vertices"] for row in rows])
-    for key in ("ms", "megabytes", "near_pairs", "touches"):
+    for key in ("ms", "megabytes", "near_pairs", "contacts"):
         value = np.log([row[key] for row in rows])
         found["exponent"][key] = float(np.polyfit(n, value, 1)[0])
         found["steepest"][key] = float((np.diff(value) / np.diff(n)).max())  # what a straight line may hide

@@ -62,7 +62,7 @@ CHANGES = {
 }
 
 # What of a run is kept beside its distance.
-FIGURES = ("strain", "crossings", "steps", "iterations", "touches", "seconds")
+FIGURES = ("strain", "crossings", "steps", "iterations", "contacts", "seconds")
 
 Result = dict[str, Any]
 
@@ -139,7 +139,7 @@ def compute(task: Task) -> Result:
         "crossings": max((entry["intersections"] or 0) for entry in entries),
         "steps": sum(entry["steps"] for entry in entries),
         "iterations": sum(entry["solver"]["iterations"] for entry in entries),
-        "touches": entries[-1]["contacts"],
+        "contacts": entries[-1]["contacts"],
         "seconds": time.perf_counter() - begin,
     }
 

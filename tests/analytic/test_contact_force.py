@@ -114,7 +114,7 @@ def test_momentum_given_to_the_solid(device: str, mu: float) -> None:
     )  # fmt: skip
     masses, tally = simulation.model.masses[:, None], FrameTally()
     gravity = masses.sum() * np.array((0.0, 0.0, -G))
-    touched = 0
+    in_contact = 0
     for _ in range(30):
         before = (masses * velocities(simulation)).sum(axis=0)
         start = simulation.state.t
@@ -124,8 +124,8 @@ def test_momentum_given_to_the_solid(device: str, mu: float) -> None:
         expected = step * (gravity - forces(simulation)[0])
         np.testing.assert_allclose(change, expected, atol=1e-10 * h * np.abs(gravity).max())
         assert simulation.contacts is not None
-        touched = max(touched, simulation.contacts.contact_count())
-    assert touched == 12
+        in_contact = max(in_contact, simulation.contacts.contact_count())
+    assert in_contact == 12
     assert np.isfinite(positions(simulation)).all()
 
 

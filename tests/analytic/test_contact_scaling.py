@@ -60,14 +60,14 @@ def test_same_motion_at_another_scale(device: str, s: float, integrator: str) ->
     """1e-6 of the sheet's size for a second, half of it in contact. Rounding grows with every contact that comes a
     little sooner or later: 1e-8 here with BDF2, 3e-7 after half a second more."""
     here, there = drape(device, 1.0, integrator), drape(device, s, integrator)
-    touched = 0
+    in_contact = 0
     for frame, other in zip(here.run(), there.run(), strict=True):
         np.testing.assert_allclose(other.positions / s, frame.positions, rtol=0.0, atol=1e-6 * SIZE)
         np.testing.assert_allclose(other.velocities / s, frame.velocities, rtol=0.0, atol=1e-4)
         assert here.contacts is not None
         assert there.contacts is not None
-        touched = max(touched, here.contacts.contact_count())
+        in_contact = max(in_contact, here.contacts.contact_count())
         if frame.number > 0:
             forces, others = here.contacts.forces(), there.contacts.forces()
             np.testing.assert_allclose(others / s**3, forces, rtol=0.0, atol=1e-3 * np.abs(forces).max() + 1e-12)
-    assert touched > 10
+    assert in_contact > 10

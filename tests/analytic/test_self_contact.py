@@ -24,7 +24,7 @@ from analytic.cloths import (
 from analytic.sheets import G, positions, velocities
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
-from toile.contact.narrow_phase.contact_set import Encounters
+from toile.contact.narrow_phase.contact_set import ContactSet
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 
@@ -100,15 +100,15 @@ def test_constraints_hold_while_cloth_is_hit(
     above = {"translation": (0.0, 0.02, 0.03), "rotation": (3.0, 2.0, 17.0), "velocity": (0.0, 0.0, -3.0)}
     sheets = [{"shape": grid(0.2, n)}, {"shape": grid(0.2, n), **above}]
     simulation = cloths(device, sheets, constraints=constraints, gravity=NO_GRAVITY, integrator=integrator)
-    start, touching = positions(simulation), 0
+    start, vertices_in_contact = positions(simulation), 0
     for _ in steps(simulation, 0.2):
         x, v, held = positions(simulation), velocities(simulation), simulation.held
         assert np.array_equal(x[pins], held.x_held.numpy()[pins])
         assert np.array_equal(v[pins], held.v_held.numpy()[pins])
         assert np.abs((x - start)[slides] @ normal).max() < 1e-15
         assert np.abs(v[slides] @ normal).max() < 1e-13
-        touching += contact_of(simulation).contact_count()
-    assert touching > 100
+        vertices_in_contact += contact_of(simulation).contact_count()
+    assert vertices_in_contact > 100
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -248,10 +248,10 @@ def test_room_does_not_matter(device: str) -> None:
     bodies, contacts = contact.bodies, contact.contacts
     pairs = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, tight.device, capacity=1)
     contacts.broad_phase = pairs
-    contacts.encounters = Encounters(bodies, pairs.edges, pairs.triangles, contacts.encounters.friction, capacity=1)
-    contact.held_touches.encounters = contacts.encounters
+    contacts.contact_set = ContactSet(bodies, pairs.edges, pairs.triangles, contacts.contact_set.friction, capacity=1)
+    contact.persistent_contacts.contact_set = contacts.contact_set
     assert bits(tight) == bits(thrown(device, 4.0, tolerance=1e-4))
-    assert contacts.encounters._touch_capacity > 50
+    assert contacts.contact_set._capacity > 50
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -298,10 +298,10 @@ def test_sharp_solids_do_not_come_through(solid: dict[str, Any], speed: float, i
         device, [{**sheet, "velocity": (0.0, 0.0, -speed)}], solids=[{**solid, "sharp": True}], integrator=integrator,
         audit="step",
     )  # fmt: skip
-    touching = 0
+    vertices_in_contact = 0
     for _ in steps(simulation, 0.3):
-        touching += contact_of(simulation).contact_count()
-    assert touching > 0
+        vertices_in_contact += contact_of(simulation).contact_count()
+    assert vertices_in_contact > 0
     assert simulation.intersections.of_frame(simulation.state.x, simulation.state.t) == 0
 
 

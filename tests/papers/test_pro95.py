@@ -367,13 +367,13 @@ def test_what_touches_a_ball_is_moved_along_it(device: str) -> None:
         "integrator=implicit_bdf2", limited(10, 0.02),
     ]  # fmt: skip
     sheet = Sheet(device, "pro95_sheet", *overrides)
-    held, touched = sheet.simulation.held, 0
+    held, in_contact = sheet.simulation.held, 0
     for _ in sheet.walk(0.5):
         moved, S = held.moved.numpy().astype(float), held.S.numpy().astype(float)
         into = np.einsum("nij,nj->ni", np.eye(3) - S, moved)
         assert np.abs(into).max() < 1e-14  # rounding of ten passes
-        touching = np.trace(S, axis1=1, axis2=2) < 2.5
-        touched += np.count_nonzero(np.abs(moved[touching]).max(axis=1) > 1e-6)
-    assert touched > 100
+        vertices_in_contact = np.trace(S, axis1=1, axis2=2) < 2.5
+        in_contact += np.count_nonzero(np.abs(moved[vertices_in_contact]).max(axis=1) > 1e-6)
+    assert in_contact > 100
     [found] = sheet.simulation.solids.survey(sheet.simulation.state.x, sheet.simulation.state.t)
     assert found["distance"].min() > -1e-3

@@ -93,9 +93,9 @@ def test_conveyor_runs_at_the_speed_of_its_rollers(device: str) -> None:
         for frame in simulation.run():
             x, v = frame.positions, frame.velocities
             # What touches the fourth roller near its top; sagging spans lift the sheet off now and then.
-            touching = np.hypot(x[:, 0] - 0.18, x[:, 2] - 0.9) < radius + thickness + 1e-4
+            vertices_in_contact = np.hypot(x[:, 0] - 0.18, x[:, 2] - 0.9) < radius + thickness + 1e-4
             if frame.time > 0.8:
-                speeds += v[touching & (np.abs(x[:, 0] - 0.18) < 0.01), 0].tolist()
+                speeds += v[vertices_in_contact & (np.abs(x[:, 0] - 0.18) < 0.01), 0].tolist()
         assert len(speeds) > 50
         means.append(np.mean(speeds))
     np.testing.assert_allclose(np.mean(means), omega * (radius + thickness), rtol=0.02)
@@ -111,9 +111,9 @@ def test_ball_is_let_pass(device: str) -> None:
     struck = np.argmin(np.linalg.norm(positions[0] - [0.08, 0.0, 0.75], axis=1))
     assert positions[:, struck, 1].max() > 0.4  # taken along
     report = simulation.report()
-    touched = [entry["frame"] for entry in report["frames"] if entry["solids"]["ball"]["contacts"]]
-    assert 6 <= touched[0] <= 12  # it flies 0.9 m at 2.8 m/s
-    assert touched[-1] < 30  # let go
+    in_contact = [entry["frame"] for entry in report["frames"] if entry["solids"]["ball"]["contacts"]]
+    assert 6 <= in_contact[0] <= 12  # it flies 0.9 m at 2.8 m/s
+    assert in_contact[-1] < 30  # let go
     assert positions[-1][:, 1].max() < simulation.solids.solids[0].frame(40 / 30)[1][1] - 0.3  # and left behind
     assert report["summary"]["solid_depth"] < 1e-4
     assert report["frames"][-1]["strain"]["warp_mean"] < 0.01

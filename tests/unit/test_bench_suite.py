@@ -98,7 +98,7 @@ def test_a_row_says_what_the_certificate_says(drape: dict[str, Any]) -> None:
     for key in ("steps", "rejected", "max_strain", "intersections", "frames"):
         assert drape[key] == summary[key], key
     assert drape["vertices"] == simulation.model.particle_count
-    assert drape["touches"] == report["frames"][-1]["contacts"]
+    assert drape["contacts"] == report["frames"][-1]["contacts"]
     assert drape["failed"] is None and drape["swing_error_cm"] is None
     assert drape["memory"]["process"] > 50e6 and drape["memory"]["device"] is None
 

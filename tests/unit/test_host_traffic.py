@@ -19,7 +19,7 @@ from toile.device.readback import Look
 from toile.math.types import vec3
 
 FEW = 4  # numbers
-OF_CONTACT = ("cloth_contacts", "held_touches", "gathering", "motion", "impulses", "colours", "bodies", "self_contact")
+OF_CONTACT = ("cloth_contacts", "persistent_contacts", "gathering", "motion", "impulses", "colours", "bodies", "self_contact")
 
 
 def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,15 +57,15 @@ def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Look, "__call__", counted_look)
     monkeypatch.setattr(wp.array, "numpy", counted)
     for owner, name in (
-        (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.held_touches, "find"),
-        (contact.held_touches, "linearize"), (contact.held_touches, "fit"),
+        (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.persistent_contacts, "find"),
+        (contact.persistent_contacts, "linearize"), (contact.persistent_contacts, "fit"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
-    touched, zones = 0, 0
+    in_contact, zones = 0, 0
     for _ in simulation.run(4):
-        touched += contact.contacts.touch_count
+        in_contact += contact.contacts.contact_count
         zones += contact.contacts.zone_count
-    assert touched > 50 and zones == 0
+    assert in_contact > 50 and zones == 0
     assert len(seen) > 10 and max(seen) <= FEW
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference.touching import Problem, random_problem, relaxed
+from reference.contact_problem import Problem, random_problem, relaxed
 
 SEEDS = range(6)
 
@@ -15,7 +15,7 @@ def order(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def one_touch(slip: float, fall: float, mu: float, mass: float = 2.0) -> Problem:
+def one_contact(slip: float, fall: float, mu: float, mass: float = 2.0) -> Problem:
     """A particle falls on a triangle that does not move, and slides on it."""
     W = np.zeros((4, 3, 3))
     W[0] = np.eye(3) / mass
@@ -33,7 +33,7 @@ def test_pushes_solve_the_complementarity_problem(seed: int, held: bool, device:
     """Displacements are the nearest ones, by mass, that keep all targets; least squares finds the same."""
     problem = random_problem(seed, count=8, particles=20, held=held)
     found = relaxed(problem, device, order=order)
-    wanted = problem.answer(problem.best_pushes()[:, None] * problem.normals)
+    wanted = problem.answer(problem.best_impulses()[:, None] * problem.normals)
     np.testing.assert_allclose(found.d, wanted, atol=1e-10)
     gap = problem.along(found.d) - problem.targets
     can = np.einsum("tij,ti,tj->t", problem.W[problem.vertices[:, 0]], problem.normals, problem.normals) > 0.0
@@ -96,21 +96,21 @@ def test_stopping_takes_energy(seed: int, mu: float, device: str, order: str) ->
 @pytest.mark.parametrize(("slip", "left"), [(0.1, 0.0), (0.3, 0.0), (1.0, 0.7), (-1.0, -0.7)])
 def test_one_particle_on_a_triangle(slip: float, left: float, device: str, order: str) -> None:
     """It falls by 1 and slides: friction takes mu times the fall of the slip, and no more than there is."""
-    problem = one_touch(slip, fall=1.0, mu=0.3)
+    problem = one_contact(slip, fall=1.0, mu=0.3)
     found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d[0], (left, 0.0, 0.0), atol=1e-14)
     assert found.push[0] == pytest.approx(2.0)  # its mass times the fall
 
 
 def test_what_parts_is_left_alone(device: str, order: str) -> None:
-    problem = one_touch(slip=1.0, fall=-0.1, mu=0.3)
+    problem = one_contact(slip=1.0, fall=-0.1, mu=0.3)
     found = relaxed(problem, device, order=order)
     assert np.array_equal(found.d, problem.d) and found.push[0] == 0.0
 
 
 def test_what_cannot_move_does_not(device: str, order: str) -> None:
     """To the last bit, and no number is spoilt."""
-    problem = one_touch(slip=1.0, fall=1.0, mu=0.3)
+    problem = one_contact(slip=1.0, fall=1.0, mu=0.3)
     problem.W[:] = 0.0
     found = relaxed(problem, device, order=order)
     assert np.array_equal(found.d, problem.d) and np.isfinite(found.push).all()
@@ -127,7 +127,7 @@ def test_held_directions_do_not_answer(device: str, order: str) -> None:
 
 def test_particles_on_solids_go_out_but_not_in(device: str, order: str) -> None:
     """A particle between a touch from above and a plane below stays at the plane; one pulled up leaves it."""
-    problem = one_touch(slip=0.0, fall=0.5, mu=0.0)
+    problem = one_contact(slip=0.0, fall=0.5, mu=0.0)
     problem.W[1:] = np.eye(3) / 2.0
     problem.d[0] = (0.0, 0.0, -0.5)
     planes = (np.array([0, 1, 1, 1], np.int32), np.tile([0.0, 0.0, 1.0], (12, 1)), np.zeros(12))

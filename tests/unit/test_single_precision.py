@@ -45,7 +45,7 @@ def run(scene: str, frames: int, overrides: list[str]) -> Arrays:
         "velocities": np.array([v for _, v in found]),
         "triangles": simulation.model.triangles,
         "masses": simulation.model.masses,
-        "touches": np.array(entry["contacts"]["cloth"]),
+        "contacts": np.array(entry["contacts"]["cloth"]),
         "forces": np.array([solid["force"] for solid in entry["solids"].values()]),
     }
 
@@ -72,7 +72,7 @@ def crossings(found: Arrays) -> int:
 @pytest.mark.parametrize(("scene", "frames"), [("layers", 12), ("drape", 15), ("twist", 36)])
 def test_nothing_passes_through_anything(scene, frames, tmp_path):
     found = in_single(tmp_path, run, scene, frames, [])
-    assert found["touches"] > 0
+    assert found["contacts"] > 0
     assert crossings(found) == 0
 
 
@@ -81,7 +81,7 @@ AWAY = [100.0, -100.0, 100.0]  # positions are multiples of 8 um there
 
 def test_nothing_does_100_m_from_the_origin(tmp_path):
     found = in_single(tmp_path, run, "layers", 6, moved("layers", AWAY))
-    assert found["touches"] > 0
+    assert found["contacts"] > 0
     assert crossings(found) == 0
 
 
@@ -150,7 +150,7 @@ FORCES = (
 SYSTEMS = {
     "air": ("hang", ["cloth[0].shape.resolution=[13,13]", f"forces={FORCES}"]),
     "friction": ("incline", []),
-    "touches": ("layers", [f"cloth[{k}].shape.resolution=[9,9]" for k in range(5)]),
+    "contacts": ("layers", [f"cloth[{k}].shape.resolution=[9,9]" for k in range(5)]),
 }
 
 
@@ -158,7 +158,7 @@ SYSTEMS = {
 def test_products_are_those_of_the_matrix(name, tmp_path):
     """Sums of rows are kept apart (toile/linear/block_matrix.py). Nothing may be missing there."""
     found = in_single(tmp_path, multiply, *SYSTEMS[name])
-    assert found["groups"] > 0 or name != "touches"
+    assert found["groups"] > 0 or name != "contacts"
     for product, written in zip(found["products"], found["written"], strict=True):
         assert (np.abs(product - written) <= 20.0 * found["rounding"]).all()
 
@@ -193,7 +193,7 @@ def resume() -> Arrays:
     from toile.scene.load import load
     from toile.simulation.simulation import Simulation
 
-    scene = load("layers", overrides=["outputs=[]", *SYSTEMS["touches"][1]])
+    scene = load("layers", overrides=["outputs=[]", *SYSTEMS["contacts"][1]])
     whole, first, second = (Simulation(scene) for _ in range(3))
     for simulation, frames in ((whole, 6), (first, 3)):
         for _ in simulation.run(frames):

@@ -64,7 +64,7 @@ def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.Monk
     # A Cholesky factor is kept from try to try, as it may be; this one is made anew for every solve.
     solver = {"preconditioner": "block_jacobi"}
     tried, calm = (simulation(integrator=integrator, solver=solver) for _ in range(2))
-    judge, tally, touched = Simulation._trouble, FrameTally(), 0
+    judge, tally, in_contact = Simulation._trouble, FrameTally(), 0
     for step in range(30):
         tried.control = StepControl(2.0 * H, 1e-5)
         kept, verdicts, after_try = memory(tried), ["not this one"] if step % 3 == 0 else [], []
@@ -85,9 +85,9 @@ def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.Monk
         assert tried.state.x.numpy().tobytes() == calm.state.x.numpy().tobytes()
         assert tried.state.v.numpy().tobytes() == calm.state.v.numpy().tobytes()
         assert calm.contacts is not None
-        touched = max(touched, calm.contacts.contact_count())
+        in_contact = max(in_contact, calm.contacts.contact_count())
     assert tally.rejected == 10
-    assert touched > 10
+    assert in_contact > 10
 
 
 def test_pins_are_left_alone() -> None:

@@ -13,7 +13,7 @@ from toile.errors import InputError
 from toile.scene.load import load
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
-from toile.viewer.draw.coloring import CLOTH, CONTACT, FABRIC, MODES, WARP, legend, shading, touches
+from toile.viewer.draw.coloring import CLOTH, CONTACT, FABRIC, MODES, WARP, contact_kinds, legend, shading
 from toile.viewer.draw.colors import strain_along
 from toile.viewer.draw.palette import SCALE
 from toile.viewer.live import pins, vertex
@@ -523,10 +523,10 @@ class TestLook:
             live.step()
         view = until(live, lambda view: view.frame == 3)
         assert view.surface is not None
-        touching = touches(view)
-        corners = np.isin(view.surface.triangles, view.touching).any(axis=1)
+        vertices_in_contact = contact_kinds(view)
+        corners = np.isin(view.surface.triangles, view.vertices_in_contact).any(axis=1)
         assert corners.any()
-        np.testing.assert_array_equal((4.0 * touching).astype(int) & 1, corners)
+        np.testing.assert_array_equal((4.0 * vertices_in_contact).astype(int) & 1, corners)
         strains = strain_along(view.surface)(view.positions)
         figures, colours = shading(WARP, 0.02, view, strains)
         assert figures is not None

@@ -168,7 +168,7 @@ class _Run:
                 "audit": float(np.mean([entry["ms"]["audit"] for entry in timed])),
             },
             "iterations": {"median": float(np.median(solves)), "max": max(solves)} if solves else None,
-            "touches": timed[-1]["contacts"],
+            "contacts": timed[-1]["contacts"],
         }
 
     def _swing_error(self, window: Window) -> float | None:

@@ -32,11 +32,11 @@ def times(rows: Sequence[Row]) -> Table:
 
 def outcomes(rows: Sequence[Row]) -> Table:
     """What was simulated in that time, and how well."""
-    figures = ("iterations", "threads", "strain", "swing", "touches", "crossings", "memory")
+    figures = ("iterations", "threads", "strain", "swing", "contacts", "crossings", "memory")
     head = ("scene", "vertices", "steps", "rejected", *figures)
     cells: list[tuple[str, ...]] = []
     for row in rows:
-        iterations, touches = row.get("iterations"), row.get("touches")
+        iterations, contacts = row.get("iterations"), row.get("contacts")
         swing, crossings = row.get("swing_error_cm"), row.get("intersections")
         cells.append((
             row["scene"],
@@ -46,7 +46,7 @@ def outcomes(rows: Sequence[Row]) -> Table:
             f"{iterations['median']:.0f}, {iterations['max']}" if iterations else NONE,
             *(_percent(row.get(key)) for key in ("thread_strain", "max_strain")),
             NONE if swing is None else f"{swing:.1f} cm",
-            f"{(touches['solid'] or 0) + touches['cloth']:,}" if touches else NONE,
+            f"{(contacts['solid'] or 0) + contacts['cloth']:,}" if contacts else NONE,
             _count(crossings),
             _memory(row.get("memory")),
         ))  # fmt: skip

@@ -18,7 +18,7 @@ from pydantic import PrivateAttr
 
 from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
 from toile.math.solid import Material
-from toile.math.surface import TOUCHING, Surface, closest_on_surface, corner, foot_on
+from toile.math.surface import ON_SURFACE, Surface, closest_on_surface, corner, foot_on
 from toile.math.triangle import INSIDE
 from toile.math.types import numpy_real, real, vec3
 from toile.model.sequence_settings import SequenceSettings
@@ -67,7 +67,7 @@ def material(shape: Surface, anchor: vec3, face: wp.int32, normal: vec3, h: real
     # As `closest` has it: beside an edge or a vertex the normal points away from there, not along the triangle's.
     found.normal = n
     foot = foot_on(shape, q, face)
-    if foot.part != INSIDE and foot.squared > TOUCHING * TOUCHING * wp.dot(q, q):
+    if foot.part != INSIDE and foot.squared > ON_SURFACE * ON_SURFACE * wp.dot(q, q):
         found.normal = foot.arm / wp.sqrt(foot.squared)
         if wp.dot(found.normal, normal) < real(0.0):
             found.normal = -found.normal

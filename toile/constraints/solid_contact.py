@@ -23,12 +23,12 @@ from toile.constraints.state import Held
 from toile.contact.collision_mesh import Planes
 from toile.contact.solid.contacts import (
     GROSS,
+    IN_CONTACT,
     MOST,
     RUBBING,
-    TOUCHING,
     WRONG,
-    make_contacts,
     make_counts,
+    make_solid_contacts,
     recall_contacts,
     remembered,
     total,
@@ -80,7 +80,7 @@ class SolidContacts:
         self._gravity = vec3(*gravity)
         self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
         self.device, n = held.device, len(masses)
-        self._now, self._before = (make_contacts(n, len(solids), self.device) for _ in range(2))
+        self._now, self._before = (make_solid_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = make_counts(n, self.device)
         self._look = Look(self._urgent)
@@ -124,9 +124,9 @@ class SolidContacts:
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch.split(judge_forces, n, judged)
         urgent = total(self._look)
-        gross = urgent[GROSS] > GROSS_LEFT * urgent[TOUCHING]
-        rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[TOUCHING] and self._solves == 1
-        wrong = urgent[WRONG] > WRONG_LEFT * urgent[TOUCHING]
+        gross = urgent[GROSS] > GROSS_LEFT * urgent[IN_CONTACT]
+        rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[IN_CONTACT] and self._solves == 1
+        wrong = urgent[WRONG] > WRONG_LEFT * urgent[IN_CONTACT]
         return self._solves >= MOST_SOLVES or not (wrong or gross or rubs)
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
@@ -170,10 +170,10 @@ class SolidContacts:
         """
         forces = -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1, dtype=float)
         if borne is not None:
-            touching = np.flatnonzero(self._before.count.numpy())
-            S_user, S = (S.numpy()[touching].astype(float) for S in (self.held.S_user, self.held.S))
-            solid = self._before.solid.numpy().reshape(-1, int(MOST))[touching, 0]
-            np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, borne[touching]))
+            in_contact = np.flatnonzero(self._before.count.numpy())
+            S_user, S = (S.numpy()[in_contact].astype(float) for S in (self.held.S_user, self.held.S))
+            solid = self._before.solid.numpy().reshape(-1, int(MOST))[in_contact, 0]
+            np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, borne[in_contact]))
         return forces
 
     def hold(self, h: float) -> None:
@@ -181,7 +181,7 @@ class SolidContacts:
         held, again = self.held, self._solves > 0
         user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h, again]
         out = [held.S, held.x_held, held.v_held, held.friction, held.drag]
-        self._launch.split(hold_contacts, len(held.S), [*user, self._now, held.touched, *out])
+        self._launch.split(hold_contacts, len(held.S), [*user, self._now, held.in_contact, *out])
 
     def _solid(self, s: int, h: float) -> list[Any]:
         solid, settings = self.solids.solids[s], self.settings

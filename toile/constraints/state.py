@@ -41,7 +41,7 @@ class Held:
         # Friction of sliding contacts on each particle: friction - drag (v - v_drag) [N]
         self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
-        self.touched = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
+        self.in_contact = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
         # Whether something changed a particle's motion at once: 0, JUMPED_WHERE_HELD or JUMPED
         self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)
         # What filters that keep momentum added to a particle's position [m] and velocity [m/s] at the end of the step

@@ -67,7 +67,7 @@ class Correction:
         """Contacts between cloths in the last step."""
         return 0
 
-    def touching(self) -> np.ndarray:
+    def vertices_in_contact(self) -> np.ndarray:
         """Particles in contact with cloth in the last step."""
         return np.zeros(0, np.int64)
 

@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import Bodies
-from toile.contact.response.persistent_contacts import HeldTouches
+from toile.contact.response.persistent_contacts import PersistentContacts
 from toile.contact.response.resolve import CAUGHT, ClothContacts
 from toile.contact.untangle.untangle import Untangling
 from toile.device.launcher import Launcher
@@ -71,8 +71,8 @@ class _Working(Correction):
         device = work.held.device
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
         self.contacts = ClothContacts(self.bodies, settings.friction, work.max_step)
-        self.held_touches = HeldTouches(self.bodies, self.contacts.encounters)
-        self.meetings = (self.held_touches,)
+        self.persistent_contacts = PersistentContacts(self.bodies, self.contacts.contact_set)
+        self.meetings = (self.persistent_contacts,)
         gives_way = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)  # [1/kg]
         self.untangling: Untangling | None = Untangling(
             self.bodies.edges, self.bodies.triangles, self.bodies.count, self.bodies.moving_count,
@@ -97,15 +97,15 @@ class _Working(Correction):
         return trouble
 
     def accept(self) -> None:
-        self.held_touches.keep()
+        self.persistent_contacts.keep()
 
     def memory(self) -> Memory:
-        return {"tangled": self.untangling is not None, **self.held_touches.memory()}
+        return {"tangled": self.untangling is not None, **self.persistent_contacts.memory()}
 
     def recall(self, memory: Memory) -> None:
         if not memory["tangled"]:
             self.untangling = None
-        self.held_touches.recall(memory)
+        self.persistent_contacts.recall(memory)
 
     def _untangle(self, untangling: Untangling) -> None:
         """Lets pass what is tangled, and moves it apart. Once nothing is, nothing will be."""
@@ -113,7 +113,7 @@ class _Working(Correction):
         tangled = untangling.exempt(bodies.x)
         exempt = np.zeros(bodies.count, np.int32)
         exempt[bodies.triangles[tangled].ravel()] = 1
-        self.contacts.encounters.exempt.assign(exempt)
+        self.contacts.contact_set.exempt.assign(exempt)
         if not tangled.any():
             self.untangling = None
             return
@@ -121,15 +121,15 @@ class _Working(Correction):
         self._launch(add_ways, bodies.moving_count, [bodies.W, self.work.masses, ways, bodies.x_end])
 
     def hold(self) -> bool:
-        if self.contacts.touch_count:
-            self.held_touches.hold()
-        return self.contacts.touch_count > 0
+        if self.contacts.contact_count:
+            self.persistent_contacts.hold()
+        return self.contacts.contact_count > 0
 
     def contact_count(self) -> int:
-        return self.contacts.touch_count
+        return self.contacts.contact_count
 
-    def touching(self) -> np.ndarray:
-        found = np.unique(self.contacts.encounters.vertices_of(0))
+    def vertices_in_contact(self) -> np.ndarray:
+        found = np.unique(self.contacts.contact_set.vertices_of(0))
         return found[found < self.bodies.moving_count]
 
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:

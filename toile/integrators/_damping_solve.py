@@ -45,7 +45,7 @@ class DampingSolve:
         """Improves v, which has all but tau (D v + e) in it already. D is taken at x and v_at."""
         n, launch, scalars = len(v), self._launch, self.scalars
         masses, held = self.system.masses, self.held
-        P = [masses, held.touched, held.drag, tau_friction]
+        P = [masses, held.in_contact, held.drag, tau_friction]
         scalars.zero_()
         self.system.damping(x, v_at, v, self.q)
         launch(start, n, [*P, held.S, tau, self.q, e, v, self.r, scalars])
@@ -70,22 +70,22 @@ class DampingSolve:
 
 
 @wp.func
-def inertia(masses: wp.array(dtype=real), touched: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau: real,
+def inertia(masses: wp.array(dtype=real), in_contact: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau: real,
             i: wp.int32) -> mat33:  # fmt: skip
     """P of a particle."""
     P = masses[i] * identity()
-    if touched[i] != 0:
+    if in_contact[i] != 0:
         P += tau * drag[i]
     return P
 
 
 @wp.func
-def divided(masses: wp.array(dtype=real), touched: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau: real,
+def divided(masses: wp.array(dtype=real), in_contact: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau: real,
             i: wp.int32, r: vec3) -> vec3:  # fmt: skip
     """P^-1 r."""
-    if touched[i] == 0:
+    if in_contact[i] == 0:
         return r / masses[i]
-    return wp.inverse(inertia(masses, touched, drag, tau, i)) * r
+    return wp.inverse(inertia(masses, in_contact, drag, tau, i)) * r
 
 
 @wp.kernel
@@ -93,7 +93,7 @@ def start(
     # model
     masses: wp.array(dtype=real),
     # in
-    touched: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, S: wp.array(dtype=mat33),
+    in_contact: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, S: wp.array(dtype=mat33),
     tau: real, Dv: wp.array(dtype=vec3), e: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
@@ -102,7 +102,7 @@ def start(
     # Twice: what the filter leaves of a large force in a held direction by rounding, it takes out the second time.
     r = -tau * (S[i] * (S[i] * (Dv[i] + e[i])))
     r_out[i] = r
-    s = divided(masses, touched, drag, tau_friction, i, r)
+    s = divided(masses, in_contact, drag, tau_friction, i, r)
     wp.atomic_add(scalars_out, R_R, wp.float64(wp.dot(r, s)))
     wp.atomic_add(scalars_out, WHOLE, wp.float64(masses[i] * wp.dot(v[i], v[i])))
 
@@ -112,13 +112,13 @@ def direction(
     # model
     masses: wp.array(dtype=real),
     # in
-    touched: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, S: wp.array(dtype=mat33),
+    in_contact: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, S: wp.array(dtype=mat33),
     r: wp.array(dtype=vec3),
     # in and out
     c_out: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    c = divided(masses, touched, drag, tau_friction, i, r[i])
+    c = divided(masses, in_contact, drag, tau_friction, i, r[i])
     if scalars[R_R_OLD] > wp.float64(0.0):  # the first direction has no predecessor, whatever c_out holds
         c += real(scalars[R_R] / scalars[R_R_OLD]) * c_out[i]
     c_out[i] = S[i] * c
@@ -136,13 +136,13 @@ def multiply(
     # model
     masses: wp.array(dtype=real),
     # in
-    touched: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, S: wp.array(dtype=mat33),
+    in_contact: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, S: wp.array(dtype=mat33),
     tau: real, c: wp.array(dtype=vec3),
     # in and out
     q_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
 ):
     i = wp.tid()
-    q = S[i] * (inertia(masses, touched, drag, tau_friction, i) * c[i] + tau * q_out[i])
+    q = S[i] * (inertia(masses, in_contact, drag, tau_friction, i) * c[i] + tau * q_out[i])
     q_out[i] = q
     wp.atomic_add(scalars_out, C_Q, wp.float64(wp.dot(c[i], q)))
 
@@ -152,7 +152,7 @@ def advance(
     # model
     masses: wp.array(dtype=real),
     # in
-    touched: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, c: wp.array(dtype=vec3),
+    in_contact: wp.array(dtype=wp.int32), drag: wp.array(dtype=mat33), tau_friction: real, c: wp.array(dtype=vec3),
     q: wp.array(dtype=vec3),
     # in and out
     v_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
@@ -164,4 +164,4 @@ def advance(
     v_out[i] = v_out[i] + alpha * c[i]
     r = r_out[i] - alpha * q[i]
     r_out[i] = r
-    wp.atomic_add(scalars_out, R_R, wp.float64(wp.dot(r, divided(masses, touched, drag, tau_friction, i, r))))
+    wp.atomic_add(scalars_out, R_R, wp.float64(wp.dot(r, divided(masses, in_contact, drag, tau_friction, i, r))))

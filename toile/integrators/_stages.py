@@ -136,7 +136,7 @@ class StagedStepper(Stepper):
     ) -> None:
         held = self.held
         hold = [held.S, held.S_user, held.x_held, held.v_held, at_end]
-        friction = [held.touched, held.friction, held.drag, held.v_drag, tau_friction]
+        friction = [held.in_contact, held.friction, held.drag, held.v_drag, tau_friction]
         self._launch(
             constrained_velocity, len(v), [self.system.masses, *hold, *friction, state.x, h, v, f, tau, v_out]
         )
@@ -160,7 +160,7 @@ def constrained_velocity(
     masses: wp.array(dtype=real),
     # in
     S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
-    at_end: wp.bool, touched: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
+    at_end: wp.bool, in_contact: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
     v_drag: wp.array(dtype=vec3), tau_friction: real, x: wp.array(dtype=vec3), h: real, v: wp.array(dtype=vec3),
     f: wp.array(dtype=vec3), tau: real,
     # out
@@ -168,10 +168,10 @@ def constrained_velocity(
 ):
     i = wp.tid()
     free = v[i] + (tau / masses[i]) * f[i]
-    if touched[i] != 0:
+    if in_contact[i] != 0:
         # (m + tau_f drag) v = m v_free + tau_f (friction + drag v_drag)
         rub = friction[i] - drag[i] * (free - v_drag[i])
-        free += divided(masses, touched, drag, tau_friction, i, tau_friction * rub)
+        free += divided(masses, in_contact, drag, tau_friction, i, tau_friction * rub)
     if wp.trace(S[i]) > real(2.5):
         v_out[i] = free
         return

@@ -123,7 +123,7 @@ class NewtonStep:
 
     def _friction(self, h: float) -> list:
         held, A = self.work.held, self.work.system.A
-        return [held.touched, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
+        return [held.in_contact, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
 
 
 @wp.func
@@ -185,7 +185,7 @@ def right_side(
 @wp.kernel
 def add_friction(
     # in
-    touched: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
+    in_contact: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
     v_drag: wp.array(dtype=vec3), u: wp.array(dtype=vec3), h: real,
     # model
     diagonal: wp.array(dtype=wp.int32),
@@ -194,7 +194,7 @@ def add_friction(
 ):
     """Friction friction - drag (u - v_drag) of sliding contacts; with -h it is taken out again."""
     i = wp.tid()
-    if touched[i] == 0:
+    if in_contact[i] == 0:
         return
     tie(diagonal, i, h * drag[i], A_out, ground_out)
     b_out[i] = b_out[i] + h * (friction[i] - drag[i] * (u[i] - v_drag[i]))

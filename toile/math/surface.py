@@ -22,7 +22,7 @@ ROUNDING = wp.constant(real(1.0e-6))
 # Nothing is looked for beyond this distance [m]: its square must be a number in single precision.
 FARTHEST = wp.constant(real(1.0e18))
 # Closer than this to an edge, relative to where it lies, the direction to it is rounding: the pseudonormal is used.
-TOUCHING = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
+ON_SURFACE = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
 # Moves to a neighbour that is nearer. One corrects the tree's choice; more, the rounding of slivers.
 MOST_MOVES = wp.constant(8)
 # So near to a side, as a share of the triangle's height, the triangle beyond it is looked at too.
@@ -188,7 +188,7 @@ def beside(surface: Surface, p: vec3, foot: Foot) -> Closest:
     length = wp.length(m.sum)
     if length > NEARLY:  # where two solids touch the normals around may cancel
         found.normal = m.sum / length
-    if distance > TOUCHING * wp.length(p):
+    if distance > ON_SURFACE * wp.length(p):
         found.normal = (side / distance) * foot.arm
     return found
 

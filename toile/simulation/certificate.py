@@ -232,7 +232,7 @@ class Certificate:
         ms: dict,
         solids: dict[str, dict[str, Any]],
         intersections: int | None = None,
-        touching: int = 0,
+        cloth_contacts: int = 0,
     ) -> dict[str, Any]:
         """One frame's entry. `solids` says for each solid how the cloth touches it; `touching` pairs of cloth do."""
         v = state.v.numpy().astype(float)
@@ -249,7 +249,7 @@ class Certificate:
             # Without an audit no figure, rather than a zero that nobody checked.
             "intersections": intersections,
             "solid_depth": max((solid["depth"] for solid in solids.values()), default=0.0),
-            "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": touching},
+            "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": cloth_contacts},
             "solids": solids,
             "energy": {"kinetic": kinetic, **system.energies(state.x, state.v)},
             "momentum": (masses @ v).tolist(),

@@ -235,8 +235,8 @@ class Simulation:
         with self.timers.stage("audit"):
             found = self.intersections.of_frame(self.state.x, self.state.t)
         ms = self.timers.take()
-        touching = sum(correction.contact_count() for correction in self.filters)
-        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, ms, solids, found, touching)
+        cloth_contacts = sum(correction.contact_count() for correction in self.filters)
+        entry = self.certificate.add(self.frame, self.state, tally, strain, self.system, ms, solids, found, cloth_contacts)
         return self._frame(entry)
 
     def step(self, h: float, tally: FrameTally) -> None:

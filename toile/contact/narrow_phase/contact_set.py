@@ -7,8 +7,8 @@
               what is missing is asked for
 
 A touch is made of a pair that begins nearer than 2 tau, with its nearest points there; and of one that the continuous
-test finds running together, with the nearest points at that moment. Touches that are found together are in the order of
-their elements, on every device and with any number of threads: impulses depend on it.
+test finds running together, with the nearest points at that moment. ContactArrays that are found together are in the
+order of their elements, on every device and with any number of threads: impulses depend on it.
 
 Source      [BFA02] secs. 6, 7
 Symbols     tau  thickness of the pair [m]     gap  its distance at the start along n [m]     d  displacement [m]
@@ -71,7 +71,7 @@ class Hit:
 
 
 @wp.struct
-class Touches:
+class ContactArrays:
     """What the displacements of a step must satisfy."""
 
     vertices: wp.array(dtype=wp.vec4i)
@@ -86,13 +86,13 @@ class Touches:
     thickness: wp.array(dtype=real)  # [m]
 
 
-TOUCH_KINDS = {
+CONTACT_FIELDS = {
     "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
     "answer": real, "push": real, "rub": vec3, "thickness": real,
 }  # fmt: skip
 
 
-class Encounters:
+class ContactSet:
     """The near pairs and touches of a step. Their arrays grow when they are full; nothing is dropped."""
 
     def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
@@ -100,15 +100,15 @@ class Encounters:
         self.device = bodies.device
         self.near = SharedList(Near, capacity, self.device)
         self._hits = SharedList(Hit, capacity, self.device, keyed=True)
-        self.touches = Touches()
+        self.contacts = ContactArrays()
         self.recovery = RECOVERY  # in the present step
-        self.touch_count = 0
+        self.contact_count = 0
         self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # touch_count, for kernels
         self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # in the last correction
         self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # left out of the guarantee
-        self._touch_capacity = 0
+        self._capacity = 0
         self._launch = Launcher(self.device)
-        self._grow_touches(capacity)
+        self._grow(capacity)
 
     @property
     def near_count(self) -> int:
@@ -131,9 +131,9 @@ class Encounters:
             inputs = [int(kind), array, self.edges, self.triangles, *of_bodies, self.exempt, slack]
             fill([self.near], self._launch, find_near, count, inputs, kept=self.near.count)
 
-    def begin_touches(self) -> int:
-        """Touches of what begins close to each other."""
-        self.touch_count = 0
+    def find_close_contacts(self) -> int:
+        """ContactArrays of what begins close to each other."""
+        self.contact_count = 0
         return self._find(find_close, [self.bodies.x])
 
     def find_impacts(self, only_changed: bool) -> int:
@@ -143,29 +143,29 @@ class Encounters:
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
         bodies, hits = self.bodies, self._hits
         fill([hits], self._launch, kernel, self.near.count, [self.near.values, *inputs])
-        if self.touch_count + hits.count > self._touch_capacity:
-            self._grow_touches(3 * (self.touch_count + hits.count) // 2)
+        if self.contact_count + hits.count > self._capacity:
+            self._grow(3 * (self.contact_count + hits.count) // 2)
         found = [self.near.values, hits.values, hits.order()]
         at = [bodies.x, bodies.x_end, bodies.W, bodies.solid_friction, float(self.friction), self.recovery]
-        self.count.fill_(self.touch_count)  # the new ones go behind these
-        self._launch.split(make_touches, hits.count, [*found, self.count, *at, self.touches])
-        self.touch_count += hits.count
-        self.count.fill_(self.touch_count)
+        self.count.fill_(self.contact_count)  # the new ones go behind these
+        self._launch.split(make_contacts, hits.count, [*found, self.count, *at, self.contacts])
+        self.contact_count += hits.count
+        self.count.fill_(self.contact_count)
         return hits.count
 
-    def _grow_touches(self, capacity: int) -> None:
+    def _grow(self, capacity: int) -> None:
         """Keeps what there is."""
-        self._touch_capacity = capacity
-        for name, kind in TOUCH_KINDS.items():
+        self._capacity = capacity
+        for name, kind in CONTACT_FIELDS.items():
             grown = wp.zeros(capacity, dtype=kind, device=self.device)
-            if self.touch_count:
-                wp.copy(grown, getattr(self.touches, name), count=self.touch_count)
-            setattr(self.touches, name, grown)
+            if self.contact_count:
+                wp.copy(grown, getattr(self.contacts, name), count=self.contact_count)
+            setattr(self.contacts, name, grown)
         self._launch = Launcher(self.device)  # it remembers the arrays of before
 
     def vertices_of(self, begin: int) -> np.ndarray:
         """The vertices of the touches from `begin` on, four each."""
-        return self.touches.vertices.numpy()[begin : self.touch_count]
+        return self.contacts.vertices.numpy()[begin : self.contact_count]
 
 
 @wp.func
@@ -273,22 +273,22 @@ def target_of(gap: real, tau: real, recovery: real) -> real:
 
 
 @wp.func
-def add_touch(
+def write_contact(
     n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
-    W: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, touches: Touches,
+    W: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, contacts: ContactArrays,
 ):
-    touches.vertices[n] = at
-    touches.kind[n] = kind
-    touches.weights[n] = w
-    touches.normal[n] = normal
-    touches.target[n] = target_of(gap, tau, recovery)
-    touches.thickness[n] = tau
+    contacts.vertices[n] = at
+    contacts.kind[n] = kind
+    contacts.weights[n] = w
+    contacts.normal[n] = normal
+    contacts.target[n] = target_of(gap, tau, recovery)
+    contacts.thickness[n] = tau
     # A negative figure stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
-    touches.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
-    touches.answer[n] = answer_along(w, normal, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
-    touches.push[n] = real(0.0)
-    touches.rub[n] = vec3()
+    contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
+    contacts.answer[n] = answer_along(w, normal, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
+    contacts.push[n] = real(0.0)
+    contacts.rub[n] = vec3()
 
 
 @wp.func
@@ -343,13 +343,13 @@ def find_impacts(
 
 
 @wp.kernel
-def make_touches(
+def make_contacts(
     # in
     first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=Hit), order: wp.array(dtype=wp.int32),
     count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), W: wp.array(dtype=mat33),
     solid_friction: wp.array(dtype=real), friction: real, recovery: real,
     # out
-    touches_out: Touches,
+    contacts_out: ContactArrays,
 ):
     """Behind those that there are."""
     i = first + wp.tid()
@@ -364,4 +364,4 @@ def make_touches(
     if hit.time != BEFORE:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
     w, normal = found.weights, found.normal
-    add_touch(count[0] + i, kind, at, w, normal, gap, tau, recovery, W, solid_friction, friction, touches_out)
+    write_contact(count[0] + i, kind, at, w, normal, gap, tau, recovery, W, solid_friction, friction, contacts_out)

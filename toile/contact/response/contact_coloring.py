@@ -1,11 +1,12 @@
-"""Touches in colours: two of one colour move no particle in common, so that all of a colour may be swept at a time.
+"""ContactArrays in colours: two of one colour move no particle in common, so that all of a colour may be swept at a
+time.
 
     in turns    a touch that is first, of those that wait, at every particle it moves takes the first colour that none
                 of these has yet
 
 Who is first is decided by a number that is mixed from the vertices of a touch: the colours depend on which touches
-there are, and not on the order in which they were found. Touches that a later round finds are coloured after those that
-there are. The few that find no colour, or no turn, are left to be swept one after the other.
+there are, and not on the order in which they were found. ContactArrays that a later round finds are coloured after
+those that there are. The few that find no colour, or no turn, are left to be swept one after the other.
 
 One crew of threads does it (toile/device/grid_barrier.py).
 
@@ -15,7 +16,7 @@ Deviations  none
 
 import warp as wp
 
-from toile.contact.narrow_phase.contact_set import Touches
+from toile.contact.narrow_phase.contact_set import ContactArrays
 from toile.device.grid_barrier import Crew, wait_for_all
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real
@@ -53,14 +54,14 @@ class Colours:
         for array in (self._taken, self._done, self.count, self.ends):
             array.zero_()
 
-    def add(self, touches: Touches, count: wp.array, W: wp.array, known: int = 0) -> None:
+    def add(self, contacts: ContactArrays, count: wp.array, W: wp.array, known: int = 0) -> None:
         """Colours those that are new; `count` is that of all touches, and `known` about as many."""
-        if len(self.order) < len(touches.push):
-            self._make_room(len(touches.push))
+        if len(self.order) < len(contacts.push):
+            self._make_room(len(contacts.push))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
         sorted_out = [self.count, self.ends, self._next, self.order]
         crew = self._crew.of(known)
-        self._launch(add_colours, crew[0], [*crew, touches, count, W, *own, *sorted_out])
+        self._launch(add_colours, crew[0], [*crew, contacts, count, W, *own, *sorted_out])
 
     def _make_room(self, room: int) -> None:
         kept = getattr(self, "_colour", None)
@@ -78,10 +79,10 @@ def mixed(number: wp.uint64, value: wp.int32) -> wp.uint64:
 
 
 @wp.func
-def claim_of(touches: Touches, k: wp.int32, turn: wp.int32) -> wp.uint64:
+def claim_of(contacts: ContactArrays, k: wp.int32, turn: wp.int32) -> wp.uint64:
     """Smaller in every turn, so that claims of the turn before do not count."""
-    at = touches.vertices[k]
-    number = mixed(wp.uint64(touches.kind[k] + 1), at[0])
+    at = contacts.vertices[k]
+    number = mixed(wp.uint64(contacts.kind[k] + 1), at[0])
     number = mixed(mixed(mixed(number, at[1]), at[2]), at[3])
     upper = wp.uint64(MOST_TURNS - turn) << TURN_SHIFT
     return upper | ((number >> UNMIXED) << MIXED_SHIFT) | (wp.uint64(k) & PLACES)
@@ -115,7 +116,7 @@ def take_colour(at: wp.vec4i, W: wp.array(dtype=mat33), taken: wp.array2d(dtype=
 @wp.kernel
 def add_colours(
     # in
-    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), touches: Touches,
+    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), contacts: ContactArrays,
     count: wp.array(dtype=wp.int32), W: wp.array(dtype=mat33),
     # in and out
     done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
@@ -133,7 +134,7 @@ def add_colours(
         return
     for j in range(lane, waiting, lanes):
         waiting_out[0, j] = done + j
-        at = touches.vertices[done + j]
+        at = contacts.vertices[done + j]
         for c in range(4):
             claims_out[at[c]] = UNCLAIMED
     wait_for_all(blocks, arrived)
@@ -144,16 +145,16 @@ def add_colours(
             waiting_count_out[1 - here] = 0
         for j in range(lane, waiting, lanes):
             k = waiting_out[here, j]
-            at = touches.vertices[k]
-            claim = claim_of(touches, k, turn)
+            at = contacts.vertices[k]
+            claim = claim_of(contacts, k, turn)
             for c in range(4):
                 if moves(W[at[c]]):
                     wp.atomic_min(claims_out, at[c], claim)
         wait_for_all(blocks, arrived)
         for j in range(lane, waiting, lanes):
             k = waiting_out[here, j]
-            at = touches.vertices[k]
-            claim = claim_of(touches, k, turn)
+            at = contacts.vertices[k]
+            claim = claim_of(contacts, k, turn)
             first = bool(True)
             for c in range(4):
                 if moves(W[at[c]]) and claims_out[at[c]] < claim:

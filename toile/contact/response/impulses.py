@@ -20,7 +20,7 @@ import warp as wp
 
 from toile.contact.collision_mesh import MOST_PLANES, Planes
 from toile.contact.narrow_phase.closest_points import answer_along, combine
-from toile.contact.narrow_phase.contact_set import Encounters, Touches
+from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
 from toile.contact.response.contact_coloring import MOST_COLOURS, Colours, moves
 from toile.device.grid_barrier import Crew, wait_for_all
 from toile.device.launcher import Launcher
@@ -45,19 +45,19 @@ class Sweeps:
             self._colours.clear()
 
     def run(
-        self, met: Encounters, of_velocities: bool, planes: Planes, room: wp.array, tolerance: float, most: int,
+        self, contact_set: ContactSet, of_velocities: bool, planes: Planes, room: wp.array, tolerance: float, most: int,
         push_out: wp.array, rub_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
         """Until no touch corrects by more than `tolerance`, but no more than so many times."""
-        W = met.bodies.W
-        inputs = [met.touches, W, of_velocities, planes.count, planes.normal, room, tolerance, most]
+        W = contact_set.bodies.W
+        inputs = [contact_set.contacts, W, of_velocities, planes.count, planes.normal, room, tolerance, most]
         out = [push_out, rub_out, d_out, self.count]
         if self._colours is None:
-            self._launch(relax, 1, [met.count, *inputs, *out])
+            self._launch(relax, 1, [contact_set.count, *inputs, *out])
             return
         colours = self._colours
-        colours.add(met.touches, met.count, W, met.touch_count)
-        crew = self._crew.of(met.touch_count)
+        colours.add(contact_set.contacts, contact_set.count, W, contact_set.contact_count)
+        crew = self._crew.of(contact_set.contact_count)
         order = [*crew, colours.count, colours.ends, colours.order]
         self._launch(relax_in_colours, crew[0], [*order, *inputs, *out, self._unsettled])
 
@@ -74,14 +74,14 @@ class Fixed:
 
 
 @wp.func
-def fixed_of(touches: Touches, k: wp.int32, of_velocities: wp.bool) -> Fixed:
-    touch = Fixed()
-    touch.at = touches.vertices[k]
-    touch.weights = touches.weights[k]
-    touch.normal = touches.normal[k]
-    touch.target = wp.where(of_velocities, real(0.0), touches.target[k])
-    touch.answer = wp.where(of_velocities and touches.push[k] == real(0.0), real(0.0), touches.answer[k])
-    return touch
+def fixed_of(contacts: ContactArrays, k: wp.int32, of_velocities: wp.bool) -> Fixed:
+    contact = Fixed()
+    contact.at = contacts.vertices[k]
+    contact.weights = contacts.weights[k]
+    contact.normal = contacts.normal[k]
+    contact.target = wp.where(of_velocities, real(0.0), contacts.target[k])
+    contact.answer = wp.where(of_velocities and contacts.push[k] == real(0.0), real(0.0), contacts.answer[k])
+    return contact
 
 
 @wp.func
@@ -109,13 +109,13 @@ def held_out(
 @wp.func
 def relax_one(
     # in
-    k: wp.int32, touch: Fixed, rubs: wp.bool, mu: wp.array(dtype=real), W: wp.array(dtype=mat33),
+    k: wp.int32, contact: Fixed, rubs: wp.bool, mu: wp.array(dtype=real), W: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     # in and out
     push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
 ) -> real:
     """Corrects one touch; by how much. `room` is how far a particle may go against each plane that holds it."""
-    K, at, w, n = touch.answer, touch.at, touch.weights, touch.normal
+    K, at, w, n = contact.answer, contact.at, contact.weights, contact.normal
     if K < TINY:  # nothing here can move
         return real(0.0)
     # A GPU waits for what it reads: all of it is asked for before anything is written.
@@ -124,7 +124,7 @@ def relax_one(
     )  # fmt: skip
     r = combine(w, d0, d1, d2, d3)
     old = real(1.0) * push_out[k]
-    push = wp.max(old + (touch.target - wp.dot(n, r)) / K, real(0.0))
+    push = wp.max(old + (contact.target - wp.dot(n, r)) / K, real(0.0))
     if push == real(0.0) and old == real(0.0):
         return real(0.0)
     W0, W1, W2, W3 = real(1.0) * W[at[0]], real(1.0) * W[at[1]], real(1.0) * W[at[2]], real(1.0) * W[at[3]]
@@ -170,7 +170,7 @@ def relax_one(
 @wp.kernel
 def relax(
     # in
-    count: wp.array(dtype=wp.int32), touches: Touches, W: wp.array(dtype=mat33), of_velocities: wp.bool,
+    count: wp.array(dtype=wp.int32), contacts: ContactArrays, W: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
@@ -183,8 +183,8 @@ def relax(
     while sweep < most and going:
         worst = real(0.0)
         for k in range(count[0]):
-            touch = fixed_of(touches, k, of_velocities)
-            done = relax_one(k, touch, rubs, touches.mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+            contact = fixed_of(contacts, k, of_velocities)
+            done = relax_one(k, contact, rubs, contacts.mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
             worst = wp.max(worst, done)
         sweep += 1
         going = worst > tolerance or not rubs
@@ -198,7 +198,7 @@ def relax_in_colours(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64),
     colour_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
-    order: wp.array(dtype=wp.int32), touches: Touches, W: wp.array(dtype=mat33), of_velocities: wp.bool,
+    order: wp.array(dtype=wp.int32), contacts: ContactArrays, W: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
@@ -210,7 +210,7 @@ def relax_in_colours(
     """Launched with a crew of threads: they sweep the touches of a colour at a time, and wait for each other. Each
     reads the touch that it has in the next colour before it waits."""
     lane = wp.tid()
-    mu = touches.mu
+    mu = contacts.mu
     if lane == 0:
         unsettled_out[0] = 0
     wait_for_all(blocks, arrived)
@@ -220,19 +220,19 @@ def relax_in_colours(
         worst = real(0.0)
         begin, end = int(0), int(0)
         k, ahead = int(-1), int(-1)
-        touch, touch_ahead = Fixed(), Fixed()
+        contact, contact_ahead = Fixed(), Fixed()
         for c in range(-1, colour_count[0]):
-            k, touch = ahead, touch_ahead
+            k, contact = ahead, contact_ahead
             ahead = int(-1)
             if c + 1 < colour_count[0] and end + lane < ends[c + 1]:
                 ahead = order[end + lane]
-                touch_ahead = fixed_of(touches, ahead, of_velocities)
+                contact_ahead = fixed_of(contacts, ahead, of_velocities)
             if k >= 0:
-                done = relax_one(k, touch, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                done = relax_one(k, contact, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
                 worst = wp.max(worst, done)
             for place in range(begin + lane + lanes, end, lanes):  # of a colour with more touches than threads
                 j = order[place]
-                other = fixed_of(touches, j, of_velocities)
+                other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
                 worst = wp.max(worst, done)
             begin = end
@@ -242,7 +242,7 @@ def relax_in_colours(
         if lane == 0:
             for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
                 j = order[place]
-                other = fixed_of(touches, j, of_velocities)
+                other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
                 worst = wp.max(worst, done)
         # One of three places in turn: the next is made ready while all still look at this one.

@@ -1,4 +1,4 @@
-"""Touches that bear a load, from two lists, each pair once: the first that was found, with what all of them bear.
+"""ContactArrays that bear a load, from two lists, each pair once: the first that was found, with what all of them bear.
 
 Pairs are found again in a table of places: the first place is mixed from the vertices of a pair, and the next free one
 is taken when others are there already. What is kept stays in the order in which it was found, which sweeps depend on.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.narrow_phase.contact_set import TOUCH_KINDS, Touches
+from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
 from toile.device.launcher import Launcher
 from toile.device.readback import Look
 from toile.math.types import real
@@ -24,32 +24,32 @@ ROOMY = 2
 MIXER = wp.constant(wp.uint32(0x9E3779B1))
 
 
-class TouchList:
-    """Touches on the device; the arrays may be longer than their number."""
+class ContactList:
+    """ContactArrays on the device; the arrays may be longer than their number."""
 
     def __init__(self, device: str):
-        self.device, self.touches, self.count, self.room = device, Touches(), 0, -1
+        self.device, self.contacts, self.count, self.room = device, ContactArrays(), 0, -1
         self.make_room(0)
 
     def make_room(self, count: int) -> None:
         """For so many, and more if there were fewer; what there was is lost then."""
         if self.room < count:
             self.room = 2 * count
-            self.touches = Touches()
-            for name, kind in TOUCH_KINDS.items():
-                setattr(self.touches, name, wp.zeros(self.room, dtype=kind, device=self.device))
+            self.contacts = ContactArrays()
+            for name, kind in CONTACT_FIELDS.items():
+                setattr(self.contacts, name, wp.zeros(self.room, dtype=kind, device=self.device))
 
     def numpy(self) -> dict[str, np.ndarray]:
         """By name; nothing if there are none."""
-        return {name: getattr(self.touches, name).numpy()[: self.count] for name in TOUCH_KINDS if self.count}
+        return {name: getattr(self.contacts, name).numpy()[: self.count] for name in CONTACT_FIELDS if self.count}
 
     def assign(self, values: Mapping[str, Any]) -> None:
         self.count = len(values.get("push", ()))
         self.make_room(self.count)
-        for name, kind in TOUCH_KINDS.items():
+        for name, kind in CONTACT_FIELDS.items():
             if self.count:
                 given = wp.array(np.asarray(values[name]), dtype=kind, device=self.device)
-                wp.copy(getattr(self.touches, name), given, count=self.count)
+                wp.copy(getattr(self.contacts, name), given, count=self.count)
 
 
 class Gathering:
@@ -59,7 +59,7 @@ class Gathering:
         self.device = device
         self._make_room((0, 0))
 
-    def gather(self, lists: tuple[tuple[Touches, int, wp.array], ...], found: TouchList) -> None:
+    def gather(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], found: ContactList) -> None:
         """Of two lists of touches, with their number and what they bear [kg m], which is the push of what is found."""
         (first, _, _), (second, _, _) = lists
         rooms = max(self._rooms[0], len(first.push)), max(self._rooms[1], len(second.push))
@@ -77,7 +77,7 @@ class Gathering:
         found.count = int(self._look()[0]) if self._size else 0
         found.make_room(found.count)
         chosen = [self._place_of, self._leader, self._bears, self._number]
-        self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.touches])
+        self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.contacts])
 
     def _make_room(self, rooms: tuple[int, int]) -> None:
         """Entries of the second list come after the room of the first."""
@@ -100,7 +100,7 @@ class Pair:
 
 
 @wp.func
-def pair_of(first: Touches, second: Touches, begin: wp.int32, entry: wp.int32) -> Pair:
+def pair_of(first: ContactArrays, second: ContactArrays, begin: wp.int32, entry: wp.int32) -> Pair:
     pair = Pair()
     if entry < begin:
         pair.at = first.vertices[entry]
@@ -127,7 +127,7 @@ def first_place(pair: Pair, mask: wp.int32) -> wp.int32:
 @wp.kernel
 def enter(
     # in
-    first: Touches, second: Touches, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real), mask: wp.int32,
+    first: ContactArrays, second: ContactArrays, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real), mask: wp.int32,
     # in and out
     table_out: wp.array(dtype=wp.int32), leader_out: wp.array(dtype=wp.int32), bears_out: wp.array(dtype=real),
     # out
@@ -168,33 +168,33 @@ def choose(
 
 
 @wp.func
-def copy_touch(touches: Touches, k: wp.int32, touches_out: Touches, to: wp.int32):
-    touches_out.vertices[to] = touches.vertices[k]
-    touches_out.kind[to] = touches.kind[k]
-    touches_out.weights[to] = touches.weights[k]
-    touches_out.normal[to] = touches.normal[k]
-    touches_out.target[to] = touches.target[k]
-    touches_out.mu[to] = touches.mu[k]
-    touches_out.answer[to] = touches.answer[k]
-    touches_out.push[to] = touches.push[k]
-    touches_out.rub[to] = touches.rub[k]
-    touches_out.thickness[to] = touches.thickness[k]
+def copy_contact(contacts: ContactArrays, k: wp.int32, contacts_out: ContactArrays, to: wp.int32):
+    contacts_out.vertices[to] = contacts.vertices[k]
+    contacts_out.kind[to] = contacts.kind[k]
+    contacts_out.weights[to] = contacts.weights[k]
+    contacts_out.normal[to] = contacts.normal[k]
+    contacts_out.target[to] = contacts.target[k]
+    contacts_out.mu[to] = contacts.mu[k]
+    contacts_out.answer[to] = contacts.answer[k]
+    contacts_out.push[to] = contacts.push[k]
+    contacts_out.rub[to] = contacts.rub[k]
+    contacts_out.thickness[to] = contacts.thickness[k]
 
 
 @wp.kernel
 def collect(
     # in
-    first: Touches, second: Touches, begin: wp.int32, place: wp.array(dtype=wp.int32),
+    first: ContactArrays, second: ContactArrays, begin: wp.int32, place: wp.array(dtype=wp.int32),
     leader: wp.array(dtype=wp.int32), bears: wp.array(dtype=real), number: wp.array(dtype=wp.int32),
     # out
-    touches_out: Touches,
+    contacts_out: ContactArrays,
 ):
     entry = wp.tid()
     if place[entry] < 0 or leader[place[entry]] != entry:
         return
     to = number[entry] - 1
     if entry < begin:
-        copy_touch(first, entry, touches_out, to)
+        copy_contact(first, entry, contacts_out, to)
     else:
-        copy_touch(second, entry - begin, touches_out, to)
-    touches_out.push[to] = bears[place[entry]]
+        copy_contact(second, entry - begin, contacts_out, to)
+    contacts_out.push[to] = bears[place[entry]]

@@ -1,4 +1,4 @@
-"""Touches inside the linear system of a step: springs that keep apart in the solve what would run together.
+"""ContactArrays inside the linear system of a step: springs that keep apart in the solve what would run together.
 
     f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
     k = STIFF / (K h^2),    c = mu push / (h^2 slip),    at most k
@@ -21,8 +21,8 @@ import warp as wp
 
 from toile.contact.collision_mesh import Bodies
 from toile.contact.narrow_phase.closest_points import answer_along, combine, meet
-from toile.contact.narrow_phase.contact_set import CLOSE, Encounters, Touches, on_side
-from toile.contact.response.merge_contacts import Gathering, TouchList, copy_touch
+from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
+from toile.contact.response.merge_contacts import ContactList, Gathering, copy_contact
 from toile.device.launcher import Launcher
 from toile.device.readback import Look
 from toile.linear.block_matrix import BlockMatrix, Couplings
@@ -41,16 +41,16 @@ PULLS, PULLING_LEFT, MOST_SOLVES = wp.constant(real(0.02)), 0.02, 3
 SLIPS = wp.constant(real(0.002))
 
 
-class HeldTouches:
+class PersistentContacts:
     """The springs at work (assembly.Meetings): at first those of touches that last, then those that `hold` adds."""
 
     name = "self_contact"
 
-    def __init__(self, bodies: Bodies, encounters: Encounters):
-        self.bodies, self.encounters = bodies, encounters
+    def __init__(self, bodies: Bodies, contact_set: ContactSet):
+        self.bodies, self.contact_set = bodies, contact_set
         self.couplings = Couplings(bodies.device)
         # The springs at work, those that the next step begins with, and a list to fill.
-        self._springs, self._kept, self._spare = (TouchList(bodies.device) for _ in range(3))
+        self._springs, self._kept, self._spare = (ContactList(bodies.device) for _ in range(3))
         self._gathering = Gathering(bodies.device)
         self._solves, self._h, self._kept_h = 0, 0.0, 0.0
         self._launch = Launcher(bodies.device)
@@ -91,7 +91,7 @@ class HeldTouches:
         self._make_room()
         ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
         at = [x, v, h, ratio, self.bodies.moving_count]
-        self._launch(renew, count, [self._kept.touches, *at, springs.touches, self._slip])
+        self._launch(renew, count, [self._kept.contacts, *at, springs.contacts, self._slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
         c, bodies = self.couplings, self.bodies
@@ -102,7 +102,7 @@ class HeldTouches:
         self._solves = 0
         c.count.fill_(springs.count)
         at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
-        inputs = [springs.touches, STIFF, bodies.W, self._slip, *at_x]
+        inputs = [springs.contacts, STIFF, bodies.W, self._slip, *at_x]
         out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
         self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
 
@@ -113,7 +113,7 @@ class HeldTouches:
             return True
         self._solves += 1
         self._counts.zero_()
-        springs = [self._springs.touches, self._stiffness, self._drag]
+        springs = [self._springs.contacts, self._stiffness, self._drag]
         inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
         out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
         self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
@@ -122,8 +122,8 @@ class HeldTouches:
 
     def _gather(self) -> None:
         """Springs that bear a load, and touches that impulses pushed, into the spare list."""
-        springs, met = self._springs, self.encounters
-        loads = ((springs.touches, springs.count, self._load), (met.touches, met.touch_count, met.touches.push))
+        springs, contact_set = self._springs, self.contact_set
+        loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.push))
         self._gathering.gather(loads, self._spare)
 
     def _make_room(self) -> None:
@@ -138,28 +138,28 @@ class HeldTouches:
 @wp.kernel
 def renew(
     # in
-    kept: Touches, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
+    kept: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
     # out
-    touches_out: Touches, slip_out: wp.array(dtype=real),
+    contacts_out: ContactArrays, slip_out: wp.array(dtype=real),
 ):
     k = wp.tid()
-    copy_touch(kept, k, touches_out, k)
+    copy_contact(kept, k, contacts_out, k)
     at = kept.vertices[k]
-    touches_out.push[k] = ratio * kept.push[k]
+    contacts_out.push[k] = ratio * kept.push[k]
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
-        touches_out.push[k] = real(0.0)
+        contacts_out.push[k] = real(0.0)
         return
     found = meet(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
     w, tau = found.weights, kept.thickness[k]
-    touches_out.weights[k] = w
-    touches_out.normal[k] = found.normal
+    contacts_out.weights[k] = w
+    contacts_out.normal[k] = found.normal
     # What is too near comes out by impulses, which its inertia does not feel.
-    touches_out.target[k] = wp.min(tau - found.distance, real(0.0))
+    contacts_out.target[k] = wp.min(tau - found.distance, real(0.0))
     moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
     parting = wp.dot(found.normal, moves)
     slip_out[k] = wp.length(moves - parting * found.normal)
     if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
-        touches_out.push[k] = real(0.0)
+        contacts_out.push[k] = real(0.0)
 
 
 @wp.func
@@ -185,20 +185,20 @@ class Bond:
 
 
 @wp.func
-def bond(touches: Touches, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
+def bond(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
     """The spring of a touch whose nearest points have moved by r against each other."""
     found = Bond()
-    n = touches.normal[t]
+    n = contacts.normal[t]
     across = identity() - wp.outer(n, n)
     found.block = k * wp.outer(n, n) + c * across
-    found.force = k * (touches.target[t] - wp.dot(n, r)) * n - c * (across * r)
+    found.force = k * (contacts.target[t] - wp.dot(n, r)) * n - c * (across * r)
     return found
 
 
 @wp.kernel
 def add_springs(
     # in
-    touches: Touches, stiff: real, W: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
+    contacts: ContactArrays, stiff: real, W: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
     x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3),
     h: real,
     # model
@@ -214,18 +214,18 @@ def add_springs(
     weights_out[t] = vec4()
     blocks_out[t] = mat33()
     load_out[t] = real(0.0)
-    at = touches.vertices[t]
-    w = touches.weights[t]
-    n = touches.normal[t]
+    at = contacts.vertices[t]
+    w = contacts.weights[t]
+    n = contacts.normal[t]
     K = answer_along(w, n, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
-    if touches.push[t] == real(0.0) or K < TINY:
-        touches.push[t] = real(0.0)
+    if contacts.push[t] == real(0.0) or K < TINY:
+        contacts.push[t] = real(0.0)
         return
     k = stiff / (K * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * touches.thickness[t]))
-    c = wp.min(touches.mu[t] * touches.push[t] / (h * h * slip), k)
-    spring = bond(touches, t, k, c, r)
+    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * contacts.thickness[t]))
+    c = wp.min(contacts.mu[t] * contacts.push[t] / (h * h * slip), k)
+    spring = bond(contacts, t, k, c, r)
     particles, weights = wp.vec4i(), vec4()
     for a in range(4):
         i = at[a]
@@ -244,7 +244,7 @@ def add_springs(
 @wp.kernel
 def let_go_pulling(
     # in
-    touches: Touches, stiffness: wp.array(dtype=real), drag: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
+    contacts: ContactArrays, stiffness: wp.array(dtype=real), drag: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
     # model
     diagonal: wp.array(dtype=wp.int32),
@@ -255,22 +255,22 @@ def let_go_pulling(
 ):
     """Takes springs that pull out of the system and of its residual b. Counts them, and all."""
     t = wp.tid()
-    if touches.push[t] == real(0.0):
+    if contacts.push[t] == real(0.0):
         return
     wp.atomic_add(counts_out, 1, 1)
-    at = touches.vertices[t]
-    w = touches.weights[t]
+    at = contacts.vertices[t]
+    w = contacts.weights[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    apart = wp.dot(touches.normal[t], r) - touches.target[t]
+    apart = wp.dot(contacts.normal[t], r) - contacts.target[t]
     load_out[t] = wp.max(-h * h * stiffness[t] * apart, real(0.0))
-    if apart < PULLS * touches.thickness[t]:
+    if apart < PULLS * contacts.thickness[t]:
         return
     wp.atomic_add(counts_out, 0, 1)
-    spring = bond(touches, t, stiffness[t], drag[t], r)
+    spring = bond(contacts, t, stiffness[t], drag[t], r)
     for a in range(4):
         i = at[a]
         if i < moving_count:
             wp.atomic_sub(b_out, i, (h * w[a]) * spring.force)
             wp.atomic_sub(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
     blocks_out[t] = mat33()
-    touches.push[t] = real(0.0)
+    contacts.push[t] = real(0.0)

@@ -17,7 +17,7 @@ import warp as wp
 from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.broad_phase.motion import Motion
 from toile.contact.collision_mesh import Bodies, Planes
-from toile.contact.narrow_phase.contact_set import RECOVERY, Encounters
+from toile.contact.narrow_phase.contact_set import RECOVERY, ContactSet
 from toile.contact.response.impact_zones import ImpactZones, body_motion
 from toile.contact.response.impulses import Sweeps, find_room
 from toile.device.launcher import Launcher
@@ -50,7 +50,7 @@ class ClothContacts:
         one: were it the same, what stretches cloth too much would do so at any step size."""
         self.bodies, self.device, self._max_step = bodies, bodies.device, max_step
         self.broad_phase = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, self.device)
-        self.encounters = Encounters(bodies, self.broad_phase.edges, self.broad_phase.triangles, friction)
+        self.contact_set = ContactSet(bodies, self.broad_phase.edges, self.broad_phase.triangles, friction)
         n = bodies.count
 
         def vectors() -> wp.array:
@@ -69,31 +69,31 @@ class ClothContacts:
         self._no_planes = Planes(*none)
         self._room, self._room_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
         self._launch = Launcher(self.device)
-        self.touch_count = 0
+        self.contact_count = 0
         self.zone_count = 0  # of the fail-safe, in the last step
         self.caught = np.zeros(0, int)  # vertices of the zone that was given up
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end of the bodies for a step of h. What prevented it, or None."""
-        bodies, met = self.bodies, self.encounters
+        bodies, contact_set = self.bodies, self.contact_set
         planes = planes or self._no_planes
-        met.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
+        contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
         self._launch(find_room, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
                                                     self._room, self._room_v])  # fmt: skip
         self._search()
         self._sweeps.begin()
-        if met.begin_touches():
+        if contact_set.find_close_contacts():
             self._push_apart(planes)
             self._search_again()
-        hits, rounds = met.find_impacts(False), 0
+        hits, rounds = contact_set.find_impacts(False), 0
         while hits and rounds < MOST_ROUNDS:
             self._push_apart(planes)
             self._look_again_at(hits)
             self._search_again()
-            hits = met.find_impacts(True)
+            hits = contact_set.find_impacts(True)
             rounds += 1
-        self.touch_count = met.touch_count
-        if met.touch_count:
+        self.contact_count = contact_set.contact_count
+        if contact_set.contact_count:
             self._slow_down(planes, h)
         self.zone_count = 0
         return self._join(hits, h) if hits else None
@@ -125,37 +125,37 @@ class ClothContacts:
         at = [self._searched, self._motion.mean, bodies.thickness, self._slack]
         self._launch(seen, bodies.count, [*at, self._x_seen, self._reach])
         pairs = self.broad_phase.find(bodies.x, self._x_seen, self._reach, only)
-        self.encounters.find_near(pairs, self._x_seen, self._slack, only)
+        self.contact_set.find_near(pairs, self._x_seen, self._slack, only)
 
     def _push_apart(self, planes: Planes) -> None:
-        bodies, met = self.bodies, self.encounters
+        bodies, contact_set = self.bodies, self.contact_set
         n = bodies.count
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
         settled = float(SETTLED * bodies.thickest)
-        own = [met.touches.push, met.touches.rub, self._d]
-        self._sweeps.run(met, False, planes, self._room, settled, MOST_SWEEPS, *own)
-        self._launch(place, n, [bodies.x, self._d, bodies.x_end, met.changed])
+        own = [contact_set.contacts.push, contact_set.contacts.rub, self._d]
+        self._sweeps.run(contact_set, False, planes, self._room, settled, MOST_SWEEPS, *own)
+        self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
     def _look_again_at(self, hits: int) -> None:
         """The last hits count as changed, even if nothing could be done about them."""
-        met = self.encounters
-        self._launch(mark_last, hits, [met.touches.vertices, met.count, met.changed])
+        contact_set = self.contact_set
+        self._launch(mark_last, hits, [contact_set.contacts.vertices, contact_set.count, contact_set.changed])
 
     def _slow_down(self, planes: Planes, h: float) -> None:
         """What was pushed apart does not approach at the end of the step."""
-        bodies, met = self.bodies, self.encounters
-        if len(self._push_v) < met.touch_count:
-            self._push_v = wp.zeros(2 * met.touch_count, dtype=real, device=self.device)
-            self._rub_v = wp.zeros(2 * met.touch_count, dtype=vec3, device=self.device)
+        bodies, contact_set = self.bodies, self.contact_set
+        if len(self._push_v) < contact_set.contact_count:
+            self._push_v = wp.zeros(2 * contact_set.contact_count, dtype=real, device=self.device)
+            self._rub_v = wp.zeros(2 * contact_set.contact_count, dtype=vec3, device=self.device)
         self._push_v.zero_()
         self._rub_v.zero_()
         settled = float(SETTLED * bodies.thickest / h)
         own = [self._push_v, self._rub_v, bodies.v_end]
-        self._sweeps.run(met, True, planes, self._room_v, settled, MOST_SWEEPS, *own)
+        self._sweeps.run(contact_set, True, planes, self._room_v, settled, MOST_SWEEPS, *own)
 
     def _join(self, hits: int, h: float) -> str | None:
         """The fail-safe."""
-        bodies, met = self.bodies, self.encounters
+        bodies, contact_set = self.bodies, self.contact_set
         zones = ImpactZones(bodies.count)
         held = np.zeros((bodies.count, 3, 3))
         answers = bodies.W.numpy().astype(float)[: bodies.moving_count]
@@ -164,8 +164,8 @@ class ClothContacts:
         x = bodies.x.numpy().astype(float)
         wanted = bodies.x_end.numpy().astype(float).copy()
         for _ in range(MOST_ZONE_ROUNDS):
-            zones.join(met.vertices_of(met.touch_count - hits))
-            met.touch_count -= hits
+            zones.join(contact_set.vertices_of(contact_set.contact_count - hits))
+            contact_set.contact_count -= hits
             x_end = wanted.copy()
             parts = zones.zones()
             for zone in parts:
@@ -176,10 +176,10 @@ class ClothContacts:
                     return CAUGHT
                 x_end[zone] = x[zone] + moved
             changed = np.any(x_end != bodies.x_end.numpy(), axis=1)
-            met.changed.assign(changed.astype(np.int32))
+            contact_set.changed.assign(changed.astype(np.int32))
             bodies.x_end.assign(x_end.astype(numpy_real))
             self._search_again()
-            hits = met.find_impacts(True)
+            hits = contact_set.find_impacts(True)
             if not hits:
                 self._stop_zones(parts, x, held, h)
                 self.zone_count = len(parts)

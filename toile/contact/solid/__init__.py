@@ -1,1 +1,1 @@
-"""Contacts between cloth vertices and solids, as constraints."""
+"""SolidContactArrays between cloth vertices and solids, as constraints."""

@@ -26,12 +26,12 @@ UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known y
 
 # Places of the counts: contacts that a solve did not know of or that pulled, those whose friction is far from
 # Coulomb's, those where it is not close to it, all.
-WRONG, GROSS, RUBBING, TOUCHING, COUNTS = (wp.constant(place) for place in range(5))
+WRONG, GROSS, RUBBING, IN_CONTACT, COUNTS = (wp.constant(place) for place in range(5))
 BLOCK = wp.constant(SHARE)  # particles that one thread counts, at least
 
 
 @wp.struct
-class Contacts:
+class SolidContactArrays:
     """Per particle, and per slot (slot k of particle i is 3 i + k)."""
 
     mode: wp.array(dtype=wp.int32)
@@ -68,8 +68,8 @@ PER_SLOT = {
 }  # fmt: skip
 
 
-def make_contacts(particles: int, solids: int, device: str) -> Contacts:
-    contacts = Contacts()
+def make_solid_contacts(particles: int, solids: int, device: str) -> SolidContactArrays:
+    contacts = SolidContactArrays()
     for name, kind in PER_PARTICLE.items():
         setattr(contacts, name, wp.zeros(particles, dtype=kind, device=device))
     for name, kind in PER_SLOT.items():
@@ -79,7 +79,7 @@ def make_contacts(particles: int, solids: int, device: str) -> Contacts:
     return contacts
 
 
-def remembered(contacts: Contacts) -> Memory:
+def remembered(contacts: SolidContactArrays) -> Memory:
     """All but forces, which every solve finds anew; of the slots those that are in use."""
     used = _slots_in_use(contacts)
     return {
@@ -89,7 +89,7 @@ def remembered(contacts: Contacts) -> Memory:
     }
 
 
-def recall_contacts(memory: Memory, contacts_out: Contacts) -> None:
+def recall_contacts(memory: Memory, contacts_out: SolidContactArrays) -> None:
     for name in ("clearance", *PER_PARTICLE):
         getattr(contacts_out, name).assign(memory[name])
     used = _slots_in_use(contacts_out)
@@ -100,7 +100,7 @@ def recall_contacts(memory: Memory, contacts_out: Contacts) -> None:
         array.assign(values)
 
 
-def _slots_in_use(contacts: Contacts) -> np.ndarray:
+def _slots_in_use(contacts: SolidContactArrays) -> np.ndarray:
     return np.flatnonzero(np.arange(int(MOST)) < contacts.count.numpy()[:, None])
 
 
@@ -121,7 +121,7 @@ def count_one(counts: wp.array(dtype=wp.int32), what: wp.int32, first: wp.int32)
 
 
 @wp.func
-def slot_of(contacts: Contacts, i: wp.int32, solid: wp.int32) -> wp.int32:
+def slot_of(contacts: SolidContactArrays, i: wp.int32, solid: wp.int32) -> wp.int32:
     """The slot of a particle's contact with a solid, or -1."""
     found = wp.int32(-1)
     for k in range(contacts.count[i]):
@@ -138,7 +138,7 @@ def exchange(values: wp.array(dtype=Any), a: wp.int32, b: wp.int32):
 
 
 @wp.func
-def exchange_slots(contacts: Contacts, a: wp.int32, b: wp.int32):
+def exchange_slots(contacts: SolidContactArrays, a: wp.int32, b: wp.int32):
     exchange(contacts.solid, a, b)
     exchange(contacts.face, a, b)
     exchange(contacts.anchor, a, b)
@@ -154,7 +154,7 @@ def exchange_slots(contacts: Contacts, a: wp.int32, b: wp.int32):
 
 
 @wp.func
-def drop(contacts: Contacts, i: wp.int32, k: wp.int32):
+def drop(contacts: SolidContactArrays, i: wp.int32, k: wp.int32):
     """Forgets slot k of particle i; later ones move up."""
     last = contacts.count[i] - 1
     for j in range(k, last):

@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from toile.contact.solid.contacts import LOCKED, MOST, UNKNOWN, WRONG, Contacts, count_one, drop, slot_of
+from toile.contact.solid.contacts import LOCKED, MOST, UNKNOWN, WRONG, SolidContactArrays, count_one, drop, slot_of
 from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
@@ -23,7 +23,7 @@ from toile.math.types import mat33, real, vec3
 TOO_NEAR = wp.constant(real(0.5))
 # What is nearer than this share of the gap touches. In the first step of a run it is held: cloth at rest has no speed
 # that leads to the solid. Later on it is what was just released, and comes back by itself if it must.
-TOUCHES = wp.constant(real(1.1))
+CONTACT_RANGE = wp.constant(real(1.1))
 # How far beyond what is needed to look for a surface, so that the next steps need not look.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -78,7 +78,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     @wp.func
     def add(
-        contacts: Contacts, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest, target: real,
+        contacts: SolidContactArrays, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest, target: real,
         mu: real,
     ):
         k = contacts.count[i]
@@ -105,11 +105,11 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         most_recovery: real,
         # in
         masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
-        S_user: wp.array(dtype=mat33), at_start: wp.bool, before: Contacts,
+        S_user: wp.array(dtype=mat33), at_start: wp.bool, before: SolidContactArrays,
         # in and out
-        now_out: Contacts,
+        now_out: SolidContactArrays,
     ):
-        """Contacts that the present velocity leads to, and those that last."""
+        """SolidContactArrays that the present velocity leads to, and those that last."""
         i = first + wp.tid()
         pose = poses[solid]
         c = solid * x.shape[0] + i
@@ -122,12 +122,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
-            near = wp.where(at_start, TOUCHES, real(1.0)) * gap
+            near = wp.where(at_start, CONTACT_RANGE, real(1.0)) * gap
             hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
             if hit.found != 0 and now_out.count[i] < MOST:
                 target = within_reach(target, clearance, hit.closest.distance + path + most_recovery)
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
-                if clearance < TOUCHES * gap:  # it touches already: the material that it touches is that of the start
+                if clearance < CONTACT_RANGE * gap:  # it touches already: the material that it touches is that of the start
                     carried_to = p + h * hit.closest.velocity
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, carried_to)
@@ -168,9 +168,9 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         most_recovery: real,
         # in
         x: wp.array(dtype=vec3), x_reviewed: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real,
-        S_user: wp.array(dtype=mat33), before: Contacts,
+        S_user: wp.array(dtype=mat33), before: SolidContactArrays,
         # in and out
-        now_out: Contacts,
+        now_out: SolidContactArrays,
         # out
         urgent_out: wp.array(dtype=wp.int32),
     ):

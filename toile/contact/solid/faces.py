@@ -12,7 +12,7 @@ Deviations  The paper does not say what a particle does that touches several sol
 
 import warp as wp
 
-from toile.contact.solid.contacts import MOST, Contacts, drop, exchange_slots
+from toile.contact.solid.contacts import MOST, SolidContactArrays, drop, exchange_slots
 from toile.math.types import real, vec3
 
 # Two faces closer to parallel than this count as one, or hold what is between them [sine of the angle]: the line where
@@ -21,7 +21,7 @@ PARALLEL = wp.constant(real(0.2))
 
 
 @wp.func
-def loads(contacts: Contacts, i: wp.int32, count: wp.int32, e: vec3) -> vec3:
+def loads(contacts: SolidContactArrays, i: wp.int32, count: wp.int32, e: vec3) -> vec3:
     """Normal forces of a particle's first contacts, for the force e that they exert together."""
     a = MOST * i
     n = vec3()
@@ -49,14 +49,14 @@ def loads(contacts: Contacts, i: wp.int32, count: wp.int32, e: vec3) -> vec3:
 
 
 @wp.func
-def look_at_each_other(contacts: Contacts, a: wp.int32, b: wp.int32) -> wp.bool:
+def look_at_each_other(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> wp.bool:
     n = contacts.normal[a]
     m = contacts.normal[b]
     return wp.dot(n, m) < real(0.0) and wp.length(wp.cross(n, m)) < PARALLEL
 
 
 @wp.func
-def between_faces(contacts: Contacts, i: wp.int32) -> wp.bool:
+def between_faces(contacts: SolidContactArrays, i: wp.int32) -> wp.bool:
     """Whether two of a particle's contacts look at each other."""
     found = bool(False)
     for k in range(1, contacts.count[i]):
@@ -66,7 +66,7 @@ def between_faces(contacts: Contacts, i: wp.int32) -> wp.bool:
 
 
 @wp.func
-def sink(contacts: Contacts, a: wp.int32, depth: real):
+def sink(contacts: SolidContactArrays, a: wp.int32, depth: real):
     """Holds a particle nearer to a face."""
     n = contacts.normal[a]
     contacts.plane[a] = contacts.plane[a] - depth * n
@@ -75,7 +75,7 @@ def sink(contacts: Contacts, a: wp.int32, depth: real):
 
 
 @wp.func
-def squeeze(contacts: Contacts, i: wp.int32, known: wp.int32) -> wp.bool:
+def squeeze(contacts: SolidContactArrays, i: wp.int32, known: wp.int32) -> wp.bool:
     """Brings the planes of two faces that look at each other together half way, and puts one of them first; where they
     leave room there is nothing to hold against, and the one that bears less is forgotten. Among the first contacts, as
     many as are known, that is done already."""

@@ -12,7 +12,7 @@ Deviations  The paper has friction at high sliding velocities; here it is there 
 
 import warp as wp
 
-from toile.contact.solid.contacts import LOCKED, MOST, Contacts
+from toile.contact.solid.contacts import LOCKED, MOST, SolidContactArrays
 from toile.contact.solid.faces import PARALLEL, between_faces
 from toile.math.types import mat33, real, vec3
 
@@ -31,7 +31,7 @@ def hold_contacts(
     first: wp.int32, S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3),
     thickness: real, h: real, again: wp.bool,
     # in and out
-    contacts: Contacts, touched_out: wp.array(dtype=wp.int32),
+    contacts: SolidContactArrays, in_contact_out: wp.array(dtype=wp.int32),
     # out
     S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
     friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33),
@@ -39,10 +39,10 @@ def hold_contacts(
     """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
     slides is f(w) = -limit w/|w| linearised at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
     i = first + wp.tid()
-    touches = contacts.count[i] > 0
-    if again and touched_out[i] == 0 and not touches:
+    any_contact = contacts.count[i] > 0
+    if again and in_contact_out[i] == 0 and not any_contact:
         return  # it was free, and is
-    touched_out[i] = wp.where(touches or (again and touched_out[i] != 0), 1, 0)
+    in_contact_out[i] = wp.where(any_contact or (again and in_contact_out[i] != 0), 1, 0)
     S, x, v = real(1.0) * S_user[i], real(1.0) * x_user[i], real(1.0) * v_user[i]
     a = MOST * i
     friction = vec3()
@@ -83,7 +83,7 @@ def hold_contacts(
 
 @wp.kernel
 def drag_velocity(
-    first: wp.int32, contacts: Contacts, x_ref: wp.array(dtype=vec3), h: real, v_drag_out: wp.array(dtype=vec3)
+    first: wp.int32, contacts: SolidContactArrays, x_ref: wp.array(dtype=vec3), h: real, v_drag_out: wp.array(dtype=vec3)
 ):
     """What slip is measured from: the u that x = x_ref + h u needs to stay with the material, or, for a particle that
     lands in this step and has not touched it yet, the material's velocity."""
@@ -97,7 +97,7 @@ def drag_velocity(
 @wp.kernel
 def push_out(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), h: real, contacts: Contacts,
+    first: wp.int32, masses: wp.array(dtype=real), h: real, contacts: SolidContactArrays,
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
 ):

@@ -14,13 +14,13 @@ import warp as wp
 from toile.contact.solid.contacts import (
     FREE,
     GROSS,
+    IN_CONTACT,
     LOCKED,
     MOST,
     RUBBING,
     SLIDING,
-    TOUCHING,
     WRONG,
-    Contacts,
+    SolidContactArrays,
     count_one,
     drop,
     exchange_slots,
@@ -53,7 +53,7 @@ MOST_CHANGES = wp.constant(2)
 
 
 @wp.func
-def choose_lead(contacts: Contacts, i: wp.int32, before: Contacts):
+def choose_lead(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
     """Puts the contact with the largest friction first: its material is what the particle sticks to, or slips on. Where
     no friction is known yet it is that of the roughest solid."""
     a = MOST * i
@@ -74,7 +74,7 @@ def choose_lead(contacts: Contacts, i: wp.int32, before: Contacts):
 
 
 @wp.kernel
-def begin_step(first: wp.int32, before: Contacts, now_out: Contacts):
+def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContactArrays):
     i = first + wp.tid()
     now_out.mode[i] = FREE
     now_out.count[i] = 0
@@ -85,7 +85,7 @@ def begin_step(first: wp.int32, before: Contacts, now_out: Contacts):
 
 
 @wp.func
-def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, gravity: vec3, h: real):
+def land(contacts: SolidContactArrays, i: wp.int32, mass: real, v: vec3, gravity: vec3, h: real):
     """Locked or sliding, for a particle that arrives with velocity v: by what friction can stop ([BW98] sec. 5.4)."""
     a = MOST * i
     n = contacts.normal[a]
@@ -103,7 +103,7 @@ def land(contacts: Contacts, i: wp.int32, mass: real, v: vec3, gravity: vec3, h:
 
 
 @wp.func
-def give_way(contacts: Contacts, i: wp.int32):
+def give_way(contacts: SolidContactArrays, i: wp.int32):
     """A locked particle that another solid meets stays only if that leaves it in front of the other's face."""
     a = MOST * i
     for k in range(1, contacts.count[i]):
@@ -116,9 +116,9 @@ def give_way(contacts: Contacts, i: wp.int32):
 @wp.kernel
 def choose_modes(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real, before: Contacts,
+    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real, before: SolidContactArrays,
     # in and out
-    now_out: Contacts,
+    now_out: SolidContactArrays,
 ):
     """Locked or sliding, to begin with: as before, or as a new contact lands."""
     i = first + wp.tid()
@@ -147,9 +147,9 @@ def judge_forces(
     # in
     first: wp.int32, masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), v_drag: wp.array(dtype=vec3),
-    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: Contacts,
+    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: SolidContactArrays,
     # in and out
-    contacts: Contacts,
+    contacts: SolidContactArrays,
     # out
     urgent_out: wp.array(dtype=wp.int32),
 ):
@@ -158,7 +158,7 @@ def judge_forces(
     i = first + wp.tid()
     if contacts.count[i] == 0:
         return
-    count_one(urgent_out, TOUCHING, first)
+    count_one(urgent_out, IN_CONTACT, first)
     a = MOST * i
     known = int(0)  # contacts that were solved for; those that the solve led to come after them
     for k in range(contacts.count[i]):
@@ -242,7 +242,7 @@ def judge_forces(
 
 
 @wp.kernel
-def end_step(first: wp.int32, before: Contacts, now: Contacts, jumped_out: wp.array(dtype=wp.int32)):
+def end_step(first: wp.int32, before: SolidContactArrays, now: SolidContactArrays, jumped_out: wp.array(dtype=wp.int32)):
     """Locks what has stopped, and finds whose motion contacts changed at once: where they hold it, or altogether."""
     i = first + wp.tid()
     if now.mode[i] == SLIDING and now.stops[i] >= PATIENCE:

@@ -8,14 +8,14 @@ import numpy as np
 
 from toile.model.frame import Surface
 from toile.viewer.draw.colors import shade
-from toile.viewer.draw.palette import CLOTHS, SCALE, TOUCHES, Colour
+from toile.viewer.draw.palette import CLOTHS, CONTACT_COLORS, SCALE, Colour
 from toile.viewer.draw.text import plain
 from toile.viewer.live.live import View
 
 CLOTH, FABRIC, WARP, WEFT, CONTACT = "cloth", "fabric", "strain along warp", "strain along weft", "contact"
 MODES = (CLOTH, FABRIC, WARP, WEFT, CONTACT)
 
-TOUCH_NAMES = ("free", "on a solid", "on cloth", "on both")
+CONTACT_NAMES = ("free", "on a solid", "on cloth", "on both")
 
 
 def shading(
@@ -27,18 +27,18 @@ def shading(
         assert strains is not None
         return shade(strains[:, MODES.index(mode) - MODES.index(WARP)], limit), SCALE
     if mode == CONTACT:
-        return touches(view), TOUCHES
+        return contact_kinds(view), CONTACT_COLORS
     return None, of_fabrics(view.surface) if mode == FABRIC else CLOTHS
 
 
-def touches(view: View) -> np.ndarray:
+def contact_kinds(view: View) -> np.ndarray:
     """The place among TOUCHES of each triangle, by what its corners touch."""
     assert view.surface is not None
     kinds = np.zeros(len(view.positions), int)
-    kinds[view.touching] |= 1
+    kinds[view.vertices_in_contact] |= 1
     kinds[view.meeting] |= 2
     of_triangles = np.bitwise_or.reduce(kinds[view.surface.triangles], axis=1)
-    return (of_triangles + 0.5) / len(TOUCHES)
+    return (of_triangles + 0.5) / len(CONTACT_COLORS)
 
 
 def legend(mode: str, limit: float, surface: Surface) -> str:
@@ -51,7 +51,7 @@ def legend(mode: str, limit: float, surface: Surface) -> str:
             f'<div style="display:flex;justify-content:space-between">{ticks}</div>'
         )
     if mode == CONTACT:
-        return _rows(TOUCH_NAMES, TOUCHES)
+        return _rows(CONTACT_NAMES, CONTACT_COLORS)
     if mode == FABRIC:
         names = _fabrics(surface)
         return _rows(names, [CLOTHS[number % len(CLOTHS)] for number in range(len(names))])

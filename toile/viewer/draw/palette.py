@@ -14,7 +14,7 @@ MARK: Colour = (240, 190, 0)
 BACKGROUND: Colour = (236, 238, 241)
 
 # Of triangles that touch: nothing, a solid, cloth, both.
-TOUCHES: tuple[Colour, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
+CONTACT_COLORS: tuple[Colour, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
 
 # Odd, so that rest, in the middle, has a colour of its own and does not flicker between two.
 BINS = 13

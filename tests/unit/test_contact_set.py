@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from toile.contact.broad_phase.broad_phase import BroadPhase, Pairs
 from toile.contact.intersection_audit import Audit
-from toile.contact.narrow_phase.contact_set import Encounters
+from toile.contact.narrow_phase.contact_set import ContactSet
 from toile.contact.response.resolve import ClothContacts
 from toile.simulation.simulation import Simulation
 
@@ -44,9 +44,9 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     return found
 
 
-def touches(met: Encounters) -> dict[str, np.ndarray]:
+def touches(met: ContactSet) -> dict[str, np.ndarray]:
     names = ("vertices", "kind", "weights", "normal", "target", "mu", "thickness")
-    return {name: getattr(met.touches, name).numpy()[: met.touch_count].copy() for name in names}
+    return {name: getattr(met.touches, name).numpy()[: met.contact_count].copy() for name in names}
 
 
 def random_motion(simulation: Simulation, seed: int, size: float) -> np.ndarray:
@@ -58,8 +58,8 @@ def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) ->
     """It may use up the gap down to the thickness, or must regain a tenth of what is missing; normals are across."""
     contacts = begin(two(device, gap))
     contacts._search()
-    assert contacts.encounters.begin_touches() > 20
-    found = touches(contacts.encounters)
+    assert contacts.contact_set.find_close_contacts() > 20
+    found = touches(contacts.contact_set)
     np.testing.assert_allclose(found["target"], target * THICKNESS, atol=1e-15)
     np.testing.assert_allclose(np.abs(found["normal"]), [(0.0, 0.0, 1.0)] * len(found["normal"]), atol=1e-12)
     np.testing.assert_allclose(found["weights"].sum(axis=1), 0.0, atol=1e-15)
@@ -69,8 +69,8 @@ def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) ->
 def test_what_is_far_is_none(device: str) -> None:
     contacts = begin(two(device, 2.1))
     contacts._search()
-    assert contacts.encounters.begin_touches() == 0
-    assert contacts.encounters.find_impacts(False) == 0
+    assert contacts.contact_set.find_close_contacts() == 0
+    assert contacts.contact_set.find_impacts(False) == 0
 
 
 def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
@@ -81,8 +81,8 @@ def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
     ]
     contacts = begin(cloths(device, sheets))
     contacts._search()
-    contacts.encounters.begin_touches()
-    found = touches(contacts.encounters)
+    contacts.contact_set.find_close_contacts()
+    found = touches(contacts.contact_set)
     between = (found["vertices"] < 36).any(axis=1) & (found["vertices"] >= 36).any(axis=1)
     assert between.all() and between.any()
     np.testing.assert_allclose(found["thickness"], 2e-3)
@@ -98,9 +98,9 @@ def test_a_flat_sheet_does_not_touch_itself(thickness: float, device: str) -> No
     for shape in (x, bent):
         contacts = begin(simulation, x=shape)
         contacts._search()
-        contacts.encounters.begin_touches()
-        assert (touches(contacts.encounters)["target"] <= 0.0).all()  # nothing is pushed apart
-        assert contacts.encounters.find_impacts(False) == 0
+        contacts.contact_set.find_close_contacts()
+        assert (touches(contacts.contact_set)["target"] <= 0.0).all()  # nothing is pushed apart
+        assert contacts.contact_set.find_impacts(False) == 0
 
 
 def test_what_runs_together_is_a_touch(device: str) -> None:
@@ -109,9 +109,9 @@ def test_what_runs_together_is_a_touch(device: str) -> None:
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]
     contacts = begin(simulation, down)
     contacts._search()
-    assert contacts.encounters.begin_touches() == 0
-    hits = contacts.encounters.find_impacts(False)
-    found = touches(contacts.encounters)
+    assert contacts.contact_set.find_close_contacts() == 0
+    hits = contacts.contact_set.find_impacts(False)
+    found = touches(contacts.contact_set)
     x, d = positions(simulation), down
     inside = np.abs(x[36:, :2]).max(axis=1) < 0.1 - 1e-9
     assert set(found["vertices"][found["kind"] == 0, 0]) >= set(36 + np.flatnonzero(inside))
@@ -119,7 +119,7 @@ def test_what_runs_together_is_a_touch(device: str) -> None:
     assert hits == len(found["kind"])
     contacts = begin(simulation, -d)
     contacts._search()
-    assert contacts.encounters.find_impacts(False) == 0
+    assert contacts.contact_set.find_impacts(False) == 0
 
 
 @pytest.mark.parametrize("size", [3e-3, 0.03])
@@ -128,20 +128,20 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     simulation = two(device, 1.5)
     contacts = begin(simulation, random_motion(simulation, 5, size))
     contacts._search()
-    contacts.encounters.begin_touches()
-    contacts.encounters.find_impacts(False)
-    wanted = touches(contacts.encounters)
+    contacts.contact_set.find_close_contacts()
+    contacts.contact_set.find_impacts(False)
+    wanted = touches(contacts.contact_set)
     bodies = contacts.bodies
     tight = ClothContacts(bodies, 0.3)
     tight.broad_phase = BroadPhase(
         bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, device, capacity=1
     )
-    tight.encounters = Encounters(bodies, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
+    tight.contact_set = ContactSet(bodies, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
     tight._search()
-    tight.encounters.begin_touches()
-    tight.encounters.find_impacts(False)
-    found = touches(tight.encounters)
-    assert tight.encounters.near_count == contacts.encounters.near_count > 100
+    tight.contact_set.find_close_contacts()
+    tight.contact_set.find_impacts(False)
+    found = touches(tight.contact_set)
+    assert tight.contact_set.near_count == contacts.contact_set.near_count > 100
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     assert len(wanted["kind"]) > 50
 
@@ -184,7 +184,7 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
         x = positions(two(device, 3.0)) + random.normal(scale=3e-4, size=(n, 3))
         d = MOTIONS[motion](x, random)
         contacts = begin(simulation, d, x)
-        bodies, met = contacts.bodies, contacts.encounters
+        bodies, met = contacts.bodies, contacts.contact_set
         contacts._search()
         for farthest in (0.0, 0.999, 120.0):
             away = random.normal(size=x.shape)
@@ -192,13 +192,13 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
             far = farthest if farthest < 1.0 else np.where(random.uniform(size=(n, 1)) < 0.1, farthest, 0.999)
             bodies.x_end.assign(contacts._searched.numpy() + far * away)
             contacts._search_again()
-            met.begin_touches()
+            met.find_close_contacts()
             met.find_impacts(False)
             found = touches(met)
-            reference = Encounters(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, met.friction)
+            reference = ContactSet(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, met.friction)
             reference.find_near(all_pairs(contacts), bodies.x_end, 1e6)
             assert reference.near_count > 20_000
-            reference.begin_touches()
+            reference.find_close_contacts()
             reference.find_impacts(False)
             wanted = touches(reference)
             assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
@@ -232,7 +232,7 @@ def test_in_the_end_nothing_meets(
         assert contacts.resolve(None, H) is None
         end = contacts.bodies.x_end.numpy().copy()
         contacts._search()
-        assert contacts.encounters.find_impacts(False) == 0
+        assert contacts.contact_set.find_impacts(False) == 0
         assert audit.count(end) == 0
         assert np.array_equal(end[corners], x[corners])
         assert np.abs(end - x - d).max() > 0.1 * size
@@ -283,5 +283,5 @@ def test_friction_on_a_sharp_solid_is_the_solids(friction: float, device: str) -
     sheet = {"shape": grid(0.2, 4), "translation": (0.01, 0.02, 1.5e-3), "rotation": (0.0, 0.0, 17.0)}
     contacts = begin(cloths(device, [sheet], solids=[box], contact={"friction": 0.3}))
     contacts._search()
-    assert contacts.encounters.begin_touches() > 0
-    np.testing.assert_array_equal(touches(contacts.encounters)["mu"], friction)
+    assert contacts.contact_set.find_close_contacts() > 0
+    np.testing.assert_array_equal(touches(contacts.contact_set)["mu"], friction)

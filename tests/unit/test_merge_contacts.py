@@ -1,4 +1,4 @@
-"""Touches of two lists, each pair once: against NumPy's unique, and what is kept through a checkpoint."""
+"""ContactArrays of two lists, each pair once: against NumPy's unique, and what is kept through a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 import warp as wp
 from analytic.cloths import cloths, grid
 
-from toile.contact.narrow_phase.contact_set import TOUCH_KINDS
-from toile.contact.response.merge_contacts import Gathering, TouchList
+from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS
+from toile.contact.response.merge_contacts import ContactList, Gathering
 from toile.math.types import numpy_real, real
 
 
-def random_touches(seed: int, count: int, elements: int) -> dict[str, np.ndarray]:
+def random_contacts(seed: int, count: int, elements: int) -> dict[str, np.ndarray]:
     """Pairs of few elements, so that many come more than once."""
     rng = np.random.default_rng(seed)
-    shapes = {name: wp.zeros(count, dtype=kind, device="cpu").numpy().shape for name, kind in TOUCH_KINDS.items()}
+    shapes = {name: wp.zeros(count, dtype=kind, device="cpu").numpy().shape for name, kind in CONTACT_FIELDS.items()}
     values = {name: rng.normal(size=shape).astype(numpy_real) for name, shape in shapes.items()}
     values["vertices"] = rng.integers(0, elements, (count, 4)).astype(np.int32)
     values["kind"] = rng.integers(0, 2, count).astype(np.int32)
@@ -30,7 +30,7 @@ def random_load(seed: int, count: int) -> np.ndarray:
 
 def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.ndarray]:
     """The first of each pair that bears a load, with the sum of the loads."""
-    both = {name: np.concatenate([touches[name] for touches, _ in lists]) for name in TOUCH_KINDS}
+    both = {name: np.concatenate([touches[name] for touches, _ in lists]) for name in CONTACT_FIELDS}
     load = np.concatenate([load for _, load in lists])
     bears = np.flatnonzero(load > 0.0)
     pairs = np.column_stack([both["vertices"], both["kind"]])[bears]
@@ -40,8 +40,8 @@ def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.
     return {**{name: values[bears[first[turn]]] for name, values in both.items()}, "push": sums[turn]}
 
 
-def on_device(values: dict[str, np.ndarray], device: str) -> TouchList:
-    made = TouchList(device)
+def on_device(values: dict[str, np.ndarray], device: str) -> ContactList:
+    made = ContactList(device)
     made.assign(values)
     return made
 
@@ -49,9 +49,9 @@ def on_device(values: dict[str, np.ndarray], device: str) -> TouchList:
 @pytest.mark.parametrize("counts", [(40, 60), (0, 50), (50, 0), (1000, 3000), (0, 0)], ids="{0[0]} and {0[1]}".format)
 def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str) -> None:
     """On a GPU sums of more than two have another order, and so other bits."""
-    gathering, found = Gathering(device), TouchList(device)
+    gathering, found = Gathering(device), ContactList(device)
     for seed in range(3):  # the same tables again, with other lists
-        given = [(random_touches(seed + 10 * k, count, 2), random_load(seed, count)) for k, count in enumerate(counts)]
+        given = [(random_contacts(seed + 10 * k, count, 2), random_load(seed, count)) for k, count in enumerate(counts)]
         lists = [on_device(values, device) for values, _ in given]
         loads = [wp.array(load, dtype=real, device=device) for _, load in given]
         whole = tuple((each.touches, each.count, load) for each, load in zip(lists, loads, strict=True))
@@ -69,21 +69,21 @@ def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str)
 
 def test_only_so_many_of_a_list_count(device: str) -> None:
     """Its arrays are longer, and what is behind the end of it is from before."""
-    values = random_touches(1, 30, 100)
+    values = random_contacts(1, 30, 100)
     whole = on_device(values, device)
     load = wp.array(np.ones(30), dtype=real, device=device)
-    gathering, found = Gathering(device), TouchList(device)
+    gathering, found = Gathering(device), ContactList(device)
     gathering.gather(((whole.touches, 12, load), (whole.touches, 0, load)), found)
     assert found.count == 12
     np.testing.assert_array_equal(found.numpy()["vertices"], values["vertices"][:12])
 
 
 def test_lists_that_grow_are_read_anew(device: str) -> None:
-    gathering, found = Gathering(device), TouchList(device)
+    gathering, found = Gathering(device), ContactList(device)
     for count in (5, 500, 7, 2000):
-        values = random_touches(count, count, 200)
+        values = random_contacts(count, count, 200)
         made, load = on_device(values, device), np.ones(count, numpy_real)
-        none = TouchList(device)
+        none = ContactList(device)
         bears = wp.array(load, dtype=real, device=device)
         gathering.gather(((made.touches, count, bears), (none.touches, 0, bears)), found)
         wanted = once([(values, load)])

@@ -1,4 +1,4 @@
-"""Touches in colours: no two of one colour move a particle in common, and sweeps lead where sweeps in turn do."""
+"""ContactArrays in colours: no two of one colour move a particle in common, and sweeps lead where sweeps in turn do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import warp as wp
 from analytic.cloths import THICKNESS, cloths, grid
-from reference.touching import Problem, random_problem, relaxed
+from reference.contact_problem import Problem, random_problem, relaxed
 
 from toile.contact.response import contact_coloring as of_colours
 from toile.contact.response.contact_coloring import MOST_COLOURS, Colours
@@ -21,7 +21,7 @@ from toile.math.types import mat33, real, vec3
 from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0
-OF_TOUCHES = ("vertices", "weights", "normals", "targets", "mu")
+OF_CONTACTS = ("vertices", "weights", "normals", "targets", "mu")
 
 
 def stack(sheets: int, side: int, seed: int) -> Problem:
@@ -56,19 +56,19 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
     contact.bodies.answer(contact.work.masses, simulation.held.S, simulation.held.S_user, None)
-    contacts, met = contact.contacts, contact.contacts.encounters
+    contacts, met = contact.contacts, contact.contacts.contact_set
     contacts._search()
-    met.begin_touches()
+    met.find_close_contacts()
     met.find_impacts(False)
-    found = {name: getattr(met.touches, name).numpy()[: met.touch_count] for name in ("vertices", "weights", "normal")}
-    targets = met.touches.target.numpy()[: met.touch_count]
+    found = {name: getattr(met.touches, name).numpy()[: met.contact_count] for name in ("vertices", "weights", "normal")}
+    targets = met.touches.target.numpy()[: met.contact_count]
     W = contact.bodies.W.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
     return Problem(*found.values(), targets, np.full(len(targets), mu), W, d)
 
 
 def only(problem: Problem, chosen: np.ndarray) -> Problem:
     """Some of the touches, in this order."""
-    return replace(problem, **{name: getattr(problem, name)[chosen] for name in OF_TOUCHES})
+    return replace(problem, **{name: getattr(problem, name)[chosen] for name in OF_CONTACTS})
 
 
 PROBLEMS = {
@@ -119,7 +119,7 @@ def test_no_two_of_a_colour_move_the_same_particle(name: str, batches: int, devi
 
 def test_the_same_pair_twice_has_two_colours(device: str) -> None:
     problem = random_problem(5, count=40, particles=30)
-    twice = replace(problem, **{name: np.concatenate([getattr(problem, name)] * 2) for name in OF_TOUCHES})
+    twice = replace(problem, **{name: np.concatenate([getattr(problem, name)] * 2) for name in OF_CONTACTS})
     _, order, ends = coloured(twice, device)
     check(twice, order, ends)
 
@@ -141,7 +141,7 @@ def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
     check(problem, order, ends)
     assert colours.count.numpy()[0] == MOST_COLOURS and ends[-1] - ends[-2] == 50
     found = relaxed(problem, device, order="in colours")
-    np.testing.assert_allclose(found.d, problem.answer(problem.best_pushes()[:, None] * normals), atol=1e-10)
+    np.testing.assert_allclose(found.d, problem.answer(problem.best_impulses()[:, None] * normals), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["some held", "stack", "pile"])
@@ -153,7 +153,7 @@ def test_colours_lead_where_turns_do(name: str, device: str) -> None:
         relaxed(problem, device, tolerance=1e-14 * size, order=order) for order in ("in turn", "in colours")
     )
     np.testing.assert_allclose(in_colours.d, turns.d, atol=1e-9 * size)
-    wanted = problem.answer(problem.best_pushes()[:, None] * problem.normals)
+    wanted = problem.answer(problem.best_impulses()[:, None] * problem.normals)
     np.testing.assert_allclose(in_colours.d, wanted, atol=1e-8 * size)
     can = problem.answers() > 1e-12
     gap = (problem.along(in_colours.d) - problem.targets)[can]
@@ -239,10 +239,10 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     """Launches are remembered by the list, and read the arrays that it has now."""
     simulation = falling(device)
     contact = simulation.filters[-1]
-    met, n = contact.contacts.encounters, simulation.model.particle_count
+    met, n = contact.contacts.contact_set, simulation.model.particle_count
     contact.bodies.W.assign(np.tile(np.eye(3), (n, 1, 1)))
     met.touches.vertices.assign(np.tile([0, 1, 2, 3], (len(met.touches.push), 1)))
-    met.touch_count = 1
+    met.contact_count = 1
     met.count.fill_(1)
     sweeps = Sweeps(n, device)
     none = contact.contacts._no_planes
@@ -261,5 +261,5 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
 
     push, rub, d = (wp.zeros(4 * len(met.touches.push), dtype=kind, device=device) for kind in (real, vec3, vec3))
     assert pushes(0.5) == pytest.approx(0.25)
-    met._grow_touches(2 * len(met.touches.push))
+    met._grow(2 * len(met.touches.push))
     assert pushes(0.8) == pytest.approx(0.4)

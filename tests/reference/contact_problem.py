@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 from scipy.optimize import nnls
 
-from toile.contact.narrow_phase.contact_set import TOUCH_KINDS, Touches
+from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
 from toile.contact.response.contact_coloring import Colours
 from toile.contact.response.impulses import relax, relax_in_colours
 from toile.device.grid_barrier import Crew
@@ -17,7 +17,7 @@ from toile.math.types import mat33, real, vec3
 
 @dataclass
 class Problem:
-    """Touches of four vertices each, with weights that add up to zero."""
+    """ContactArrays of four vertices each, with weights that add up to zero."""
 
     vertices: np.ndarray  # (touches, 4)
     weights: np.ndarray  # (touches, 4)
@@ -42,7 +42,7 @@ class Problem:
                 d[i] += self.weights[t, a] * self.W[i] @ impulses[t]
         return d
 
-    def best_pushes(self) -> np.ndarray:
+    def best_impulses(self) -> np.ndarray:
         """Without friction: push >= 0 that minimise p A p / 2 - p b, with A = J W J^T and b = target - J d."""
         J = np.zeros((len(self.targets), self.d.size))
         for t, vertices in enumerate(self.vertices):
@@ -62,11 +62,11 @@ class Problem:
         of_each = np.einsum("ti,taij,tj->ta", self.normals, self.W[self.vertices], self.normals)
         return np.asarray((self.weights**2 * of_each).sum(axis=1))
 
-    def touches(self, device: str) -> Touches:
-        touches, count = Touches(), len(self.targets)
+    def touches(self, device: str) -> ContactArrays:
+        touches, count = ContactArrays(), len(self.targets)
         given = {"vertices": self.vertices, "weights": self.weights, "normal": self.normals, "target": self.targets,
                  "mu": self.mu, "answer": self.answers()}  # fmt: skip
-        for name, kind in TOUCH_KINDS.items():
+        for name, kind in CONTACT_FIELDS.items():
             array = wp.zeros(count, dtype=kind, device=device)
             if name in given:
                 array.assign(given[name])
