@@ -14,7 +14,7 @@ import pytest
 import warp as wp
 from analytic.sheets import DENSITY, G, positions, put, velocities, walk
 from analytic.solids import CLOTH
-from reference.sheets import Bench, meeting, small_model
+from reference.sheets import Bench, sheets_in_contact, small_model
 from reference.springs import springs as all_springs
 
 from toile.contact.intersection_audit import Audit
@@ -119,7 +119,7 @@ def test_springs_of_thick_and_thin_cloth_are_those_of_an_oracle(device: str) -> 
     model = small_model()
     parts = tuple(replace(part, thickness=own) for part, own in zip(model.parts, (0.06, 0.02), strict=True))
     model = replace(model, parts=parts)
-    x, v = meeting(model)
+    x, v = sheets_in_contact(model)
     expected = np.zeros_like(x)
     found = all_springs(model, x, v, thickness=1e-6, stiffness=2e4, damping=0.0, friction=0.0, slip_speed=1.0)
     for spring in found:
@@ -166,7 +166,7 @@ def test_springs_exert_no_force_and_no_torque_on_the_whole(device: str) -> None:
     """Of the springs alone, in the state they are found in: along the line of their points. With dampers: no force."""
     model = small_model()
     bench = Bench.of(model, [Penalty(thickness=0.04)], device)
-    x, v = meeting(model)
+    x, v = sheets_in_contact(model)
     f = bench.force(x)
     size = np.linalg.norm(f, axis=1)
     assert size.max() > 0.0
@@ -180,7 +180,7 @@ def test_damping_and_friction_only_take_energy(device: str) -> None:
     """The power of the forces that depend on velocity is negative, for the velocities of the start of the step."""
     model = small_model()
     bench = Bench.of(model, [Penalty(thickness=0.04)], device)
-    x, v = meeting(model)
+    x, v = sheets_in_contact(model)
     assert np.sum((bench.force(x, v) - bench.force(x)) * v) < 0.0
 
 
@@ -188,7 +188,7 @@ def test_products_have_what_is_outside_the_pattern(device: str) -> None:
     """A p by kernels against the dense matrix; some of its blocks fit no element of the cloths. Rounding only."""
     model = small_model()
     bench = Bench.of(model, [Penalty(thickness=0.04)], device)
-    A = bench.linearized(*meeting(model), 0.01)[0]
+    A = bench.linearized(*sheets_in_contact(model), 0.01)[0]
     p = np.random.default_rng(3).normal(size=(model.particle_count, 3))
     product = wp.zeros(model.particle_count, dtype=vec3, device=device)
     A.multiply(wp.array(p, dtype=vec3, device=device), product)
@@ -293,7 +293,7 @@ def test_deep_overlap_is_taken_out_at_once(device: str) -> None:
 def test_neighbours_in_a_flat_cloth_are_no_contact(device: str) -> None:
     """A thickness of two and a half cells: a flat sheet has no springs, nor one that is bent to a cylinder's arc."""
     simulation = two_sheets(device, gap=1.0, penalty={"thickness": 0.0625})
-    simulation.system.meet(simulation.state.x, simulation.state.v, 0.0)
+    simulation.system.detect_contacts(simulation.state.x, simulation.state.v, 0.0)
     assert springs(simulation).count == 0
     f = simulation.system.forces(simulation.state.x, simulation.state.v).numpy()
     weight = simulation.model.masses[:, None] * np.array([0.0, 0.0, -G])
@@ -312,7 +312,7 @@ def test_layers_of_one_folded_cloth_push_each_other(thickness: float | None, dev
     sheet[over] = np.column_stack([-sheet[over, 0], sheet[over, 1], sheet[over, 2] + 1e-3])
     x[own] = sheet
     put(simulation, x)
-    simulation.system.meet(simulation.state.x, simulation.state.v, 0.0)
+    simulation.system.detect_contacts(simulation.state.x, simulation.state.v, 0.0)
     f = wp.zeros_like(simulation.state.x)
     springs(simulation).add_forces(simulation.state.x, simulation.state.v, f)
     force = f.numpy()[own]

@@ -149,7 +149,7 @@ def test_pins_follow_their_keyframes(device: str, integrator: str) -> None:
             before = v
 
 
-def meet(device: str, integrator: str, contact: str, sheets: list[dict[str, Any]], **scene: Any) -> Simulation:
+def colliding_sheets(device: str, integrator: str, contact: str, sheets: list[dict[str, Any]], **scene: Any) -> Simulation:
     """Two sheets kept apart by the filter, or by springs alone."""
     forces = scene.pop("forces", [])
     if contact == "penalty":
@@ -158,7 +158,7 @@ def meet(device: str, integrator: str, contact: str, sheets: list[dict[str, Any]
     simulation = cloths(device, sheets, h=5e-4, integrator=integrator, tolerance=1e-3, forces=forces, **scene)
     if contact == "penalty":
         simulation.filters.clear()
-        simulation.system.meetings = list(simulation.system.springs)
+        simulation.system.contact_forces = list(simulation.system.springs)
     return simulation
 
 
@@ -166,7 +166,7 @@ def meet(device: str, integrator: str, contact: str, sheets: list[dict[str, Any]
 def test_momentum_when_sheets_meet(device: str, integrator: str, contact: str) -> None:
     """One is thrown at the other: together they keep what they had, and do not pass through."""
     above = {"translation": (0.01, 0.02, 0.04), "rotation": (12.0, 5.0, 17.0), "velocity": (0.2, 0.1, -0.5)}
-    simulation = meet(device, integrator, contact, [{}, above], gravity=(0.0, 0.0, 0.0))
+    simulation = colliding_sheets(device, integrator, contact, [{}, above], gravity=(0.0, 0.0, 0.0))
     before = simulation.model.masses @ velocities(simulation)
     for _ in steps(simulation, 0.13):
         momentum = simulation.model.masses @ velocities(simulation)
@@ -181,7 +181,7 @@ def test_lies_on_springs(device: str, integrator: str) -> None:
     pinned = [{"type": "pin", "cloth": "0", "where": {"all": True}}]
     air = [{"type": "viscous", "rate": 40.0}]
     above = {"translation": (0.0, 0.0, 2e-3)}
-    simulation = meet(device, integrator, "penalty", [{}, above], constraints=pinned, forces=air)
+    simulation = colliding_sheets(device, integrator, "penalty", [{}, above], constraints=pinned, forces=air)
     walk(simulation, [5e-4] * 500)
     masses = simulation.model.masses[49:]
     gap = masses @ positions(simulation)[49:, 2] / masses.sum()

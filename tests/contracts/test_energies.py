@@ -18,10 +18,10 @@ from reference.sheets import (
     FABRICS,
     Bench,
     flat,
-    meeting,
     perturbed,
     rest_stretch_at,
     sheet,
+    sheets_in_contact,
     small_model,
     turned,
 )
@@ -75,7 +75,7 @@ def bench(device: str, *words: str, time: float = 0.0) -> Bench:
 
 @cache
 def springs_of_model() -> list[Spring]:
-    return springs(MODEL, *meeting(MODEL), **SETTINGS["penalty"])
+    return springs(MODEL, *sheets_in_contact(MODEL), **SETTINGS["penalty"])
 
 
 def threads(model: Model, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -295,7 +295,7 @@ def test_force_is_carried_to_another_velocity_along_its_derivative(word: str, de
 def test_product_with_the_damping_matrix(word: str, device: str) -> None:
     """The same without the matrix."""
     tested = bench(device, word)
-    x, v, u = *meeting(MODEL), np.random.default_rng(8).normal(size=(MODEL.particle_count, 3))
+    x, v, u = *sheets_in_contact(MODEL), np.random.default_rng(8).normal(size=(MODEL.particle_count, 3))
     expected = (tested.matrices(x, v)[1] @ u.ravel()).reshape(-1, 3)
     if word in OF_MASS:
         assert not tested.damping(x, v, u).any()

@@ -62,16 +62,16 @@ class Problem:
         of_each = np.einsum("ti,taij,tj->ta", self.normals, self.W[self.vertices], self.normals)
         return np.asarray((self.weights**2 * of_each).sum(axis=1))
 
-    def touches(self, device: str) -> ContactArrays:
-        touches, count = ContactArrays(), len(self.targets)
+    def contacts(self, device: str) -> ContactArrays:
+        contacts, count = ContactArrays(), len(self.targets)
         given = {"vertices": self.vertices, "weights": self.weights, "normal": self.normals, "target": self.targets,
                  "mu": self.mu, "answer": self.answers()}  # fmt: skip
         for name, kind in CONTACT_FIELDS.items():
             array = wp.zeros(count, dtype=kind, device=device)
             if name in given:
                 array.assign(given[name])
-            setattr(touches, name, array)
-        return touches
+            setattr(contacts, name, array)
+        return contacts
 
 
 def random_problem(seed: int, count: int, particles: int, mu: float = 0.0, held: bool = False) -> Problem:
@@ -112,17 +112,17 @@ def relaxed(
         return wp.array(values, dtype=kind, device=device)
 
     count, normal, room = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
-    touches, d, W = problem.touches(device), array(problem.d, vec3), array(problem.W, mat33)
+    contacts, d, W = problem.contacts(device), array(problem.d, vec3), array(problem.W, mat33)
     taken = wp.zeros(1, dtype=wp.int32, device=device)
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
     solids = [array(count, wp.int32), array(normal, vec3), array(room, real)]
-    inputs = [touches, W, False, *solids, tolerance, sweeps, touches.push, touches.rub, d, taken]
+    inputs = [contacts, W, False, *solids, tolerance, sweeps, contacts.push, contacts.rub, d, taken]
     if order == "in turn":
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)
     else:
         colours, unsettled = Colours(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
-        colours.add(touches, number, W, len(problem.targets))
+        colours.add(contacts, number, W, len(problem.targets))
         crew = Crew(device).of(len(problem.targets))
         those = [*crew, colours.count, colours.ends, colours.order, *inputs, unsettled]
         wp.launch(relax_in_colours, crew[0], inputs=those, device=device, block_dim=crew[0] // crew[1])
-    return Relaxed(touches.push.numpy(), touches.rub.numpy(), d.numpy(), int(taken.numpy()[0]))
+    return Relaxed(contacts.push.numpy(), contacts.rub.numpy(), d.numpy(), int(taken.numpy()[0]))

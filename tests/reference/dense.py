@@ -195,10 +195,10 @@ class Dense:
                 continue
             above = partial(_line_above_arc, L=l0, k_b=k, c=slope)
             onset = brentq(above, 1e-3, np.pi, xtol=1e-16, rtol=1e-15) if above(np.pi) > 0.0 else np.pi
-            meets, before = arc_length(onset, l0), 0.5 * slope * (l0 - arc_length(onset, l0)) ** 2
+            contacts, before = arc_length(onset, l0), 0.5 * slope * (l0 - arc_length(onset, l0)) ** 2
             stiffness, k_d, f = slope, 0.0, slope * (length - l0)
             stored = 0.5 * slope * (length - l0) ** 2
-            if length < meets:
+            if length < contacts:
                 q = brentq(partial(_longer, L=l0, length=length), 1e-3, np.pi, xtol=1e-16, rtol=1e-15)
                 f, stored = arc_force(q, l0, k), before + 2.0 * k * (q**2 - onset**2) / l0
                 step = 1e-20j  # the derivative of what is analytic, without differences

@@ -14,12 +14,12 @@ def pairs_by_hand(
     """Vertex and triangle (n, 2), edge and edge (m, 2) with the first smaller; each sorted by its columns."""
     motion = ((x, reach), (x_end, reach if reach_end is None else reach_end))
     vertices = np.arange(len(x)).reshape(-1, 1)
-    vertex_triangle = _meeting(vertices, triangles, moving_count, motion)
-    edge_edge = _meeting(edges, edges, moving_count, motion)
+    vertex_triangle = _patch_pairs(vertices, triangles, moving_count, motion)
+    edge_edge = _patch_pairs(edges, edges, moving_count, motion)
     return vertex_triangle, edge_edge[edge_edge[:, 0] < edge_edge[:, 1]]
 
 
-def _meeting(some: np.ndarray, others: np.ndarray, moving_count: int, motion: tuple) -> np.ndarray:
+def _patch_pairs(some: np.ndarray, others: np.ndarray, moving_count: int, motion: tuple) -> np.ndarray:
     if len(some) == 0 or len(others) == 0:
         return np.zeros((0, 2), dtype=int)
     gaps = []  # at the start and at the end: (n, m, 6), where all are 0 or less the boxes overlap

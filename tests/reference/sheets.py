@@ -76,7 +76,7 @@ def perturbed(model: Model, rng: np.random.Generator, size: float = 0.3 * EDGE) 
     return x + rng.uniform(-size, size, x.shape)
 
 
-def meeting(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def sheets_in_contact(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Positions in which cloths are near each other, and velocities."""
     rng = np.random.default_rng(20)
     return perturbed(model, rng), rng.normal(size=(model.particle_count, 3))
@@ -105,8 +105,8 @@ class Bench:
         system = System(model, terms, device)
         system.move(time)
         bench = Bench(system)
-        x, v = meeting(model)
-        system.meet(bench._array(x), bench._array(v), 0.0)
+        x, v = sheets_in_contact(model)
+        system.detect_contacts(bench._array(x), bench._array(v), 0.0)
         return bench
 
     def _array(self, values: np.ndarray) -> Any:

@@ -56,12 +56,12 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
     contact.bodies.answer(contact.work.masses, simulation.held.S, simulation.held.S_user, None)
-    contacts, met = contact.contacts, contact.contacts.contact_set
+    contacts, contact_set = contact.contacts, contact.contacts.contact_set
     contacts._search()
-    met.find_close_contacts()
-    met.find_impacts(False)
-    found = {name: getattr(met.touches, name).numpy()[: met.contact_count] for name in ("vertices", "weights", "normal")}
-    targets = met.touches.target.numpy()[: met.contact_count]
+    contact_set.find_close_contacts()
+    contact_set.find_impacts(False)
+    found = {name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count] for name in ("vertices", "weights", "normal")}
+    targets = contact_set.contacts.target.numpy()[: contact_set.contact_count]
     W = contact.bodies.W.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
     return Problem(*found.values(), targets, np.full(len(targets), mu), W, d)
 
@@ -82,12 +82,12 @@ PROBLEMS = {
 
 def coloured(problem: Problem, device: str, batches: int = 1) -> tuple[Colours, np.ndarray, np.ndarray]:
     """The colours, the touches in their order, and the ends of the colours in it."""
-    colours, touches = Colours(len(problem.d), device), problem.touches(device)
+    colours, contacts = Colours(len(problem.d), device), problem.contacts(device)
     count = len(problem.targets)
     W = wp.array(problem.W, dtype=mat33, device=device)
     for batch in range(1, batches + 1):
         number = wp.array([count * batch // batches], dtype=wp.int32, device=device)
-        colours.add(touches, number, W)
+        colours.add(contacts, number, W)
     return colours, colours.order.numpy()[:count], colours.ends.numpy()
 
 
@@ -239,27 +239,27 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     """Launches are remembered by the list, and read the arrays that it has now."""
     simulation = falling(device)
     contact = simulation.filters[-1]
-    met, n = contact.contacts.contact_set, simulation.model.particle_count
+    contact_set, n = contact.contacts.contact_set, simulation.model.particle_count
     contact.bodies.W.assign(np.tile(np.eye(3), (n, 1, 1)))
-    met.touches.vertices.assign(np.tile([0, 1, 2, 3], (len(met.touches.push), 1)))
-    met.contact_count = 1
-    met.count.fill_(1)
+    contact_set.contacts.vertices.assign(np.tile([0, 1, 2, 3], (len(contact_set.contacts.push), 1)))
+    contact_set.contact_count = 1
+    contact_set.count.fill_(1)
     sweeps = Sweeps(n, device)
     none = contact.contacts._no_planes
 
     def pushes(height: float) -> float:
         """Of one touch, whose first particle is asked to rise."""
         for name, value in (("weights", [1.0, -1.0, 0.0, 0.0]), ("normal", [0.0, 0.0, 1.0]), ("answer", 2.0)):
-            array = getattr(met.touches, name)
+            array = getattr(contact_set.contacts, name)
             array.assign(np.tile(value, (len(array), 1)) if name != "answer" else np.full(len(array), value))
-        met.touches.target.fill_(height)
+        contact_set.contacts.target.fill_(height)
         for array in (push, rub, d):
             array.zero_()
         sweeps.begin()
-        sweeps.run(met, False, none, contact.contacts._room, 1e-12, 20, push, rub, d)
+        sweeps.run(contact_set, False, none, contact.contacts._room, 1e-12, 20, push, rub, d)
         return float(d.numpy()[0, 2])
 
-    push, rub, d = (wp.zeros(4 * len(met.touches.push), dtype=kind, device=device) for kind in (real, vec3, vec3))
+    push, rub, d = (wp.zeros(4 * len(contact_set.contacts.push), dtype=kind, device=device) for kind in (real, vec3, vec3))
     assert pushes(0.5) == pytest.approx(0.25)
-    met._grow(2 * len(met.touches.push))
+    contact_set._grow(2 * len(contact_set.contacts.push))
     assert pushes(0.8) == pytest.approx(0.4)

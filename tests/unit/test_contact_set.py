@@ -44,9 +44,9 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     return found
 
 
-def touches(met: ContactSet) -> dict[str, np.ndarray]:
+def contacts(contact_set: ContactSet) -> dict[str, np.ndarray]:
     names = ("vertices", "kind", "weights", "normal", "target", "mu", "thickness")
-    return {name: getattr(met.touches, name).numpy()[: met.contact_count].copy() for name in names}
+    return {name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count].copy() for name in names}
 
 
 def random_motion(simulation: Simulation, seed: int, size: float) -> np.ndarray:
@@ -59,7 +59,7 @@ def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) ->
     contacts = begin(two(device, gap))
     contacts._search()
     assert contacts.contact_set.find_close_contacts() > 20
-    found = touches(contacts.contact_set)
+    found = contacts(contacts.contact_set)
     np.testing.assert_allclose(found["target"], target * THICKNESS, atol=1e-15)
     np.testing.assert_allclose(np.abs(found["normal"]), [(0.0, 0.0, 1.0)] * len(found["normal"]), atol=1e-12)
     np.testing.assert_allclose(found["weights"].sum(axis=1), 0.0, atol=1e-15)
@@ -82,7 +82,7 @@ def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
     contacts = begin(cloths(device, sheets))
     contacts._search()
     contacts.contact_set.find_close_contacts()
-    found = touches(contacts.contact_set)
+    found = contacts(contacts.contact_set)
     between = (found["vertices"] < 36).any(axis=1) & (found["vertices"] >= 36).any(axis=1)
     assert between.all() and between.any()
     np.testing.assert_allclose(found["thickness"], 2e-3)
@@ -99,7 +99,7 @@ def test_a_flat_sheet_does_not_touch_itself(thickness: float, device: str) -> No
         contacts = begin(simulation, x=shape)
         contacts._search()
         contacts.contact_set.find_close_contacts()
-        assert (touches(contacts.contact_set)["target"] <= 0.0).all()  # nothing is pushed apart
+        assert (contacts(contacts.contact_set)["target"] <= 0.0).all()  # nothing is pushed apart
         assert contacts.contact_set.find_impacts(False) == 0
 
 
@@ -111,7 +111,7 @@ def test_what_runs_together_is_a_touch(device: str) -> None:
     contacts._search()
     assert contacts.contact_set.find_close_contacts() == 0
     hits = contacts.contact_set.find_impacts(False)
-    found = touches(contacts.contact_set)
+    found = contacts(contacts.contact_set)
     x, d = positions(simulation), down
     inside = np.abs(x[36:, :2]).max(axis=1) < 0.1 - 1e-9
     assert set(found["vertices"][found["kind"] == 0, 0]) >= set(36 + np.flatnonzero(inside))
@@ -130,7 +130,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     contacts._search()
     contacts.contact_set.find_close_contacts()
     contacts.contact_set.find_impacts(False)
-    wanted = touches(contacts.contact_set)
+    wanted = contacts(contacts.contact_set)
     bodies = contacts.bodies
     tight = ClothContacts(bodies, 0.3)
     tight.broad_phase = BroadPhase(
@@ -140,7 +140,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     tight._search()
     tight.contact_set.find_close_contacts()
     tight.contact_set.find_impacts(False)
-    found = touches(tight.contact_set)
+    found = contacts(tight.contact_set)
     assert tight.contact_set.near_count == contacts.contact_set.near_count > 100
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     assert len(wanted["kind"]) > 50
@@ -184,7 +184,7 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
         x = positions(two(device, 3.0)) + random.normal(scale=3e-4, size=(n, 3))
         d = MOTIONS[motion](x, random)
         contacts = begin(simulation, d, x)
-        bodies, met = contacts.bodies, contacts.contact_set
+        bodies, contact_set = contacts.bodies, contacts.contact_set
         contacts._search()
         for farthest in (0.0, 0.999, 120.0):
             away = random.normal(size=x.shape)
@@ -192,15 +192,15 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
             far = farthest if farthest < 1.0 else np.where(random.uniform(size=(n, 1)) < 0.1, farthest, 0.999)
             bodies.x_end.assign(contacts._searched.numpy() + far * away)
             contacts._search_again()
-            met.find_close_contacts()
-            met.find_impacts(False)
-            found = touches(met)
-            reference = ContactSet(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, met.friction)
+            contact_set.find_close_contacts()
+            contact_set.find_impacts(False)
+            found = contacts(contact_set)
+            reference = ContactSet(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction)
             reference.find_near(all_pairs(contacts), bodies.x_end, 1e6)
             assert reference.near_count > 20_000
             reference.find_close_contacts()
             reference.find_impacts(False)
-            wanted = touches(reference)
+            wanted = contacts(reference)
             assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
             total += len(wanted["kind"])
     assert total > 100 or motion in ("fall", "roll")
@@ -284,4 +284,4 @@ def test_friction_on_a_sharp_solid_is_the_solids(friction: float, device: str) -
     contacts = begin(cloths(device, [sheet], solids=[box], contact={"friction": 0.3}))
     contacts._search()
     assert contacts.contact_set.find_close_contacts() > 0
-    np.testing.assert_array_equal(touches(contacts.contact_set)["mu"], friction)
+    np.testing.assert_array_equal(contacts(contacts.contact_set)["mu"], friction)

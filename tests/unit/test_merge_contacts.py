@@ -30,7 +30,7 @@ def random_load(seed: int, count: int) -> np.ndarray:
 
 def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.ndarray]:
     """The first of each pair that bears a load, with the sum of the loads."""
-    both = {name: np.concatenate([touches[name] for touches, _ in lists]) for name in CONTACT_FIELDS}
+    both = {name: np.concatenate([contacts[name] for contacts, _ in lists]) for name in CONTACT_FIELDS}
     load = np.concatenate([load for _, load in lists])
     bears = np.flatnonzero(load > 0.0)
     pairs = np.column_stack([both["vertices"], both["kind"]])[bears]
@@ -54,7 +54,7 @@ def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str)
         given = [(random_contacts(seed + 10 * k, count, 2), random_load(seed, count)) for k, count in enumerate(counts)]
         lists = [on_device(values, device) for values, _ in given]
         loads = [wp.array(load, dtype=real, device=device) for _, load in given]
-        whole = tuple((each.touches, each.count, load) for each, load in zip(lists, loads, strict=True))
+        whole = tuple((each.contacts, each.count, load) for each, load in zip(lists, loads, strict=True))
         gathering.gather(whole, found)
         wanted = once(given)
         assert found.count == len(wanted["push"])
@@ -73,7 +73,7 @@ def test_only_so_many_of_a_list_count(device: str) -> None:
     whole = on_device(values, device)
     load = wp.array(np.ones(30), dtype=real, device=device)
     gathering, found = Gathering(device), ContactList(device)
-    gathering.gather(((whole.touches, 12, load), (whole.touches, 0, load)), found)
+    gathering.gather(((whole.contacts, 12, load), (whole.contacts, 0, load)), found)
     assert found.count == 12
     np.testing.assert_array_equal(found.numpy()["vertices"], values["vertices"][:12])
 
@@ -85,7 +85,7 @@ def test_lists_that_grow_are_read_anew(device: str) -> None:
         made, load = on_device(values, device), np.ones(count, numpy_real)
         none = ContactList(device)
         bears = wp.array(load, dtype=real, device=device)
-        gathering.gather(((made.touches, count, bears), (none.touches, 0, bears)), found)
+        gathering.gather(((made.contacts, count, bears), (none.contacts, 0, bears)), found)
         wanted = once([(values, load)])
         np.testing.assert_array_equal(found.numpy()["vertices"], wanted["vertices"])
 

@@ -523,10 +523,10 @@ class TestLook:
             live.step()
         view = until(live, lambda view: view.frame == 3)
         assert view.surface is not None
-        vertices_in_contact = contact_kinds(view)
-        corners = np.isin(view.surface.triangles, view.vertices_in_contact).any(axis=1)
+        vertices_on_solids = contact_kinds(view)
+        corners = np.isin(view.surface.triangles, view.vertices_on_solids).any(axis=1)
         assert corners.any()
-        np.testing.assert_array_equal((4.0 * vertices_in_contact).astype(int) & 1, corners)
+        np.testing.assert_array_equal((4.0 * vertices_on_solids).astype(int) & 1, corners)
         strains = strain_along(view.surface)(view.positions)
         figures, colours = shading(WARP, 0.02, view, strains)
         assert figures is not None

@@ -292,14 +292,14 @@ def intersect(first: wp.vec3i, second: wp.vec3i, x: wp.array(dtype=wp.vec3d)) ->
             return NO
         if side(a, b, c, q) * side(a, b, c, r) > 0:
             return NO
-        return wp.max(meet(q, r, a, b, c), meet(b, c, p, q, r))
+        return wp.max(edge_meets_triangle(q, r, a, b, c), edge_meets_triangle(b, c, p, q, r))
     if apart(p, q, r, a, b, c):
         return NO
     if apart(a, b, c, p, q, r):
         return NO
     # YES if one of the edges meets the other triangle; UNSURE before NO.
-    of_first = wp.max(wp.max(meet(p, q, a, b, c), meet(q, r, a, b, c)), meet(r, p, a, b, c))
-    of_second = wp.max(wp.max(meet(a, b, p, q, r), meet(b, c, p, q, r)), meet(c, a, p, q, r))
+    of_first = wp.max(wp.max(edge_meets_triangle(p, q, a, b, c), edge_meets_triangle(q, r, a, b, c)), edge_meets_triangle(r, p, a, b, c))
+    of_second = wp.max(wp.max(edge_meets_triangle(a, b, p, q, r), edge_meets_triangle(b, c, p, q, r)), edge_meets_triangle(c, a, p, q, r))
     return wp.max(of_first, of_second)
 
 
@@ -315,7 +315,7 @@ def apart(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp
 
 
 @wp.func
-def meet(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> int:
+def edge_meets_triangle(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> int:
     """Whether the edge ab meets the triangle pqr."""
     for k in range(3):
         beneath = wp.max(a[k], b[k]) < wp.min(wp.min(p[k], q[k]), r[k])

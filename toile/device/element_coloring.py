@@ -44,11 +44,11 @@ def in_rounds(particles: np.ndarray, points: np.ndarray) -> Rounds:
 def _colours(piece: np.ndarray, particles: np.ndarray, n: int) -> np.ndarray:
     """The round of each piece: the first in which none of its neighbours is."""
     rows = np.repeat(piece, particles.shape[1])
-    touches = sparse.csr_array((np.ones(len(rows), np.int32), (rows, particles.ravel())), shape=(piece.max() + 1, n))
-    meets = sparse.csr_array(touches @ touches.T)
-    colours = np.full(meets.shape[0], -1)
+    uses = sparse.csr_array((np.ones(len(rows), np.int32), (rows, particles.ravel())), shape=(piece.max() + 1, n))
+    adjacency = sparse.csr_array(uses @ uses.T)
+    colours = np.full(adjacency.shape[0], -1)
     for p in range(len(colours)):
-        taken = set(colours[meets.indices[meets.indptr[p] : meets.indptr[p + 1]]])
+        taken = set(colours[adjacency.indices[adjacency.indptr[p] : adjacency.indptr[p + 1]]])
         colours[p] = next(colour for colour in range(len(colours)) if colour not in taken)
     return colours
 

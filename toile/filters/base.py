@@ -41,7 +41,7 @@ class Correction:
     stage = "filters"  # whose time it is in the certificate
     limits_velocity = False  # whether it is a VelocityLimit
     limits_strain = False  # whether it shortens what the step before it stretched: steps are judged after it
-    meetings: tuple = ()  # assembly.Meetings: what it adds to the linear system
+    contact_forces: tuple = ()  # assembly.ContactForce: what it adds to the linear system
     # [N] on each particle: what constraints exert in the present step because its impulses pull at what they hold
     borne: wp.array | None = None
 

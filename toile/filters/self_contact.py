@@ -72,7 +72,7 @@ class _Working(Correction):
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
         self.contacts = ClothContacts(self.bodies, settings.friction, work.max_step)
         self.persistent_contacts = PersistentContacts(self.bodies, self.contacts.contact_set)
-        self.meetings = (self.persistent_contacts,)
+        self.contact_forces = (self.persistent_contacts,)
         gives_way = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)  # [1/kg]
         self.untangling: Untangling | None = Untangling(
             self.bodies.edges, self.bodies.triangles, self.bodies.count, self.bodies.moving_count,

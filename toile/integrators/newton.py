@@ -108,11 +108,11 @@ class NewtonStep:
         """Whether the contacts that were solved for are those that the result shows; if not, they are corrected."""
         contacts, held = self.work.contacts, self.work.held
         with self.work.timers.stage("C/C"):
-            meetings_fit = self.work.system.meetings_fit(x, self.u, h, self.b)
+            check_contacts = self.work.system.check_contacts(x, self.u, h, self.b)
         if contacts is None:
-            return meetings_fit
+            return check_contacts
         with self.work.timers.stage("C/S"):
-            if contacts.fit(state, x, self.u, self.force, h) and meetings_fit:
+            if contacts.fit(state, x, self.u, self.force, h) and check_contacts:
                 return True
             self._launch(add_friction, len(self.u), self._friction(-h))
             contacts.hold(h)

@@ -102,7 +102,7 @@ class _Working:
         for k, product in enumerate(self.products):
             fine, coarse = self.levels[k], self.levels[k + 1]
             at = self._smooth(k, steps[k][1:])
-            self._meet(k, fine.x if k else fine.d[at])
+            self._apply_contacts(k, fine.x if k else fine.d[at])
             fine.by_rows(subtract_product, [fine.d[at], fine.r])
             first = [fine.r, coarse.inverse, steps[k + 1][0][1], *coarse.start]
             coarse.shared(restrict, [*product.down.arrays, *first])
@@ -111,10 +111,10 @@ class _Working:
             fine, coarse = self.levels[k], self.levels[k + 1]
             fine.launch.split(correct, fine.n, [*product.up.arrays, coarse.x, fine.d[0], fine.x])
             if k:
-                self._meet(k, fine.d[0])
+                self._apply_contacts(k, fine.d[0])
             at = self._smooth(k, steps[k] if k else steps[0][:-1])
         if self.products:
-            self._meet(0, finest.d[at])
+            self._apply_contacts(0, finest.d[at])
             inputs = [finest.inverse, finest.d[at], *steps[0][-1], finest.r, finest.x, self.S, s_out]
             finest.by_rows(smooth_last, inputs)
         else:
@@ -126,12 +126,12 @@ class _Working:
         level, at = self.levels[k], 0
         for keep, add in steps:
             if k == 0:
-                self._meet(0, level.d[at])
+                self._apply_contacts(0, level.d[at])
             level.by_rows(smooth, [level.inverse, level.d[at], keep, add, level.r, level.d[1 - at], level.x])
             at = 1 - at
         return at
 
-    def _meet(self, k: int, d: wp.array) -> None:
+    def _apply_contacts(self, k: int, d: wp.array) -> None:
         """The part of contacts in r -= A_k d."""
         if self._coupled is not None:
             self._coupled.subtract_product(k, d, self.levels[k].r)

@@ -143,9 +143,9 @@ def _straight_on(
     order = np.lexsort((end, begin))
     order = order[~pole[begin[order]]]
     begin, end = begin[order], end[order]
-    first, met = np.searchsorted(begin, begin), count[begin]
-    one = np.repeat(np.arange(len(begin)), met)
-    place = np.arange(len(one)) - np.repeat(np.cumsum(met) - met, met)
+    first, shared = np.searchsorted(begin, begin), count[begin]
+    one = np.repeat(np.arange(len(begin)), shared)
+    place = np.arange(len(one)) - np.repeat(np.cumsum(shared) - shared, shared)
     other = first[one] + place
     chosen = one < other
     middle, a, b = begin[one[chosen]], end[one[chosen]], end[other[chosen]]

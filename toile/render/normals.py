@@ -14,7 +14,7 @@ class VertexNormals:
         self.triangles = np.asarray(triangles, np.int64)
         corners, faces = self.triangles.ravel(), np.repeat(np.arange(len(triangles)), 3)
         shape = (vertex_count, len(triangles))
-        self.meets = csr_array((np.ones(len(corners)), (corners, faces)), shape=shape)
+        self.incidence = csr_array((np.ones(len(corners)), (corners, faces)), shape=shape)
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """(vertices, 3) unit vectors; straight up where there is no area."""
@@ -22,7 +22,7 @@ class VertexNormals:
         # Written out: np.cross takes several times as long.
         (px, py, pz), (qx, qy, qz) = (b - a).T, (c - a).T
         areas = np.column_stack([py * qz - pz * qy, pz * qx - px * qz, px * qy - py * qx])
-        normals = self.meets @ areas
+        normals = self.incidence @ areas
         length = np.sqrt(np.einsum("ij,ij->i", normals, normals))
         flat = length > 0.0
         normals[flat] /= length[flat, None]

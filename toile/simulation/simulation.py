@@ -135,7 +135,7 @@ class Simulation:
         )
         self.filters = [settings.start(correcting) for settings in scene.filters]
         work.limits = [correction for correction in self.filters if correction.limits_velocity]
-        self.system.join([meetings for correction in self.filters for meetings in correction.meetings])
+        self.system.join([contact_forces for correction in self.filters for contact_forces in correction.contact_forces])
         self.warnings += [*advice.at_start(self), *lost(scene), *unheeded(scene, meshes)]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
@@ -247,9 +247,9 @@ class Simulation:
                 self.integrator.restart()
             self.system.move(t)
             self.solids.move(self.state.t, t)
-            if self.system.meetings:
+            if self.system.contact_forces:
                 with self.timers.stage("C/C"):
-                    self.system.meet(self.state.x, self.state.v, h)
+                    self.system.detect_contacts(self.state.x, self.state.v, h)
             if self.contacts is not None:
                 with self.timers.stage("C/S"):
                     self.contacts.begin(self.state, h)
@@ -307,7 +307,7 @@ class Simulation:
 
     def _system_should_know(self, solution: Solution) -> bool:
         """Whether corrections stretched the cloth by so much that they were made part of the linear system."""
-        if not any(correction.meetings for correction in self.filters) or not solution.converged:
+        if not any(correction.contact_forces for correction in self.filters) or not solution.converged:
             return False
         if self._changes().stretch <= TOLD_BY_CORRECTIONS:
             return False

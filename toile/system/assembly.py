@@ -211,7 +211,7 @@ def _ordered(elements: Elements, rounds: Rounds) -> Elements:
     return Elements(elements.particles[rounds.order], elements.rest[rounds.order])
 
 
-class Meetings(Protocol):
+class ContactForce(Protocol):
     """A force between particles that meet: which they are is found anew in every step."""
 
     name: str
@@ -232,7 +232,7 @@ class Meetings(Protocol):
     def move(self, time: float) -> None: ...
 
 
-class Springs(Meetings, Protocol):
+class Springs(ContactForce, Protocol):
     """Such a force that also moves particles at once."""
 
     def alter(self, masses: wp.array, y_out: wp.array) -> None:

@@ -11,7 +11,7 @@ from toile.linear.block_matrix import BlockMatrix, tie
 from toile.linear.multigrid.uv_hierarchy import find_sites
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
-from toile.system.assembly import Linearization, Meetings, Springs, Term, batches
+from toile.system.assembly import ContactForce, Linearization, Springs, Term, batches
 
 
 class System:
@@ -24,10 +24,10 @@ class System:
         points = model.start
         fixed = [term for term in terms if isinstance(term, Term)]
         self.springs = [term for term in terms if not isinstance(term, Term)]
-        self.meetings: list[Meetings] = list(self.springs)
+        self.contact_forces: list[ContactForce] = list(self.springs)
         self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in fixed], device, points)
         self.A.sites = partial(find_sites, model.triangles, model.uv, points)
-        self.A.couplings = [meetings.couplings for meetings in self.meetings]
+        self.A.couplings = [contact_forces.couplings for contact_forces in self.contact_forces]
         self._batches = batches(fixed, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
         self._launch = Launcher(device)
@@ -43,15 +43,15 @@ class System:
         batch.terms[0].put(elements)
         batch.put(self.A)
 
-    def join(self, meetings: Sequence[Meetings]) -> None:
+    def join(self, contact_forces: Sequence[ContactForce]) -> None:
         """More that acts on what happens to meet, without being a force of the scene."""
-        self.meetings += meetings
-        self.A.couplings += [each.couplings for each in meetings]
+        self.contact_forces += contact_forces
+        self.A.couplings += [each.couplings for each in contact_forces]
 
-    def meet(self, x: wp.array, v: wp.array, h: float) -> None:
+    def detect_contacts(self, x: wp.array, v: wp.array, h: float) -> None:
         """Find what meets in a step of h that begins with x and v."""
-        for meetings in self.meetings:
-            meetings.find(x, v, h)
+        for contact_forces in self.contact_forces:
+            contact_forces.find(x, v, h)
 
     def alter(self, y_out: wp.array) -> None:
         """How far what meets moves each particle in this step, apart from its velocity ([BW98] eq. (17))."""
@@ -59,10 +59,10 @@ class System:
         for springs in self.springs:
             springs.alter(self.masses, y_out)
 
-    def meetings_fit(self, x: wp.array, v: wp.array, h: float, b_out: wp.array) -> bool:
+    def check_contacts(self, x: wp.array, v: wp.array, h: float, b_out: wp.array) -> bool:
         """Whether what meets at the x and v of a solve is what was solved for. If not, A and the residual b are set
         right."""
-        fits = [meetings.fit(x, v, h, self.A, b_out) for meetings in self.meetings]  # each of them corrects its own
+        fits = [contact_forces.fit(x, v, h, self.A, b_out) for contact_forces in self.contact_forces]  # each of them corrects its own
         return all(fits)
 
     def linearize(self, at: Linearization) -> tuple[BlockMatrix, wp.array]:
@@ -74,8 +74,8 @@ class System:
         self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values, A.ground])
         for batch in self._batches:
             batch.linearize(at, f, A)
-        for meetings in self.meetings:
-            meetings.linearize(at, f, A)
+        for contact_forces in self.contact_forces:
+            contact_forces.linearize(at, f, A)
         return A, f
 
     def decide(self, x: wp.array, v: wp.array) -> None:

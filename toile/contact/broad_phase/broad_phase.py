@@ -87,7 +87,7 @@ class BroadPhase:
         # One object, because recorded launches know it by its identity.
         self._tree_id = 0 if self._tree is None else self._tree.id
         rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
-        self._meeting, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
+        self._patch_pairs, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
         self._is_wide = self.is_wide(device)
         self._launch = Launcher(device)
 
@@ -111,8 +111,8 @@ class BroadPhase:
             self._tree.refit()
         self._searches += 1
         inputs = [self._tree_id, self._again, self._moving_patches, self._boxes[0], *self._corners]
-        fill([self._meeting], self._launch, find_patches, self._patch_count, inputs, BLOCK)
-        self._compare([*mesh, chosen, self._meeting.values], self._meeting.count)
+        fill([self._patch_pairs], self._launch, find_patches, self._patch_count, inputs, BLOCK)
+        self._compare([*mesh, chosen, self._patch_pairs.values], self._patch_pairs.count)
         vertices, edges = self._pairs
         return Pairs(vertices.values, edges.values, vertices.count, edges.count)
 
@@ -289,15 +289,15 @@ def find_pairs(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), meeting: wp.array(dtype=wp.vec2i),
+    chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i),
     patch_boxes: wp.array(dtype=Box), vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box),
     triangle_boxes: wp.array(dtype=Box),
     # out
     vertex_parts: Parts, vertices_out: wp.array(dtype=wp.vec2i),
     edge_parts: Parts, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    met = meeting[first + wp.tid()]
-    p, q = met[0], met[1]
+    patch_pair = patch_pairs[first + wp.tid()]
+    p, q = patch_pair[0], patch_pair[1]
     add_vertex_triangle(
         first, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes,
         vertex_parts, vertices_out,

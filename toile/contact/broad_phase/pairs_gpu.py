@@ -48,7 +48,7 @@ def find_pairs(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), meeting: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
+    chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
     first_triangle: wp.int32, boxes: wp.array(dtype=Box),
     # out
     vertex_parts: Parts, vertices_out: wp.array(dtype=wp.vec2i),
@@ -56,8 +56,8 @@ def find_pairs(
 ):  # fmt: skip
     """`boxes` are those of vertices, then edges, then triangles."""
     t = first + wp.tid()
-    met = meeting[t // lanes]
-    p, q = wp.max(met[0], met[1]), wp.min(met[0], met[1])
+    patch_pair = patch_pairs[t // lanes]
+    p, q = wp.max(patch_pair[0], patch_pair[1]), wp.min(patch_pair[0], patch_pair[1])
     vertices_p, vertices_q = patches.vertex_start[p], patches.vertex_start[q]
     edges_p, edges_q = patches.edge_start[p], patches.edge_start[q]
     triangles_p, triangles_q = patches.triangle_start[p], patches.triangle_start[q]

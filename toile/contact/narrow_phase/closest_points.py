@@ -22,7 +22,7 @@ VERTEX_TRIANGLE, EDGE_EDGE = wp.constant(0), wp.constant(1)
 
 
 @wp.struct
-class Meeting:
+class ClosestPoints:
     """The nearest points of two elements."""
 
     weights: vec4
@@ -37,8 +37,8 @@ def combine(w: vec4, a: vec3, b: vec3, c: vec3, d: vec3) -> vec3:
 
 
 @wp.func
-def meet(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> Meeting:
-    found = Meeting()
+def closest_points(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> ClosestPoints:
+    found = ClosestPoints()
     one = real(1.0)
     across = vec3()
     if kind == VERTEX_TRIANGLE:

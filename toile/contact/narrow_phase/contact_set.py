@@ -25,13 +25,13 @@ from toile.contact.collision_mesh import Bodies
 from toile.contact.narrow_phase.closest_points import (
     EDGE_EDGE,
     VERTEX_TRIANGLE,
-    Meeting,
+    ClosestPoints,
     answer_along,
     apart_along,
     approach,
+    closest_points,
     combine,
     impact,
-    meet,
 )
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.device.append_buffer import Parts, SharedList, fill, next_place, pair_key
@@ -198,7 +198,7 @@ def on_side(w: vec4) -> wp.bool:
 
 @wp.func
 def stays_apart(
-    found: Meeting, margin: real, slack: real, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3,
+    found: ClosestPoints, margin: real, slack: real, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3,
     a_end: vec3, b_end: vec3, c_end: vec3, d_end: vec3,
 ) -> wp.bool:
     """Whether a pair certainly keeps more than a margin while no end goes farther than `slack` from where it is.
@@ -231,7 +231,7 @@ def find_near(
         e, f = edges[pair[0]], edges[pair[1]]
         at = wp.vec4i(e[0], e[1], f[0], f[1])
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
-    found = meet(kind, a, b, c, d)
+    found = closest_points(kind, a, b, c, d)
     most = thickest_of(thickness, at, kind)
     apart = bool(False)
     if found.distance > CLOSE * most or on_side(found.weights):
@@ -315,7 +315,7 @@ def find_close(
     if near[k].distance > CLOSE * near[k].thickness:
         return
     at = near[k].vertices
-    if not on_side(meet(near[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
+    if not on_side(closest_points(near[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
         add_hit(k, BEFORE, near, first, parts, hits_out)
 
 
@@ -359,7 +359,7 @@ def make_contacts(
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     t = wp.max(hit.time, real(0.0))
     da, db, dc, dd = x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d
-    found = meet(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
+    found = closest_points(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
     gap = found.distance
     if hit.time != BEFORE:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))

@@ -17,7 +17,14 @@ Deviations  The paper tests the motion to the state that the step begins with, h
 import numpy as np
 import warp as wp
 
-from toile.contact.narrow_phase.closest_points import EDGE_EDGE, VERTEX_TRIANGLE, approach, combine, impact, meet
+from toile.contact.narrow_phase.closest_points import (
+    EDGE_EDGE,
+    VERTEX_TRIANGLE,
+    approach,
+    closest_points,
+    combine,
+    impact,
+)
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.device.append_buffer import Parts, next_place, pair_key
 from toile.math.types import real, vec3, vec4
@@ -189,23 +196,23 @@ def find_springs(
         at = wp.vec4i(one[0], one[1], two[0], two[1])
     x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    met = meet(kind, x0, x1, x2, x3)
-    length = rest_length(thickness, place, chart, kind, at, met.weights)
+    nearest = closest_points(kind, x0, x1, x2, x3)
+    length = rest_length(thickness, place, chart, kind, at, nearest.weights)
     t = real(0.0)
-    if met.distance >= length + slack:
+    if nearest.distance >= length + slack:
         # Not near yet: where it would run together, if it does.
-        if met.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
+        if nearest.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
             return
         t = impact(kind, x0, x1, x2, x3, e0, e1, e2, e3, length)
         if t >= NEVER:
             return
-        met = meet(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
-        length = rest_length(thickness, place, chart, kind, at, met.weights)
-    gap = wp.dot(met.normal, combine(met.weights, x0, x1, x2, x3))
-    gap_end = wp.dot(met.normal, combine(met.weights, e0, e1, e2, e3))
+        nearest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
+        length = rest_length(thickness, place, chart, kind, at, nearest.weights)
+    gap = wp.dot(nearest.normal, combine(nearest.weights, x0, x1, x2, x3))
+    gap_end = wp.dot(nearest.normal, combine(nearest.weights, e0, e1, e2, e3))
     if wp.min(gap, gap_end) >= length + slack:
         return
-    if not is_nearest(surface, kind, pair, at, met.weights, met.normal, t, x, x_end):
+    if not is_nearest(surface, kind, pair, at, nearest.weights, nearest.normal, t, x, x_end):
         return
     n = next_place(parts, first)
     if n < 0:
@@ -213,9 +220,9 @@ def find_springs(
     parts.keys[n] = pair_key(kind, pair)
     found = FoundSpring()
     found.particles = at
-    found.weights = met.weights
+    found.weights = nearest.weights
     spring = Spring()
-    spring.n = met.normal
+    spring.n = nearest.normal
     spring.length = length
     spring.overlap = length - gap
     # What is not below its length yet, but may come there, gets a little: it counts among others that do not push.

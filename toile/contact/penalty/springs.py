@@ -48,7 +48,7 @@ WRONG_LEFT = 0.02
 
 
 class Springs:
-    """The springs of a scene at work (assembly.Meetings)."""
+    """The springs of a scene at work (assembly.ContactForce)."""
 
     name: ClassVar[str] = "penalty"
 

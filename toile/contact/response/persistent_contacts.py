@@ -20,7 +20,7 @@ from typing import Any
 import warp as wp
 
 from toile.contact.collision_mesh import Bodies
-from toile.contact.narrow_phase.closest_points import answer_along, combine, meet
+from toile.contact.narrow_phase.closest_points import answer_along, closest_points, combine
 from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
 from toile.contact.response.merge_contacts import ContactList, Gathering, copy_contact
 from toile.device.launcher import Launcher
@@ -42,7 +42,7 @@ SLIPS = wp.constant(real(0.002))
 
 
 class PersistentContacts:
-    """The springs at work (assembly.Meetings): at first those of touches that last, then those that `hold` adds."""
+    """The springs at work (assembly.ContactForce): at first those of touches that last, then those that `hold` adds."""
 
     name = "self_contact"
 
@@ -149,7 +149,7 @@ def renew(
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
         contacts_out.push[k] = real(0.0)
         return
-    found = meet(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+    found = closest_points(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
     w, tau = found.weights, kept.thickness[k]
     contacts_out.weights[k] = w
     contacts_out.normal[k] = found.normal

@@ -35,8 +35,8 @@ def contact_kinds(view: View) -> np.ndarray:
     """The place among TOUCHES of each triangle, by what its corners touch."""
     assert view.surface is not None
     kinds = np.zeros(len(view.positions), int)
-    kinds[view.vertices_in_contact] |= 1
-    kinds[view.meeting] |= 2
+    kinds[view.vertices_on_solids] |= 1
+    kinds[view.vertices_on_cloth] |= 2
     of_triangles = np.bitwise_or.reduce(kinds[view.surface.triangles], axis=1)
     return (of_triangles + 0.5) / len(CONTACT_COLORS)
 

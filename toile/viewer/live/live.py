@@ -50,8 +50,8 @@ class View:
     velocities: np.ndarray  # (vertices, 3) [m/s]
     solids: tuple[np.ndarray, ...]  # vertices of each
     pinned: np.ndarray  # vertices that are held in all directions
-    vertices_in_contact: np.ndarray  # vertices in contact with solids
-    meeting: np.ndarray  # vertices in contact with cloth
+    vertices_on_solids: np.ndarray  # vertices in contact with solids
+    vertices_on_cloth: np.ndarray  # vertices in contact with cloth
     forces: np.ndarray  # (vertices, 3) of constraints and contacts with solids, in the last step [N]
     rest_stretch: np.ndarray | None  # (triangles, 2): the stretch that is at rest, where it is not 1
     entry: dict[str, Any] | None  # of the certificate, for this frame
@@ -265,8 +265,8 @@ class Live:
             "velocities": v,
             "solids": tuple(solid.vertices(simulation.state.t) for solid in simulation.solids),
             "pinned": np.array(held.particles),
-            "touching": np.flatnonzero(held.in_contact.numpy()),
-            "meeting": np.unique(np.concatenate([_NONE, *(filter.vertices_in_contact() for filter in simulation.filters)])),
+            "vertices_on_solids": np.flatnonzero(held.in_contact.numpy()),
+            "vertices_on_cloth": np.unique(np.concatenate([_NONE, *(filter.vertices_in_contact() for filter in simulation.filters)])),
             "forces": simulation.constraint_forces().astype(np.float32),
             "rest_stretch": _rest_stretch(simulation),
             "grip": self._grip(x),
@@ -303,8 +303,8 @@ def _nothing_yet(scene: Scene, title: str) -> View:
         velocities=points,
         solids=(),
         pinned=_NONE,
-        vertices_in_contact=_NONE,
-        meeting=_NONE,
+        vertices_on_solids=_NONE,
+        vertices_on_cloth=_NONE,
         forces=points,
         rest_stretch=None,
         entry=None,
