@@ -96,8 +96,8 @@ def random_problem(seed: int, count: int, particles: int, mu: float = 0.0, held:
 
 @dataclass
 class Relaxed:
-    push: np.ndarray
-    rub: np.ndarray
+    normal_impulse: np.ndarray
+    friction_impulse: np.ndarray
     d: np.ndarray
     sweeps: int
 
@@ -116,7 +116,7 @@ def relaxed(
     taken = wp.zeros(1, dtype=wp.int32, device=device)
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
     solids = [array(count, wp.int32), array(normal, vec3), array(room, real)]
-    inputs = [contacts, W, False, *solids, tolerance, sweeps, contacts.push, contacts.rub, d, taken]
+    inputs = [contacts, W, False, *solids, tolerance, sweeps, contacts.normal_impulse, contacts.friction_impulse, d, taken]
     if order == "in turn":
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)
     else:
@@ -125,4 +125,4 @@ def relaxed(
         crew = Crew(device).of(len(problem.targets))
         those = [*crew, colours.count, colours.ends, colours.order, *inputs, unsettled]
         wp.launch(relax_in_colours, crew[0], inputs=those, device=device, block_dim=crew[0] // crew[1])
-    return Relaxed(contacts.push.numpy(), contacts.rub.numpy(), d.numpy(), int(taken.numpy()[0]))
+    return Relaxed(contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy(), d.numpy(), int(taken.numpy()[0]))

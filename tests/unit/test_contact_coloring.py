@@ -157,10 +157,10 @@ def test_colours_lead_where_turns_do(name: str, device: str) -> None:
     np.testing.assert_allclose(in_colours.d, wanted, atol=1e-8 * size)
     can = problem.answers() > 1e-12
     gap = (problem.along(in_colours.d) - problem.targets)[can]
-    push = in_colours.push[can]
-    assert push.min() >= 0.0 and push.max() > 0.0
+    normal_impulse = in_colours.normal_impulse[can]
+    assert normal_impulse.min() >= 0.0 and normal_impulse.max() > 0.0
     assert gap.min() > -1e-9 * size
-    assert np.abs(gap * push).max() < 1e-9 * size * push.max()
+    assert np.abs(gap * normal_impulse).max() < 1e-9 * size * normal_impulse.max()
 
 
 @pytest.mark.parametrize("name", ["stack", "pile"])
@@ -189,7 +189,7 @@ def test_the_order_in_which_touches_are_found_does_not_matter(name: str, mu: flo
         other = only(problem, turn)
         found = relaxed(other, device, sweeps=5, order="in colours")
         assert np.array_equal(found.d, first.d)
-        assert np.array_equal(found.push, first.push[turn]) and np.array_equal(found.rub, first.rub[turn])
+        assert np.array_equal(found.normal_impulse, first.normal_impulse[turn]) and np.array_equal(found.friction_impulse, first.friction_impulse[turn])
 
 
 class Together(Launcher):
@@ -214,7 +214,7 @@ def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) 
     together = relaxed(problem, "cpu", sweeps=6, order="in colours")
     assert together.sweeps == alone.sweeps == 6
     assert np.array_equal(together.d, alone.d)
-    assert np.array_equal(together.push, alone.push) and np.array_equal(together.rub, alone.rub)
+    assert np.array_equal(together.normal_impulse, alone.normal_impulse) and np.array_equal(together.friction_impulse, alone.friction_impulse)
 
 
 def test_several_blocks_do_what_one_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_several_blocks_do_what_one_does(device: str, monkeypatch: pytest.Monkey
         monkeypatch.setattr(crew, "ITEMS", items)
         assert Crew(device).of(3000)[1] > 3
         together = relaxed(problem, device, sweeps=6, order="in colours")
-        assert np.array_equal(together.d, alone.d) and np.array_equal(together.push, alone.push)
+        assert np.array_equal(together.d, alone.d) and np.array_equal(together.normal_impulse, alone.normal_impulse)
 
 
 def falling(device: str) -> Simulation:
@@ -241,25 +241,25 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     contact = simulation.filters[-1]
     contact_set, n = contact.contacts.contact_set, simulation.model.particle_count
     contact.bodies.W.assign(np.tile(np.eye(3), (n, 1, 1)))
-    contact_set.contacts.vertices.assign(np.tile([0, 1, 2, 3], (len(contact_set.contacts.push), 1)))
+    contact_set.contacts.vertices.assign(np.tile([0, 1, 2, 3], (len(contact_set.contacts.normal_impulse), 1)))
     contact_set.contact_count = 1
     contact_set.count.fill_(1)
     sweeps = Sweeps(n, device)
     none = contact.contacts._no_planes
 
-    def pushes(height: float) -> float:
+    def normal_impulse_at(height: float) -> float:
         """Of one touch, whose first particle is asked to rise."""
         for name, value in (("weights", [1.0, -1.0, 0.0, 0.0]), ("normal", [0.0, 0.0, 1.0]), ("answer", 2.0)):
             array = getattr(contact_set.contacts, name)
             array.assign(np.tile(value, (len(array), 1)) if name != "answer" else np.full(len(array), value))
         contact_set.contacts.target.fill_(height)
-        for array in (push, rub, d):
+        for array in (normal_impulse, friction_impulse, d):
             array.zero_()
         sweeps.begin()
-        sweeps.run(contact_set, False, none, contact.contacts._room, 1e-12, 20, push, rub, d)
+        sweeps.run(contact_set, False, none, contact.contacts._room, 1e-12, 20, normal_impulse, friction_impulse, d)
         return float(d.numpy()[0, 2])
 
-    push, rub, d = (wp.zeros(4 * len(contact_set.contacts.push), dtype=kind, device=device) for kind in (real, vec3, vec3))
-    assert pushes(0.5) == pytest.approx(0.25)
-    contact_set._grow(2 * len(contact_set.contacts.push))
-    assert pushes(0.8) == pytest.approx(0.4)
+    normal_impulse, friction_impulse, d = (wp.zeros(4 * len(contact_set.contacts.normal_impulse), dtype=kind, device=device) for kind in (real, vec3, vec3))
+    assert normal_impulse_at(0.5) == pytest.approx(0.25)
+    contact_set._grow(2 * len(contact_set.contacts.normal_impulse))
+    assert normal_impulse_at(0.8) == pytest.approx(0.4)

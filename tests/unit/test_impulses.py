@@ -37,8 +37,8 @@ def test_pushes_solve_the_complementarity_problem(seed: int, held: bool, device:
     np.testing.assert_allclose(found.d, wanted, atol=1e-10)
     gap = problem.along(found.d) - problem.targets
     can = np.einsum("tij,ti,tj->t", problem.W[problem.vertices[:, 0]], problem.normals, problem.normals) > 0.0
-    assert gap[can].min() > -1e-12 and found.push.min() >= 0.0
-    assert np.abs(gap * found.push).max() < 1e-12
+    assert gap[can].min() > -1e-12 and found.normal_impulse.min() >= 0.0
+    assert np.abs(gap * found.normal_impulse).max() < 1e-12
 
 
 @pytest.mark.parametrize(("mu", "held"), [(0.1, False), (0.5, False), (2.0, False), (0.1, True), (0.5, True)])
@@ -47,21 +47,21 @@ def test_friction_is_coulombs(seed: int, held: bool, mu: float, device: str, ord
     """Inside the cone; on its border where there is slip, and then against it. Targets are kept as without friction."""
     problem = random_problem(seed, count=5, particles=30, mu=mu, held=held)
     found = relaxed(problem, device, order=order)
-    size, slip = np.linalg.norm(found.rub, axis=1), problem.relative(found.d)
+    size, slip = np.linalg.norm(found.friction_impulse, axis=1), problem.relative(found.d)
     slip -= np.einsum("ti,tj,tj->ti", problem.normals, problem.normals, slip)
-    assert np.abs(np.einsum("ti,ti->t", found.rub, problem.normals)).max() < 1e-12
-    assert (size <= mu * found.push * (1.0 + 1e-12)).all()
-    sticks = size < mu * found.push * (1.0 - 1e-9)
+    assert np.abs(np.einsum("ti,ti->t", found.friction_impulse, problem.normals)).max() < 1e-12
+    assert (size <= mu * found.normal_impulse * (1.0 + 1e-12)).all()
+    sticks = size < mu * found.normal_impulse * (1.0 - 1e-9)
     can = np.abs(problem.W[problem.vertices]).max(axis=(1, 2, 3)) > 0.0
     assert np.linalg.norm(slip[sticks & can], axis=1).max(initial=0.0) < 1e-9
-    slides = (found.push > 0.0) & ~sticks
-    assert (np.einsum("ti,ti->t", found.rub, slip)[slides] < 1e-12).all()
+    slides = (found.normal_impulse > 0.0) & ~sticks
+    assert (np.einsum("ti,ti->t", found.friction_impulse, slip)[slides] < 1e-12).all()
     if not held:  # a particle that is held answers in other directions than it is rubbed in
         np.testing.assert_allclose(
-            found.rub[slides] / size[slides, None], -slip[slides] / np.linalg.norm(slip[slides], axis=1)[:, None],
+            found.friction_impulse[slides] / size[slides, None], -slip[slides] / np.linalg.norm(slip[slides], axis=1)[:, None],
             atol=1e-6,
         )  # fmt: skip
-    assert problem.along(found.d)[found.push > 0.0] == pytest.approx(problem.targets[found.push > 0.0], abs=1e-9)
+    assert problem.along(found.d)[found.normal_impulse > 0.0] == pytest.approx(problem.targets[found.normal_impulse > 0.0], abs=1e-9)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5])
@@ -73,7 +73,7 @@ def test_momentum_is_kept_by_every_sweep(seed: int, mu: float, device: str, orde
     found = relaxed(problem, device, sweeps=2, order=order)
     assert found.sweeps == 2
     np.testing.assert_allclose(masses @ found.d, masses @ problem.d, atol=1e-13 * float(masses.sum()))
-    wanted = problem.answer(found.push[:, None] * problem.normals + found.rub)
+    wanted = problem.answer(found.normal_impulse[:, None] * problem.normals + found.friction_impulse)
     np.testing.assert_allclose(found.d, wanted, atol=1e-13)
 
 
@@ -99,13 +99,13 @@ def test_one_particle_on_a_triangle(slip: float, left: float, device: str, order
     problem = one_contact(slip, fall=1.0, mu=0.3)
     found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d[0], (left, 0.0, 0.0), atol=1e-14)
-    assert found.push[0] == pytest.approx(2.0)  # its mass times the fall
+    assert found.normal_impulse[0] == pytest.approx(2.0)  # its mass times the fall
 
 
 def test_what_parts_is_left_alone(device: str, order: str) -> None:
     problem = one_contact(slip=1.0, fall=-0.1, mu=0.3)
     found = relaxed(problem, device, order=order)
-    assert np.array_equal(found.d, problem.d) and found.push[0] == 0.0
+    assert np.array_equal(found.d, problem.d) and found.normal_impulse[0] == 0.0
 
 
 def test_what_cannot_move_does_not(device: str, order: str) -> None:
@@ -113,7 +113,7 @@ def test_what_cannot_move_does_not(device: str, order: str) -> None:
     problem = one_contact(slip=1.0, fall=1.0, mu=0.3)
     problem.W[:] = 0.0
     found = relaxed(problem, device, order=order)
-    assert np.array_equal(found.d, problem.d) and np.isfinite(found.push).all()
+    assert np.array_equal(found.d, problem.d) and np.isfinite(found.normal_impulse).all()
 
 
 def test_held_directions_do_not_answer(device: str, order: str) -> None:
@@ -153,4 +153,4 @@ def test_weight_passes_through_a_column(device: str, order: str) -> None:
     problem = Problem(vertices, weights, np.tile([0.0, 0.0, 1.0], (n - 1, 1)), np.zeros(n - 1), np.zeros(n - 1), W, d)
     found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d, 0.0, atol=1e-9)
-    np.testing.assert_allclose(found.push, np.arange(n - 1, 0, -1), atol=1e-8)
+    np.testing.assert_allclose(found.normal_impulse, np.arange(n - 1, 0, -1), atol=1e-8)

@@ -37,7 +37,7 @@ def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.
     _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     sums = np.bincount(which.ravel(), load[bears], len(first))
     turn = np.argsort(first)
-    return {**{name: values[bears[first[turn]]] for name, values in both.items()}, "push": sums[turn]}
+    return {**{name: values[bears[first[turn]]] for name, values in both.items()}, "normal_impulse": sums[turn]}
 
 
 def on_device(values: dict[str, np.ndarray], device: str) -> ContactList:
@@ -57,11 +57,11 @@ def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str)
         whole = tuple((each.contacts, each.count, load) for each, load in zip(lists, loads, strict=True))
         gathering.gather(whole, found)
         wanted = once(given)
-        assert found.count == len(wanted["push"])
+        assert found.count == len(wanted["normal_impulse"])
         if sum(counts):
             assert found.count < (np.concatenate([load for _, load in given]) > 0.0).sum()
             for name, values in found.numpy().items():
-                if name == "push" and device != "cpu":
+                if name == "normal_impulse" and device != "cpu":
                     np.testing.assert_allclose(values, wanted[name], rtol=1e-14)
                 else:
                     np.testing.assert_array_equal(values, wanted[name])
@@ -102,7 +102,7 @@ def test_memory_is_what_the_next_step_begins_with(device: str) -> None:
     for _ in simulation.run(3):
         pass
     memory = contact.memory()
-    assert len(memory["push"]) > 10 and (memory["push"] > 0.0).all()
+    assert len(memory["normal_impulse"]) > 10 and (memory["normal_impulse"] > 0.0).all()
     _, other = folded()
     other.recall(memory)
     again = other.memory()

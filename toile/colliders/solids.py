@@ -13,7 +13,7 @@ from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
 from toile.math.types import real, vec3
 
 
-class PushesOut(Protocol):
+class KeepsOut(Protocol):
     """Settings of what keeps cloth out of solids."""
 
     @property
@@ -84,7 +84,7 @@ def survey_kernel(functions: Functions) -> wp.Kernel:
     return wp.Kernel(survey, module=wp.get_module(f"toile.survey.{functions.kind}"))
 
 
-def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: PushesOut) -> list[str]:
+def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: KeepsOut) -> list[str]:
     """Warnings if cloth starts inside a solid, and an error if what has to come out is too deep.
 
     `distance` of every particle, and whether a pin holds it.

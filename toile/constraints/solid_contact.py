@@ -22,10 +22,10 @@ import warp as wp
 from toile.constraints.state import Held
 from toile.contact.collision_mesh import Planes
 from toile.contact.solid.contacts import (
+    FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
     MOST,
-    RUBBING,
     WRONG,
     make_counts,
     make_solid_contacts,
@@ -34,7 +34,7 @@ from toile.contact.solid.contacts import (
     total,
 )
 from toile.contact.solid.detection import detection_kernels
-from toile.contact.solid.holding import drag_velocity, hold_contacts, push_out
+from toile.contact.solid.holding import drag_velocity, hold_contacts, project_out
 from toile.contact.solid.modes import begin_step, choose_modes, end_step, judge_forces
 from toile.device.launcher import Launcher
 from toile.device.readback import Look
@@ -49,7 +49,7 @@ MOST_SOLVES = 4
 # A solve is repeated when more than this share of the contacts was not known to it or pulled, or has friction that is
 # far from Coulomb's; and once when friction is not close to it at more than the last share. Of what is left, that which
 # is inside a solid is put on its surface, and other states come a step late, as all do in the paper.
-WRONG_LEFT, GROSS_LEFT, RUBBING_LEFT = 0.05, 0.05, 0.1
+WRONG_LEFT, GROSS_LEFT, FRICTION_INEXACT_LEFT = 0.05, 0.05, 0.1
 
 
 class SolidContact(Plugin):
@@ -111,7 +111,7 @@ class SolidContacts:
         n, now, before, held = len(x), self._now, self._before, self.held
         self._solves += 1
         self._urgent.zero_()
-        now.push.zero_()
+        now.recovery.zero_()
         now.exerted.zero_()
         again = self._solves > 1
         for s, (_, review) in enumerate(self._kernels):
@@ -125,9 +125,9 @@ class SolidContacts:
         self._launch.split(judge_forces, n, judged)
         urgent = total(self._look)
         gross = urgent[GROSS] > GROSS_LEFT * urgent[IN_CONTACT]
-        rubs = urgent[RUBBING] > RUBBING_LEFT * urgent[IN_CONTACT] and self._solves == 1
+        inexact = urgent[FRICTION_INEXACT] > FRICTION_INEXACT_LEFT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > WRONG_LEFT * urgent[IN_CONTACT]
-        return self._solves >= MOST_SOLVES or not (wrong or gross or rubs)
+        return self._solves >= MOST_SOLVES or not (wrong or gross or inexact)
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
         """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
@@ -136,7 +136,7 @@ class SolidContacts:
     def settle(self, state_out: State) -> None:
         """After the last solve."""
         self._solves = 0
-        self._launch.split(push_out, len(state_out.x), [self.masses, self._step, self._now, state_out.x, state_out.v])
+        self._launch.split(project_out, len(state_out.x), [self.masses, self._step, self._now, state_out.x, state_out.v])
         self._launch.split(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
 
     def accept(self) -> None:

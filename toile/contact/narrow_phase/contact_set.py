@@ -81,14 +81,14 @@ class ContactArrays:
     target: wp.array(dtype=real)  # [m]
     mu: wp.array(dtype=real)
     answer: wp.array(dtype=real)  # [1/kg]  of the nearest points against each other, to a unit impulse along the normal
-    push: wp.array(dtype=real)  # [kg m]  along the normal, so far
-    rub: wp.array(dtype=vec3)  # [kg m]  across it
+    normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, so far
+    friction_impulse: wp.array(dtype=vec3)  # [kg m]  across it
     thickness: wp.array(dtype=real)  # [m]
 
 
 CONTACT_FIELDS = {
     "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
-    "answer": real, "push": real, "rub": vec3, "thickness": real,
+    "answer": real, "normal_impulse": real, "friction_impulse": vec3, "thickness": real,
 }  # fmt: skip
 
 
@@ -287,8 +287,8 @@ def write_contact(
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
     contacts.answer[n] = answer_along(w, normal, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
-    contacts.push[n] = real(0.0)
-    contacts.rub[n] = vec3()
+    contacts.normal_impulse[n] = real(0.0)
+    contacts.friction_impulse[n] = vec3()
 
 
 @wp.func

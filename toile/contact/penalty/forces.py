@@ -26,7 +26,7 @@ ALTERED = wp.constant(real(0.5))
 # Of the length: what pulls, or is missing, by more counts as wrong; and by more than the second figure, as deep.
 TOLERANCE, DEEP = wp.constant(real(1e-3)), wp.constant(real(0.5))
 # Places of the counts.
-WRONG, MISSING_DEEP, PUSHING, COUNTS = (wp.constant(place) for place in range(4))
+WRONG, MISSING_DEEP, ACTIVE, COUNTS = (wp.constant(place) for place in range(4))
 
 vec2 = wp.types.vector(length=2, dtype=real)
 
@@ -92,9 +92,9 @@ def overlap_of(spring: Spring, at: wp.vec4i, w: vec4, x: wp.array(dtype=vec3)) -
 @wp.func
 def should_change(spring: Spring, overlap: real, velocity: vec3) -> wp.bool:
     """Whether a spring with its damper pulls, or ought to push, by more than the tolerance."""
-    push = spring.k * overlap - spring.d * wp.dot(spring.n, velocity)
+    force = spring.k * overlap - spring.d * wp.dot(spring.n, velocity)
     least = TOLERANCE * spring.k * spring.length
-    return wp.where(spring.pushes == 1, push < -least, push > least)
+    return wp.where(spring.active == 1, force < -least, force > least)
 
 
 @wp.kernel
@@ -114,7 +114,7 @@ def linearize(
         return
     blocks_out[k] = mat33()
     at, w, spring = particles[k], weights[k], springs[k]
-    if spring.pushes == 0:
+    if spring.active == 0:
         return
     # Forces are linear in velocity: they are what they are at v_at, wherever they are linearised.
     velocity = combine(w, v_at[at[0]], v_at[at[1]], v_at[at[2]], v_at[at[3]])
@@ -140,7 +140,7 @@ def judge(
     spring = springs[k]
     at, w = particles[k], weights[k]
     overlap = overlap_of(spring, at, w, x)
-    wp.atomic_add(counts_out, PUSHING, spring.pushes)
+    wp.atomic_add(counts_out, ACTIVE, spring.active)
     if should_change(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])):
         wp.atomic_add(counts_out, WRONG, 1)
         if overlap > DEEP * spring.length:
@@ -171,13 +171,13 @@ def correct(
     B = alpha_x * found.K + alpha_v * found.D
     sign = real(1.0)
     blocks_out[k] = B
-    if spring.pushes == 1:
+    if spring.active == 1:
         sign = real(-1.0)
         blocks_out[k] = mat33()
     for a in range(4):
         wp.atomic_add(b_out, at[a], sign * alpha_v * w[a] * found.f)
         wp.atomic_add(A_out, diagonal[at[a]], sign * w[a] * w[a] * B)
-    spring.pushes = 1 - spring.pushes
+    spring.active = 1 - spring.active
     springs_out[k] = spring
 
 
@@ -193,7 +193,7 @@ def add_forces(
     if k >= count[0]:
         return
     at, w, spring = particles[k], weights[k], springs[k]
-    if spring.pushes == 1:
+    if spring.active == 1:
         overlap = overlap_of(spring, at, w, x)
         found = answer(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
         for a in range(4):
@@ -214,8 +214,8 @@ def decide(
         return
     at, w, spring = particles[k], weights[k], springs_out[k]
     velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
-    push = spring.k * overlap_of(spring, at, w, x) - spring.d * wp.dot(spring.n, velocity)
-    spring.pushes = wp.where(push > real(0.0), 1, 0)
+    force = spring.k * overlap_of(spring, at, w, x) - spring.d * wp.dot(spring.n, velocity)
+    spring.active = wp.where(force > real(0.0), 1, 0)
     springs_out[k] = spring
 
 
@@ -232,7 +232,7 @@ def add_damping(
     if k >= count[0]:
         return
     at, w, spring = particles[k], weights[k], springs[k]
-    if spring.pushes == 1:
+    if spring.active == 1:
         y = answer(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
         for a in range(4):
             wp.atomic_add(y_out, at[a], w[a] * y)
@@ -250,5 +250,5 @@ def measure(
     if k >= count[0]:
         return
     E_out[k] = real(0.0)
-    if springs[k].pushes == 1:
+    if springs[k].active == 1:
         E_out[k] = answer(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E

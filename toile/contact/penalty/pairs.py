@@ -51,7 +51,7 @@ class Spring:
     k: real  # [N/m]
     d: real  # [N s/m]
     c: real  # [N s/m]
-    pushes: wp.int32  # 1 or 0: whether it is part of the system that is solved
+    active: wp.int32  # 1 or 0: whether it is part of the system that is solved
 
 
 @wp.struct
@@ -227,7 +227,7 @@ def find_springs(
     spring.overlap = length - gap
     # What is not below its length yet, but may come there, gets a little: it counts among others that do not push.
     spring.depth = wp.clamp(length - wp.min(gap, gap_end), LITTLE * length, length)
-    spring.pushes = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
+    spring.active = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
     found.spring = spring
     found_out[n] = found
 

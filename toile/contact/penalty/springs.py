@@ -142,8 +142,8 @@ class Springs:
         self._solves += 1
         self._counts.zero_()
         self._launch(judge, c.room, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
-        wrong, deep, pushing = self._counts.numpy()
-        if self._solves >= MOST_SOLVES or not (wrong > WRONG_LEFT * pushing or deep):
+        wrong, deep, active = self._counts.numpy()
+        if self._solves >= MOST_SOLVES or not (wrong > WRONG_LEFT * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
         self._launch(correct, c.room, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])

@@ -104,7 +104,7 @@ def set_strength(
     velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
     speed = wp.dot(spring.n, velocity)
     spring.d = wp.where(speed < real(0.0), spring.k * law.damping, real(0.0))
-    push = spring.k * wp.max(spring.overlap, real(0.0))
+    force = spring.k * wp.max(spring.overlap, real(0.0))
     slip = wp.length(velocity - speed * spring.n)
-    spring.c = law.friction * push / wp.max(slip, law.slip_speed)
+    spring.c = law.friction * force / wp.max(slip, law.slip_speed)
     springs_out[k] = spring

@@ -56,8 +56,8 @@ class Colours:
 
     def add(self, contacts: ContactArrays, count: wp.array, W: wp.array, known: int = 0) -> None:
         """Colours those that are new; `count` is that of all touches, and `known` about as many."""
-        if len(self.order) < len(contacts.push):
-            self._make_room(len(contacts.push))
+        if len(self.order) < len(contacts.normal_impulse):
+            self._make_room(len(contacts.normal_impulse))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
         sorted_out = [self.count, self.ends, self._next, self.order]
         crew = self._crew.of(known)

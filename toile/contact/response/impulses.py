@@ -46,12 +46,12 @@ class Sweeps:
 
     def run(
         self, contact_set: ContactSet, of_velocities: bool, planes: Planes, room: wp.array, tolerance: float, most: int,
-        push_out: wp.array, rub_out: wp.array, d_out: wp.array,
+        normal_impulse_out: wp.array, friction_impulse_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
         """Until no touch corrects by more than `tolerance`, but no more than so many times."""
         W = contact_set.bodies.W
         inputs = [contact_set.contacts, W, of_velocities, planes.count, planes.normal, room, tolerance, most]
-        out = [push_out, rub_out, d_out, self.count]
+        out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
         if self._colours is None:
             self._launch(relax, 1, [contact_set.count, *inputs, *out])
             return
@@ -80,7 +80,7 @@ def fixed_of(contacts: ContactArrays, k: wp.int32, of_velocities: wp.bool) -> Fi
     contact.weights = contacts.weights[k]
     contact.normal = contacts.normal[k]
     contact.target = wp.where(of_velocities, real(0.0), contacts.target[k])
-    contact.answer = wp.where(of_velocities and contacts.push[k] == real(0.0), real(0.0), contacts.answer[k])
+    contact.answer = wp.where(of_velocities and contacts.normal_impulse[k] == real(0.0), real(0.0), contacts.answer[k])
     return contact
 
 
@@ -109,10 +109,10 @@ def held_out(
 @wp.func
 def relax_one(
     # in
-    k: wp.int32, contact: Fixed, rubs: wp.bool, mu: wp.array(dtype=real), W: wp.array(dtype=mat33),
+    k: wp.int32, contact: Fixed, with_friction: wp.bool, mu: wp.array(dtype=real), W: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     # in and out
-    push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
+    normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
 ) -> real:
     """Corrects one touch; by how much. `room` is how far a particle may go against each plane that holds it."""
     K, at, w, n = contact.answer, contact.at, contact.weights, contact.normal
@@ -123,35 +123,35 @@ def relax_one(
         real(1.0) * d_out[at[0]], real(1.0) * d_out[at[1]], real(1.0) * d_out[at[2]], real(1.0) * d_out[at[3]]
     )  # fmt: skip
     r = combine(w, d0, d1, d2, d3)
-    old = real(1.0) * push_out[k]
-    push = wp.max(old + (contact.target - wp.dot(n, r)) / K, real(0.0))
-    if push == real(0.0) and old == real(0.0):
+    old = real(1.0) * normal_impulse_out[k]
+    normal_impulse = wp.max(old + (contact.target - wp.dot(n, r)) / K, real(0.0))
+    if normal_impulse == real(0.0) and old == real(0.0):
         return real(0.0)
     W0, W1, W2, W3 = real(1.0) * W[at[0]], real(1.0) * W[at[1]], real(1.0) * W[at[2]], real(1.0) * W[at[3]]
     planes = wp.vec4i(
         planes_at(plane_count, at[0]), planes_at(plane_count, at[1]), planes_at(plane_count, at[2]),
         planes_at(plane_count, at[3]),
     )  # fmt: skip
-    rub = real(1.0) * rub_out[k]
-    limit = mu[k] * push
-    impulse = (push - old) * n
+    friction_impulse = real(1.0) * friction_impulse_out[k]
+    limit = mu[k] * normal_impulse
+    impulse = (normal_impulse - old) * n
     # Friction, for the relative motion across n as it will be
     slip = r - wp.dot(n, r) * n
     speed = wp.length(slip)
     change = vec3()
-    if not rubs:
+    if not with_friction:
         limit = real(0.0)  # not looked at
     elif speed > TINY:
         K_across = wp.max(answer_along(w, slip / speed, W0, W1, W2, W3), TINY)
-        wanted = rub - slip / K_across
+        wanted = friction_impulse - slip / K_across
         size = wp.length(wanted)
         if size > limit:
             wanted = wanted * (limit / size)
-        change = wanted - rub
-    elif wp.length(rub) > limit:
-        change = rub * (limit / wp.length(rub)) - rub
-    push_out[k] = push
-    rub_out[k] = rub + change
+        change = wanted - friction_impulse
+    elif wp.length(friction_impulse) > limit:
+        change = friction_impulse * (limit / wp.length(friction_impulse)) - friction_impulse
+    normal_impulse_out[k] = normal_impulse
+    friction_impulse_out[k] = friction_impulse + change
     impulse += change
     if wp.length_sq(impulse) == real(0.0):
         return real(0.0)
@@ -174,22 +174,22 @@ def relax(
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
-    push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
+    normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
     sweeps_out: wp.array(dtype=wp.int32),
 ):
     """Launched with one thread: each touch sees what the one before it has done."""
-    going, rubs = bool(True), bool(False)
+    going, with_friction = bool(True), bool(False)
     sweep = int(0)
     while sweep < most and going:
         worst = real(0.0)
         for k in range(count[0]):
             contact = fixed_of(contacts, k, of_velocities)
-            done = relax_one(k, contact, rubs, contacts.mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+            done = relax_one(k, contact, with_friction, contacts.mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
             worst = wp.max(worst, done)
         sweep += 1
-        going = worst > tolerance or not rubs
+        going = worst > tolerance or not with_friction
         if worst <= tolerance or 2 * sweep >= most:
-            rubs = bool(True)
+            with_friction = bool(True)
     sweeps_out[0] = sweeps_out[0] + sweep
 
 
@@ -202,7 +202,7 @@ def relax_in_colours(
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
-    push_out: wp.array(dtype=real), rub_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
+    normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
     sweeps_out: wp.array(dtype=wp.int32),
     # out
     unsettled_out: wp.array(dtype=wp.int32),
@@ -214,7 +214,7 @@ def relax_in_colours(
     if lane == 0:
         unsettled_out[0] = 0
     wait_for_all(blocks, arrived)
-    going, rubs = bool(True), bool(False)
+    going, with_friction = bool(True), bool(False)
     sweep = int(0)
     while sweep < most and going:
         worst = real(0.0)
@@ -228,12 +228,12 @@ def relax_in_colours(
                 ahead = order[end + lane]
                 contact_ahead = fixed_of(contacts, ahead, of_velocities)
             if k >= 0:
-                done = relax_one(k, contact, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                done = relax_one(k, contact, with_friction, mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             for place in range(begin + lane + lanes, end, lanes):  # of a colour with more touches than threads
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                done = relax_one(j, other, with_friction, mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             begin = end
             if c + 1 < colour_count[0]:
@@ -243,7 +243,7 @@ def relax_in_colours(
             for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, rubs, mu, W, plane_count, plane_normal, room, push_out, rub_out, d_out)
+                done = relax_one(j, other, with_friction, mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
         # One of three places in turn: the next is made ready while all still look at this one.
         if worst > tolerance:
@@ -253,9 +253,9 @@ def relax_in_colours(
         wait_for_all(blocks, arrived)
         unsettled = unsettled_out[sweep % 3] == 1
         sweep += 1
-        going = unsettled or not rubs
+        going = unsettled or not with_friction
         if not unsettled or 2 * sweep >= most:
-            rubs = bool(True)
+            with_friction = bool(True)
     if lane == 0:
         sweeps_out[0] = sweeps_out[0] + sweep
 

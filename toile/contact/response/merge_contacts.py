@@ -44,7 +44,7 @@ class ContactList:
         return {name: getattr(self.contacts, name).numpy()[: self.count] for name in CONTACT_FIELDS if self.count}
 
     def assign(self, values: Mapping[str, Any]) -> None:
-        self.count = len(values.get("push", ()))
+        self.count = len(values.get("normal_impulse", ()))
         self.make_room(self.count)
         for name, kind in CONTACT_FIELDS.items():
             if self.count:
@@ -62,7 +62,7 @@ class Gathering:
     def gather(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], found: ContactList) -> None:
         """Of two lists of touches, with their number and what they bear [kg m], which is the push of what is found."""
         (first, _, _), (second, _, _) = lists
-        rooms = max(self._rooms[0], len(first.push)), max(self._rooms[1], len(second.push))
+        rooms = max(self._rooms[0], len(first.normal_impulse)), max(self._rooms[1], len(second.normal_impulse))
         if self._rooms != rooms:
             self._make_room(rooms)
         self._table.fill_(-1)
@@ -176,8 +176,8 @@ def copy_contact(contacts: ContactArrays, k: wp.int32, contacts_out: ContactArra
     contacts_out.target[to] = contacts.target[k]
     contacts_out.mu[to] = contacts.mu[k]
     contacts_out.answer[to] = contacts.answer[k]
-    contacts_out.push[to] = contacts.push[k]
-    contacts_out.rub[to] = contacts.rub[k]
+    contacts_out.normal_impulse[to] = contacts.normal_impulse[k]
+    contacts_out.friction_impulse[to] = contacts.friction_impulse[k]
     contacts_out.thickness[to] = contacts.thickness[k]
 
 
@@ -197,4 +197,4 @@ def collect(
         copy_contact(first, entry, contacts_out, to)
     else:
         copy_contact(second, entry - begin, contacts_out, to)
-    contacts_out.push[to] = bears[place[entry]]
+    contacts_out.normal_impulse[to] = bears[place[entry]]

@@ -123,7 +123,7 @@ class PersistentContacts:
     def _gather(self) -> None:
         """Springs that bear a load, and touches that impulses pushed, into the spare list."""
         springs, contact_set = self._springs, self.contact_set
-        loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.push))
+        loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.normal_impulse))
         self._gathering.gather(loads, self._spare)
 
     def _make_room(self) -> None:
@@ -145,9 +145,9 @@ def renew(
     k = wp.tid()
     copy_contact(kept, k, contacts_out, k)
     at = kept.vertices[k]
-    contacts_out.push[k] = ratio * kept.push[k]
+    contacts_out.normal_impulse[k] = ratio * kept.normal_impulse[k]
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
-        contacts_out.push[k] = real(0.0)
+        contacts_out.normal_impulse[k] = real(0.0)
         return
     found = closest_points(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
     w, tau = found.weights, kept.thickness[k]
@@ -159,7 +159,7 @@ def renew(
     parting = wp.dot(found.normal, moves)
     slip_out[k] = wp.length(moves - parting * found.normal)
     if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
-        contacts_out.push[k] = real(0.0)
+        contacts_out.normal_impulse[k] = real(0.0)
 
 
 @wp.func
@@ -218,13 +218,13 @@ def add_springs(
     w = contacts.weights[t]
     n = contacts.normal[t]
     K = answer_along(w, n, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
-    if contacts.push[t] == real(0.0) or K < TINY:
-        contacts.push[t] = real(0.0)
+    if contacts.normal_impulse[t] == real(0.0) or K < TINY:
+        contacts.normal_impulse[t] = real(0.0)
         return
     k = stiff / (K * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * contacts.thickness[t]))
-    c = wp.min(contacts.mu[t] * contacts.push[t] / (h * h * slip), k)
+    c = wp.min(contacts.mu[t] * contacts.normal_impulse[t] / (h * h * slip), k)
     spring = bond(contacts, t, k, c, r)
     particles, weights = wp.vec4i(), vec4()
     for a in range(4):
@@ -255,7 +255,7 @@ def let_go_pulling(
 ):
     """Takes springs that pull out of the system and of its residual b. Counts them, and all."""
     t = wp.tid()
-    if contacts.push[t] == real(0.0):
+    if contacts.normal_impulse[t] == real(0.0):
         return
     wp.atomic_add(counts_out, 1, 1)
     at = contacts.vertices[t]
@@ -273,4 +273,4 @@ def let_go_pulling(
             wp.atomic_sub(b_out, i, (h * w[a]) * spring.force)
             wp.atomic_sub(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
     blocks_out[t] = mat33()
-    contacts.push[t] = real(0.0)
+    contacts.normal_impulse[t] = real(0.0)

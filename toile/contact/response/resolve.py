@@ -63,7 +63,7 @@ class ClothContacts:
         self._astray, self._astray_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._look = Look(self._astray_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
-        self._push_v, self._rub_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
+        self._normal_impulse_v, self._friction_impulse_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
         self._sweeps = Sweeps(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
@@ -83,11 +83,11 @@ class ClothContacts:
         self._search()
         self._sweeps.begin()
         if contact_set.find_close_contacts():
-            self._push_apart(planes)
+            self._apply_impulses(planes)
             self._search_again()
         hits, rounds = contact_set.find_impacts(False), 0
         while hits and rounds < MOST_ROUNDS:
-            self._push_apart(planes)
+            self._apply_impulses(planes)
             self._look_again_at(hits)
             self._search_again()
             hits = contact_set.find_impacts(True)
@@ -127,12 +127,12 @@ class ClothContacts:
         pairs = self.broad_phase.find(bodies.x, self._x_seen, self._reach, only)
         self.contact_set.find_near(pairs, self._x_seen, self._slack, only)
 
-    def _push_apart(self, planes: Planes) -> None:
+    def _apply_impulses(self, planes: Planes) -> None:
         bodies, contact_set = self.bodies, self.contact_set
         n = bodies.count
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
         settled = float(SETTLED * bodies.thickest)
-        own = [contact_set.contacts.push, contact_set.contacts.rub, self._d]
+        own = [contact_set.contacts.normal_impulse, contact_set.contacts.friction_impulse, self._d]
         self._sweeps.run(contact_set, False, planes, self._room, settled, MOST_SWEEPS, *own)
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
@@ -144,13 +144,13 @@ class ClothContacts:
     def _slow_down(self, planes: Planes, h: float) -> None:
         """What was pushed apart does not approach at the end of the step."""
         bodies, contact_set = self.bodies, self.contact_set
-        if len(self._push_v) < contact_set.contact_count:
-            self._push_v = wp.zeros(2 * contact_set.contact_count, dtype=real, device=self.device)
-            self._rub_v = wp.zeros(2 * contact_set.contact_count, dtype=vec3, device=self.device)
-        self._push_v.zero_()
-        self._rub_v.zero_()
+        if len(self._normal_impulse_v) < contact_set.contact_count:
+            self._normal_impulse_v = wp.zeros(2 * contact_set.contact_count, dtype=real, device=self.device)
+            self._friction_impulse_v = wp.zeros(2 * contact_set.contact_count, dtype=vec3, device=self.device)
+        self._normal_impulse_v.zero_()
+        self._friction_impulse_v.zero_()
         settled = float(SETTLED * bodies.thickest / h)
-        own = [self._push_v, self._rub_v, bodies.v_end]
+        own = [self._normal_impulse_v, self._friction_impulse_v, bodies.v_end]
         self._sweeps.run(contact_set, True, planes, self._room_v, settled, MOST_SWEEPS, *own)
 
     def _join(self, hits: int, h: float) -> str | None:

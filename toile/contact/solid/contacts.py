@@ -26,7 +26,7 @@ UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known y
 
 # Places of the counts: contacts that a solve did not know of or that pulled, those whose friction is far from
 # Coulomb's, those where it is not close to it, all.
-WRONG, GROSS, RUBBING, IN_CONTACT, COUNTS = (wp.constant(place) for place in range(5))
+WRONG, GROSS, FRICTION_INEXACT, IN_CONTACT, COUNTS = (wp.constant(place) for place in range(5))
 BLOCK = wp.constant(SHARE)  # particles that one thread counts, at least
 
 
@@ -40,7 +40,7 @@ class SolidContactArrays:
     stops: wp.array(dtype=wp.int32)  # steps in a row at whose end it had stopped
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearised at
     limit: wp.array(dtype=real)  # [N]  the largest friction
-    push: wp.array(dtype=vec3)  # [m]  what brings it out of solids that the last solve did not know of
+    recovery: wp.array(dtype=vec3)  # [m]  what brings it out of solids that the last solve did not know of
     solid: wp.array(dtype=wp.int32)
     face: wp.array(dtype=wp.int32)
     anchor: wp.array(dtype=vec3)  # the particle in coordinates of the solid's material
@@ -60,7 +60,7 @@ class SolidContactArrays:
 
 PER_PARTICLE = {
     "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
-    "push": vec3,
+    "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,

@@ -204,7 +204,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 depth = now_out.target[a] - found.distance
                 # What is on its way out is not pushed besides: deep inside a grid of distances they jump.
                 if depth > TOO_NEAR * gap and clearance >= real(0.0):
-                    now_out.push[i] = now_out.push[i] + pose.R * (depth * found.normal)
+                    now_out.recovery[i] = now_out.recovery[i] + pose.R * (depth * found.normal)
                     now_out.clearance[c] = now_out.target[a]
                     q += depth * found.normal
             now_out.anchor[a] = attach(shape, q, now_out.face[a])
@@ -223,8 +223,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
             a = MOST * i + now_out.count[i] - 1
             n = now_out.normal[a]
-            now_out.push[i] = now_out.push[i] + wp.dot(n, now_out.plane[a] - x_end[i]) * n
-            now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.push[i]), now_out.face[a])
+            now_out.recovery[i] = now_out.recovery[i] + wp.dot(n, now_out.plane[a] - x_end[i]) * n
+            now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.recovery[i]), now_out.face[a])
             now_out.clearance[c] = target
             now_out.load[a] = UNKNOWN
             count_one(urgent_out, WRONG, first)

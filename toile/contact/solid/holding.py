@@ -95,7 +95,7 @@ def drag_velocity(
 
 
 @wp.kernel
-def push_out(
+def project_out(
     # in
     first: wp.int32, masses: wp.array(dtype=real), h: real, contacts: SolidContactArrays,
     # in and out
@@ -103,9 +103,9 @@ def push_out(
 ):
     """What the last solve left inside a solid is put on its surface, and no longer moves inwards."""
     i = first + wp.tid()
-    if wp.length_sq(contacts.push[i]) == real(0.0):
+    if wp.length_sq(contacts.recovery[i]) == real(0.0):
         return
-    x_out[i] = x_out[i] + contacts.push[i]
+    x_out[i] = x_out[i] + contacts.recovery[i]
     for k in range(contacts.count[i]):
         n = contacts.normal[MOST * i + k]
         inward = wp.min(wp.dot(v_out[i] - contacts.velocity[MOST * i + k], n), real(0.0))

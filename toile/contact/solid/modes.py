@@ -13,11 +13,11 @@ import warp as wp
 
 from toile.contact.solid.contacts import (
     FREE,
+    FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
     LOCKED,
     MOST,
-    RUBBING,
     SLIDING,
     WRONG,
     SolidContactArrays,
@@ -236,7 +236,7 @@ def judge_forces(
             if before.mode[i] == FREE:  # what has just come down slides from the first moment
                 error += FRICTION_ERROR * limit
     if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * limit):
-        count_one(urgent_out, RUBBING, first)
+        count_one(urgent_out, FRICTION_INEXACT, first)
         if sliding and error > GROSS_ERROR * limit:
             count_one(urgent_out, GROSS, first)
 
@@ -250,5 +250,5 @@ def end_step(first: wp.int32, before: SolidContactArrays, now: SolidContactArray
         now.stops[i] = 0
     landed = now.count[i] > before.count[i]
     jumped_out[i] = wp.where(landed or now.count[i] == 0, JUMPED_WHERE_HELD, 0)
-    if (landed and now.limit[i] > real(0.0)) or wp.length_sq(now.push[i]) > real(0.0):
+    if (landed and now.limit[i] > real(0.0)) or wp.length_sq(now.recovery[i]) > real(0.0):
         jumped_out[i] = JUMPED
