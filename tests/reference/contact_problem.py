@@ -24,7 +24,7 @@ class Problem:
     normals: np.ndarray  # (touches, 3)
     targets: np.ndarray  # [m]
     mu: np.ndarray
-    W: np.ndarray  # (n, 3, 3)  answers to impulses [1/kg]
+    inverse_mass: np.ndarray  # (n, 3, 3)  [1/kg]
     d: np.ndarray  # (n, 3)  displacements before [m]
 
     def relative(self, d: np.ndarray) -> np.ndarray:
@@ -34,12 +34,12 @@ class Problem:
     def along(self, d: np.ndarray) -> np.ndarray:
         return np.einsum("ti,ti->t", self.normals, self.relative(d))
 
-    def answer(self, impulses: np.ndarray) -> np.ndarray:
+    def displacements(self, impulses: np.ndarray) -> np.ndarray:
         """Displacements after an impulse on each touch."""
         d = self.d.copy()
         for t, vertices in enumerate(self.vertices):
             for a, i in enumerate(vertices):
-                d[i] += self.weights[t, a] * self.W[i] @ impulses[t]
+                d[i] += self.weights[t, a] * self.inverse_mass[i] @ impulses[t]
         return d
 
     def best_impulses(self) -> np.ndarray:
@@ -49,23 +49,23 @@ class Problem:
             for a, i in enumerate(vertices):
                 J[t, 3 * i : 3 * i + 3] += self.weights[t, a] * self.normals[t]
         root = np.zeros((self.d.size, self.d.size))
-        for i, W in enumerate(self.W):
-            values, vectors = np.linalg.eigh(W)
+        for i, inverse_mass in enumerate(self.inverse_mass):
+            values, vectors = np.linalg.eigh(inverse_mass)
             root[3 * i : 3 * i + 3, 3 * i : 3 * i + 3] = vectors @ np.diag(np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         B = root @ J.T
         # |B p - c|^2 / 2 is that, but for a constant, if B^T c = b.
         c = np.linalg.lstsq(B.T, self.targets - J @ self.d.ravel(), rcond=None)[0]
         return np.asarray(nnls(B, c)[0])
 
-    def answers(self) -> np.ndarray:
+    def effective_inverse_masses(self) -> np.ndarray:
         """Along the normals, to unit impulses there."""
-        of_each = np.einsum("ti,taij,tj->ta", self.normals, self.W[self.vertices], self.normals)
+        of_each = np.einsum("ti,taij,tj->ta", self.normals, self.inverse_mass[self.vertices], self.normals)
         return np.asarray((self.weights**2 * of_each).sum(axis=1))
 
     def contacts(self, device: str) -> ContactArrays:
         contacts, count = ContactArrays(), len(self.targets)
         given = {"vertices": self.vertices, "weights": self.weights, "normal": self.normals, "target": self.targets,
-                 "mu": self.mu, "answer": self.answers()}  # fmt: skip
+                 "mu": self.mu, "effective_inverse_mass": self.effective_inverse_masses()}  # fmt: skip
         for name, kind in CONTACT_FIELDS.items():
             array = wp.zeros(count, dtype=kind, device=device)
             if name in given:
@@ -85,13 +85,13 @@ def random_problem(seed: int, count: int, particles: int, mu: float = 0.0, held:
     weights = np.where(np.arange(count)[:, None] % 2 == 0, corners, edges)
     normals = rng.normal(size=(count, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    W = np.eye(3) / rng.uniform(0.5, 5.0, particles)[:, None, None]
+    inverse_mass = np.eye(3) / rng.uniform(0.5, 5.0, particles)[:, None, None]
     if held:
         n = np.array([2.0, -1.0, 2.0]) / 3.0
-        W[::3] = (np.eye(3) - np.outer(n, n)) @ W[::3]
-        W[1::5] = 0.0
+        inverse_mass[::3] = (np.eye(3) - np.outer(n, n)) @ inverse_mass[::3]
+        inverse_mass[1::5] = 0.0
     targets, d = rng.normal(scale=0.3, size=count), rng.normal(scale=0.3, size=(particles, 3))
-    return Problem(vertices, weights, normals, targets, np.full(count, mu), W, d)
+    return Problem(vertices, weights, normals, targets, np.full(count, mu), inverse_mass, d)
 
 
 @dataclass
@@ -112,16 +112,16 @@ def relaxed(
         return wp.array(values, dtype=kind, device=device)
 
     count, normal, room = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
-    contacts, d, W = problem.contacts(device), array(problem.d, vec3), array(problem.W, mat33)
+    contacts, d, inverse_mass = problem.contacts(device), array(problem.d, vec3), array(problem.inverse_mass, mat33)
     taken = wp.zeros(1, dtype=wp.int32, device=device)
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
     solids = [array(count, wp.int32), array(normal, vec3), array(room, real)]
-    inputs = [contacts, W, False, *solids, tolerance, sweeps, contacts.normal_impulse, contacts.friction_impulse, d, taken]
+    inputs = [contacts, inverse_mass, False, *solids, tolerance, sweeps, contacts.normal_impulse, contacts.friction_impulse, d, taken]
     if order == "in turn":
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)
     else:
         colours, unsettled = Colours(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
-        colours.add(contacts, number, W, len(problem.targets))
+        colours.add(contacts, number, inverse_mass, len(problem.targets))
         crew = Crew(device).of(len(problem.targets))
         those = [*crew, colours.count, colours.ends, colours.order, *inputs, unsettled]
         wp.launch(relax_in_colours, crew[0], inputs=those, device=device, block_dim=crew[0] // crew[1])

@@ -36,11 +36,11 @@ def stack(sheets: int, side: int, seed: int) -> Problem:
     inside = rng.dirichlet([4.0, 4.0, 4.0], count)
     d = rng.normal(0.0, 0.1, (n * sheets, 3)) - [0.0, 0.0, 1.0]
     d[:n] = 0.0
-    W = np.tile(np.eye(3), (n * sheets, 1, 1))
-    W[:n] = 0.0
+    inverse_mass = np.tile(np.eye(3), (n * sheets, 1, 1))
+    inverse_mass[:n] = 0.0
     return Problem(
         np.concatenate(vertices).astype(np.int32), np.column_stack([np.ones(count), -inside]),
-        np.tile([0.0, 0.0, 1.0], (count, 1)), rng.normal(0.0, 0.1, count), np.zeros(count), W, d,
+        np.tile([0.0, 0.0, 1.0], (count, 1)), rng.normal(0.0, 0.1, count), np.zeros(count), inverse_mass, d,
     )  # fmt: skip
 
 
@@ -55,15 +55,15 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     simulation.held.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.answer(contact.work.masses, simulation.held.S, simulation.held.S_user, None)
+    contact.bodies.update_inverse_mass(contact.work.masses, simulation.held.S, simulation.held.S_user, None)
     contacts, contact_set = contact.contacts, contact.contacts.contact_set
     contacts._search()
     contact_set.find_close_contacts()
     contact_set.find_impacts(False)
     found = {name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count] for name in ("vertices", "weights", "normal")}
     targets = contact_set.contacts.target.numpy()[: contact_set.contact_count]
-    W = contact.bodies.W.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
-    return Problem(*found.values(), targets, np.full(len(targets), mu), W, d)
+    inverse_mass = contact.bodies.inverse_mass.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
+    return Problem(*found.values(), targets, np.full(len(targets), mu), inverse_mass, d)
 
 
 def only(problem: Problem, chosen: np.ndarray) -> Problem:
@@ -84,10 +84,10 @@ def coloured(problem: Problem, device: str, batches: int = 1) -> tuple[Colours, 
     """The colours, the touches in their order, and the ends of the colours in it."""
     colours, contacts = Colours(len(problem.d), device), problem.contacts(device)
     count = len(problem.targets)
-    W = wp.array(problem.W, dtype=mat33, device=device)
+    inverse_mass = wp.array(problem.inverse_mass, dtype=mat33, device=device)
     for batch in range(1, batches + 1):
         number = wp.array([count * batch // batches], dtype=wp.int32, device=device)
-        colours.add(contacts, number, W)
+        colours.add(contacts, number, inverse_mass)
     return colours, colours.order.numpy()[:count], colours.ends.numpy()
 
 
@@ -95,7 +95,7 @@ def check(problem: Problem, order: np.ndarray, ends: np.ndarray) -> None:
     """Each touch once; in a colour each particle that moves once."""
     assert sorted(order) == list(range(len(problem.targets)))
     assert ends[-1] == len(order)
-    can_move = np.abs(problem.W).max(axis=(1, 2)) > 0.0
+    can_move = np.abs(problem.inverse_mass).max(axis=(1, 2)) > 0.0
     for begin, end in zip([0, *ends[:-2]], ends[:-1], strict=True):
         moved = np.concatenate([[], *(np.unique(problem.vertices[k]) for k in order[begin:end])]).astype(int)
         moved = moved[can_move[moved]]
@@ -109,7 +109,7 @@ def test_no_two_of_a_colour_move_the_same_particle(name: str, batches: int, devi
     problem = PROBLEMS[name](device)
     colours, order, ends = coloured(problem, device, batches)
     check(problem, order, ends)
-    can_move = np.abs(problem.W).max(axis=(1, 2)) > 0.0
+    can_move = np.abs(problem.inverse_mass).max(axis=(1, 2)) > 0.0
     of_particle = np.bincount(problem.vertices.ravel(), minlength=len(can_move))[can_move]
     used = int(colours.count.numpy()[0])
     assert of_particle.max() <= used <= 1.5 * of_particle.max() + 3
@@ -141,7 +141,7 @@ def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
     check(problem, order, ends)
     assert colours.count.numpy()[0] == MOST_COLOURS and ends[-1] - ends[-2] == 50
     found = relaxed(problem, device, order="in colours")
-    np.testing.assert_allclose(found.d, problem.answer(problem.best_impulses()[:, None] * normals), atol=1e-10)
+    np.testing.assert_allclose(found.d, problem.displacements(problem.best_impulses()[:, None] * normals), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["some held", "stack", "pile"])
@@ -153,9 +153,9 @@ def test_colours_lead_where_turns_do(name: str, device: str) -> None:
         relaxed(problem, device, tolerance=1e-14 * size, order=order) for order in ("in turn", "in colours")
     )
     np.testing.assert_allclose(in_colours.d, turns.d, atol=1e-9 * size)
-    wanted = problem.answer(problem.best_impulses()[:, None] * problem.normals)
+    wanted = problem.displacements(problem.best_impulses()[:, None] * problem.normals)
     np.testing.assert_allclose(in_colours.d, wanted, atol=1e-8 * size)
-    can = problem.answers() > 1e-12
+    can = problem.effective_inverse_masses() > 1e-12
     gap = (problem.along(in_colours.d) - problem.targets)[can]
     normal_impulse = in_colours.normal_impulse[can]
     assert normal_impulse.min() >= 0.0 and normal_impulse.max() > 0.0
@@ -240,7 +240,7 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     simulation = falling(device)
     contact = simulation.filters[-1]
     contact_set, n = contact.contacts.contact_set, simulation.model.particle_count
-    contact.bodies.W.assign(np.tile(np.eye(3), (n, 1, 1)))
+    contact.bodies.inverse_mass.assign(np.tile(np.eye(3), (n, 1, 1)))
     contact_set.contacts.vertices.assign(np.tile([0, 1, 2, 3], (len(contact_set.contacts.normal_impulse), 1)))
     contact_set.contact_count = 1
     contact_set.count.fill_(1)
@@ -249,9 +249,9 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
 
     def normal_impulse_at(height: float) -> float:
         """Of one touch, whose first particle is asked to rise."""
-        for name, value in (("weights", [1.0, -1.0, 0.0, 0.0]), ("normal", [0.0, 0.0, 1.0]), ("answer", 2.0)):
+        for name, value in (("weights", [1.0, -1.0, 0.0, 0.0]), ("normal", [0.0, 0.0, 1.0]), ("effective_inverse_mass", 2.0)):
             array = getattr(contact_set.contacts, name)
-            array.assign(np.tile(value, (len(array), 1)) if name != "answer" else np.full(len(array), value))
+            array.assign(np.tile(value, (len(array), 1)) if name != "effective_inverse_mass" else np.full(len(array), value))
         contact_set.contacts.target.fill_(height)
         for array in (normal_impulse, friction_impulse, d):
             array.zero_()

@@ -39,12 +39,12 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     simulation.held.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.answer(contact.work.masses, simulation.held.S, simulation.held.S_user, contact.work.planes())
+    contact.bodies.update_inverse_mass(contact.work.masses, simulation.held.S, simulation.held.S_user, contact.work.planes())
     found: ClothContacts = contact.contacts
     return found
 
 
-def contacts(contact_set: ContactSet) -> dict[str, np.ndarray]:
+def arrays_of(contact_set: ContactSet) -> dict[str, np.ndarray]:
     names = ("vertices", "kind", "weights", "normal", "target", "mu", "thickness")
     return {name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count].copy() for name in names}
 
@@ -59,7 +59,7 @@ def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) ->
     contacts = begin(two(device, gap))
     contacts._search()
     assert contacts.contact_set.find_close_contacts() > 20
-    found = contacts(contacts.contact_set)
+    found = arrays_of(contacts.contact_set)
     np.testing.assert_allclose(found["target"], target * THICKNESS, atol=1e-15)
     np.testing.assert_allclose(np.abs(found["normal"]), [(0.0, 0.0, 1.0)] * len(found["normal"]), atol=1e-12)
     np.testing.assert_allclose(found["weights"].sum(axis=1), 0.0, atol=1e-15)
@@ -82,7 +82,7 @@ def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
     contacts = begin(cloths(device, sheets))
     contacts._search()
     contacts.contact_set.find_close_contacts()
-    found = contacts(contacts.contact_set)
+    found = arrays_of(contacts.contact_set)
     between = (found["vertices"] < 36).any(axis=1) & (found["vertices"] >= 36).any(axis=1)
     assert between.all() and between.any()
     np.testing.assert_allclose(found["thickness"], 2e-3)
@@ -111,7 +111,7 @@ def test_what_runs_together_is_a_touch(device: str) -> None:
     contacts._search()
     assert contacts.contact_set.find_close_contacts() == 0
     hits = contacts.contact_set.find_impacts(False)
-    found = contacts(contacts.contact_set)
+    found = arrays_of(contacts.contact_set)
     x, d = positions(simulation), down
     inside = np.abs(x[36:, :2]).max(axis=1) < 0.1 - 1e-9
     assert set(found["vertices"][found["kind"] == 0, 0]) >= set(36 + np.flatnonzero(inside))
@@ -130,7 +130,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     contacts._search()
     contacts.contact_set.find_close_contacts()
     contacts.contact_set.find_impacts(False)
-    wanted = contacts(contacts.contact_set)
+    wanted = arrays_of(contacts.contact_set)
     bodies = contacts.bodies
     tight = ClothContacts(bodies, 0.3)
     tight.broad_phase = BroadPhase(
@@ -140,7 +140,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     tight._search()
     tight.contact_set.find_close_contacts()
     tight.contact_set.find_impacts(False)
-    found = contacts(tight.contact_set)
+    found = arrays_of(tight.contact_set)
     assert tight.contact_set.near_count == contacts.contact_set.near_count > 100
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     assert len(wanted["kind"]) > 50
@@ -194,13 +194,13 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
             contacts._search_again()
             contact_set.find_close_contacts()
             contact_set.find_impacts(False)
-            found = contacts(contact_set)
+            found = arrays_of(contact_set)
             reference = ContactSet(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction)
             reference.find_near(all_pairs(contacts), bodies.x_end, 1e6)
             assert reference.near_count > 20_000
             reference.find_close_contacts()
             reference.find_impacts(False)
-            wanted = contacts(reference)
+            wanted = arrays_of(reference)
             assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
             total += len(wanted["kind"])
     assert total > 100 or motion in ("fall", "roll")
@@ -284,4 +284,4 @@ def test_friction_on_a_sharp_solid_is_the_solids(friction: float, device: str) -
     contacts = begin(cloths(device, [sheet], solids=[box], contact={"friction": 0.3}))
     contacts._search()
     assert contacts.contact_set.find_close_contacts() > 0
-    np.testing.assert_array_equal(contacts(contacts.contact_set)["mu"], friction)
+    np.testing.assert_array_equal(arrays_of(contacts.contact_set)["mu"], friction)

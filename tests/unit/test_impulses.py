@@ -17,13 +17,13 @@ def order(request: pytest.FixtureRequest) -> str:
 
 def one_contact(slip: float, fall: float, mu: float, mass: float = 2.0) -> Problem:
     """A particle falls on a triangle that does not move, and slides on it."""
-    W = np.zeros((4, 3, 3))
-    W[0] = np.eye(3) / mass
+    inverse_mass = np.zeros((4, 3, 3))
+    inverse_mass[0] = np.eye(3) / mass
     d = np.zeros((4, 3))
     d[0] = (slip, 0.0, -fall)
     weights = np.array([[1.0, -0.5, -0.25, -0.25]])
     return Problem(
-        np.arange(4, dtype=np.int32)[None], weights, np.array([[0.0, 0.0, 1.0]]), np.zeros(1), np.array([mu]), W, d
+        np.arange(4, dtype=np.int32)[None], weights, np.array([[0.0, 0.0, 1.0]]), np.zeros(1), np.array([mu]), inverse_mass, d
     )
 
 
@@ -33,10 +33,10 @@ def test_pushes_solve_the_complementarity_problem(seed: int, held: bool, device:
     """Displacements are the nearest ones, by mass, that keep all targets; least squares finds the same."""
     problem = random_problem(seed, count=8, particles=20, held=held)
     found = relaxed(problem, device, order=order)
-    wanted = problem.answer(problem.best_impulses()[:, None] * problem.normals)
+    wanted = problem.displacements(problem.best_impulses()[:, None] * problem.normals)
     np.testing.assert_allclose(found.d, wanted, atol=1e-10)
     gap = problem.along(found.d) - problem.targets
-    can = np.einsum("tij,ti,tj->t", problem.W[problem.vertices[:, 0]], problem.normals, problem.normals) > 0.0
+    can = np.einsum("tij,ti,tj->t", problem.inverse_mass[problem.vertices[:, 0]], problem.normals, problem.normals) > 0.0
     assert gap[can].min() > -1e-12 and found.normal_impulse.min() >= 0.0
     assert np.abs(gap * found.normal_impulse).max() < 1e-12
 
@@ -52,7 +52,7 @@ def test_friction_is_coulombs(seed: int, held: bool, mu: float, device: str, ord
     assert np.abs(np.einsum("ti,ti->t", found.friction_impulse, problem.normals)).max() < 1e-12
     assert (size <= mu * found.normal_impulse * (1.0 + 1e-12)).all()
     sticks = size < mu * found.normal_impulse * (1.0 - 1e-9)
-    can = np.abs(problem.W[problem.vertices]).max(axis=(1, 2, 3)) > 0.0
+    can = np.abs(problem.inverse_mass[problem.vertices]).max(axis=(1, 2, 3)) > 0.0
     assert np.linalg.norm(slip[sticks & can], axis=1).max(initial=0.0) < 1e-9
     slides = (found.normal_impulse > 0.0) & ~sticks
     assert (np.einsum("ti,ti->t", found.friction_impulse, slip)[slides] < 1e-12).all()
@@ -69,11 +69,11 @@ def test_friction_is_coulombs(seed: int, held: bool, mu: float, device: str, ord
 def test_momentum_is_kept_by_every_sweep(seed: int, mu: float, device: str, order: str) -> None:
     """Even by one that ends before it has settled; and what is done is what the impulses say."""
     problem = random_problem(seed, count=15, particles=20, mu=mu)
-    masses = 1.0 / problem.W[:, 0, 0]
+    masses = 1.0 / problem.inverse_mass[:, 0, 0]
     found = relaxed(problem, device, sweeps=2, order=order)
     assert found.sweeps == 2
     np.testing.assert_allclose(masses @ found.d, masses @ problem.d, atol=1e-13 * float(masses.sum()))
-    wanted = problem.answer(found.normal_impulse[:, None] * problem.normals + found.friction_impulse)
+    wanted = problem.displacements(found.normal_impulse[:, None] * problem.normals + found.friction_impulse)
     np.testing.assert_allclose(found.d, wanted, atol=1e-13)
 
 
@@ -86,7 +86,7 @@ def test_stopping_takes_energy(seed: int, mu: float, device: str, order: str) ->
     """
     problem = random_problem(seed, count=15, particles=20, mu=mu)
     problem.targets[:] = 0.0
-    masses = 1.0 / problem.W[:, 0, 0]
+    masses = 1.0 / problem.inverse_mass[:, 0, 0]
     energies = [float(masses @ (relaxed(problem, device, sweeps=n, order=order).d ** 2).sum(axis=1)) for n in range(8)]
     assert max(energies[1:]) < energies[0]
     if mu == 0.0:
@@ -111,7 +111,7 @@ def test_what_parts_is_left_alone(device: str, order: str) -> None:
 def test_what_cannot_move_does_not(device: str, order: str) -> None:
     """To the last bit, and no number is spoilt."""
     problem = one_contact(slip=1.0, fall=1.0, mu=0.3)
-    problem.W[:] = 0.0
+    problem.inverse_mass[:] = 0.0
     found = relaxed(problem, device, order=order)
     assert np.array_equal(found.d, problem.d) and np.isfinite(found.normal_impulse).all()
 
@@ -119,7 +119,7 @@ def test_what_cannot_move_does_not(device: str, order: str) -> None:
 def test_held_directions_do_not_answer(device: str, order: str) -> None:
     """Particles that may not move along x and y: those displacements keep their bits."""
     problem = random_problem(3, count=20, particles=20, mu=0.5)
-    problem.W[::2] *= np.diag([0.0, 0.0, 1.0])
+    problem.inverse_mass[::2] *= np.diag([0.0, 0.0, 1.0])
     found = relaxed(problem, device, sweeps=50, order=order)
     assert np.array_equal(found.d[::2, :2], problem.d[::2, :2])
     assert np.abs(found.d[::2, 2] - problem.d[::2, 2]).max() > 1e-3
@@ -128,7 +128,7 @@ def test_held_directions_do_not_answer(device: str, order: str) -> None:
 def test_particles_on_solids_go_out_but_not_in(device: str, order: str) -> None:
     """A particle between a touch from above and a plane below stays at the plane; one pulled up leaves it."""
     problem = one_contact(slip=0.0, fall=0.5, mu=0.0)
-    problem.W[1:] = np.eye(3) / 2.0
+    problem.inverse_mass[1:] = np.eye(3) / 2.0
     problem.d[0] = (0.0, 0.0, -0.5)
     planes = (np.array([0, 1, 1, 1], np.int32), np.tile([0.0, 0.0, 1.0], (12, 1)), np.zeros(12))
     found = relaxed(problem, device, planes=planes, order=order)
@@ -146,11 +146,11 @@ def test_weight_passes_through_a_column(device: str, order: str) -> None:
     other = np.full(n - 1, n)  # two held particles without weight: the four of a touch are never the same
     vertices = np.stack([np.arange(1, n), np.arange(n - 1), other, other + 1], axis=1).astype(np.int32)
     weights = np.tile([1.0, -1.0, 0.0, 0.0], (n - 1, 1))
-    W = np.tile(np.eye(3), (n + 2, 1, 1))
+    inverse_mass = np.tile(np.eye(3), (n + 2, 1, 1))
     d = np.tile([0.0, 0.0, -1.0], (n + 2, 1))
     for held in (0, n, n + 1):
-        W[held] = d[held] = 0.0
-    problem = Problem(vertices, weights, np.tile([0.0, 0.0, 1.0], (n - 1, 1)), np.zeros(n - 1), np.zeros(n - 1), W, d)
+        inverse_mass[held] = d[held] = 0.0
+    problem = Problem(vertices, weights, np.tile([0.0, 0.0, 1.0], (n - 1, 1)), np.zeros(n - 1), np.zeros(n - 1), inverse_mass, d)
     found = relaxed(problem, device, order=order)
     np.testing.assert_allclose(found.d, 0.0, atol=1e-9)
     np.testing.assert_allclose(found.normal_impulse, np.arange(n - 1, 0, -1), atol=1e-8)

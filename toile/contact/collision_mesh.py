@@ -65,7 +65,7 @@ class Bodies:
         self.place, self.chart = (on_device(array, kind) for array, kind in _places(model, self.count))
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
-        self.W = wp.zeros(self.count, dtype=mat33, device=device)
+        self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
         self._launch = Launcher(device)
 
     def begin(self, x: wp.array, x_end: wp.array, v_end: wp.array, begin: float, end: float) -> None:
@@ -79,13 +79,13 @@ class Bodies:
             for to, values in rows:
                 wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=n)
 
-    def answer(self, masses: wp.array, S: wp.array, S_user: wp.array, planes: "Planes | None") -> None:
+    def update_inverse_mass(self, masses: wp.array, S: wp.array, S_user: wp.array, planes: "Planes | None") -> None:
         """W of this step; `planes` are those of contacts with solids."""
         if planes is None:
-            self._launch(answer, self.moving_count, [masses, S, self.W])
+            self._launch(update_inverse_mass, self.moving_count, [masses, S, self.inverse_mass])
         else:
             at = [planes.count, planes.normal]
-            self._launch(answer_on_solids, self.moving_count, [masses, S, S_user, *at, self.W])
+            self._launch(inverse_mass_on_solids, self.moving_count, [masses, S, S_user, *at, self.inverse_mass])
 
     def finish(self, x_out: wp.array, v_out: wp.array) -> None:
         """Hands the corrected step back."""
@@ -101,13 +101,13 @@ def _places(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
 
 
 @wp.kernel
-def answer(masses: wp.array(dtype=real), S: wp.array(dtype=mat33), W_out: wp.array(dtype=mat33)):
+def update_inverse_mass(masses: wp.array(dtype=real), S: wp.array(dtype=mat33), W_out: wp.array(dtype=mat33)):
     i = wp.tid()
     W_out[i] = S[i] / masses[i]
 
 
 @wp.kernel
-def answer_on_solids(
+def inverse_mass_on_solids(
     # in
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),

@@ -86,7 +86,7 @@ class _Working(Correction):
             return None
         bodies.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
         planes = self.work.planes()
-        bodies.answer(self.work.masses, held.S, held.S_user, planes)
+        bodies.update_inverse_mass(self.work.masses, held.S, held.S_user, planes)
         if self.untangling is not None:
             self._untangle(self.untangling)
         trouble = self.contacts.resolve(planes, h)
@@ -118,7 +118,7 @@ class _Working(Correction):
             self.untangling = None
             return
         ways = untangling.displacements(bodies.x, UNTANGLING * self.settings.thickness)
-        self._launch(add_ways, bodies.moving_count, [bodies.W, self.work.masses, ways, bodies.x_end])
+        self._launch(add_ways, bodies.moving_count, [bodies.inverse_mass, self.work.masses, ways, bodies.x_end])
 
     def hold(self) -> bool:
         if self.contacts.contact_count:
@@ -151,12 +151,12 @@ class _Working(Correction):
 @wp.kernel
 def add_ways(
     # in
-    W: wp.array(dtype=mat33), masses: wp.array(dtype=real), ways: wp.array(dtype=vec3),
+    inverse_mass: wp.array(dtype=mat33), masses: wp.array(dtype=real), ways: wp.array(dtype=vec3),
     # in and out
     x_end_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    x_end_out[i] = x_end_out[i] + masses[i] * (W[i] * ways[i])
+    x_end_out[i] = x_end_out[i] + masses[i] * (inverse_mass[i] * ways[i])
 
 
 @wp.kernel

@@ -81,7 +81,7 @@ def apart_along(n: vec3, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> 
 
 
 @wp.func
-def answer_along(w: vec4, n: vec3, A: mat33, B: mat33, C: mat33, D: mat33) -> real:
+def effective_inverse_mass(w: vec4, n: vec3, A: mat33, B: mat33, C: mat33, D: mat33) -> real:
     """How far a unit impulse along n moves the nearest points against each other."""
     return (
         w[0] * w[0] * wp.dot(n, A * n)

@@ -26,11 +26,11 @@ from toile.contact.narrow_phase.closest_points import (
     EDGE_EDGE,
     VERTEX_TRIANGLE,
     ClosestPoints,
-    answer_along,
     apart_along,
     approach,
     closest_points,
     combine,
+    effective_inverse_mass,
     impact,
 )
 from toile.contact.narrow_phase.impact_time import NEVER
@@ -80,7 +80,7 @@ class ContactArrays:
     normal: wp.array(dtype=vec3)
     target: wp.array(dtype=real)  # [m]
     mu: wp.array(dtype=real)
-    answer: wp.array(dtype=real)  # [1/kg]  of the nearest points against each other, to a unit impulse along the normal
+    effective_inverse_mass: wp.array(dtype=real)  # [1/kg]  relative motion for a unit impulse along the normal
     normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, so far
     friction_impulse: wp.array(dtype=vec3)  # [kg m]  across it
     thickness: wp.array(dtype=real)  # [m]
@@ -88,7 +88,7 @@ class ContactArrays:
 
 CONTACT_FIELDS = {
     "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
-    "answer": real, "normal_impulse": real, "friction_impulse": vec3, "thickness": real,
+    "effective_inverse_mass": real, "normal_impulse": real, "friction_impulse": vec3, "thickness": real,
 }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ class ContactSet:
         if self.contact_count + hits.count > self._capacity:
             self._grow(3 * (self.contact_count + hits.count) // 2)
         found = [self.near.values, hits.values, hits.order()]
-        at = [bodies.x, bodies.x_end, bodies.W, bodies.solid_friction, float(self.friction), self.recovery]
+        at = [bodies.x, bodies.x_end, bodies.inverse_mass, bodies.solid_friction, float(self.friction), self.recovery]
         self.count.fill_(self.contact_count)  # the new ones go behind these
         self._launch.split(make_contacts, hits.count, [*found, self.count, *at, self.contacts])
         self.contact_count += hits.count
@@ -275,7 +275,7 @@ def target_of(gap: real, tau: real, recovery: real) -> real:
 @wp.func
 def write_contact(
     n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
-    W: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, contacts: ContactArrays,
+    inverse_mass: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, contacts: ContactArrays,
 ):
     contacts.vertices[n] = at
     contacts.kind[n] = kind
@@ -286,7 +286,7 @@ def write_contact(
     # A negative figure stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
-    contacts.answer[n] = answer_along(w, normal, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
+    contacts.effective_inverse_mass[n] = effective_inverse_mass(w, normal, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
     contacts.normal_impulse[n] = real(0.0)
     contacts.friction_impulse[n] = vec3()
 
@@ -346,7 +346,7 @@ def find_impacts(
 def make_contacts(
     # in
     first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=Hit), order: wp.array(dtype=wp.int32),
-    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), W: wp.array(dtype=mat33),
+    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
     solid_friction: wp.array(dtype=real), friction: real, recovery: real,
     # out
     contacts_out: ContactArrays,
@@ -364,4 +364,4 @@ def make_contacts(
     if hit.time != BEFORE:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
     w, normal = found.weights, found.normal
-    write_contact(count[0] + i, kind, at, w, normal, gap, tau, recovery, W, solid_friction, friction, contacts_out)
+    write_contact(count[0] + i, kind, at, w, normal, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out)

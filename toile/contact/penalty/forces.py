@@ -63,7 +63,7 @@ def alter(
 
 
 @wp.struct
-class Answer:
+class SpringResponse:
     """What a spring does at some positions and velocities."""
 
     f: vec3  # [N]  the force on a particle is w_a times this
@@ -73,9 +73,9 @@ class Answer:
 
 
 @wp.func
-def answer(spring: Spring, overlap: real, velocity: vec3) -> Answer:
+def response(spring: Spring, overlap: real, velocity: vec3) -> SpringResponse:
     """As if it pushed, whether it does or not."""
-    found = Answer()
+    found = SpringResponse()
     across = wp.outer(spring.n, spring.n)
     found.K = spring.k * across
     found.D = spring.d * across + spring.c * (identity() - across)
@@ -118,7 +118,7 @@ def linearize(
         return
     # Forces are linear in velocity: they are what they are at v_at, wherever they are linearised.
     velocity = combine(w, v_at[at[0]], v_at[at[1]], v_at[at[2]], v_at[at[3]])
-    found = answer(spring, overlap_of(spring, at, w, x), velocity)
+    found = response(spring, overlap_of(spring, at, w, x), velocity)
     B = alpha_x * found.K + alpha_v * found.D
     blocks_out[k] = B
     for a in range(4):
@@ -167,7 +167,7 @@ def correct(
     velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
     if not should_change(spring, overlap, velocity):
         return
-    found = answer(spring, overlap, velocity)
+    found = response(spring, overlap, velocity)
     B = alpha_x * found.K + alpha_v * found.D
     sign = real(1.0)
     blocks_out[k] = B
@@ -195,7 +195,7 @@ def add_forces(
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 1:
         overlap = overlap_of(spring, at, w, x)
-        found = answer(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
+        found = response(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
         for a in range(4):
             wp.atomic_add(f_out, at[a], w[a] * found.f)
 
@@ -233,7 +233,7 @@ def add_damping(
         return
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 1:
-        y = answer(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
+        y = response(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
         for a in range(4):
             wp.atomic_add(y_out, at[a], w[a] * y)
 
@@ -251,4 +251,4 @@ def measure(
         return
     E_out[k] = real(0.0)
     if springs[k].active == 1:
-        E_out[k] = answer(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E
+        E_out[k] = response(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E

@@ -54,14 +54,14 @@ class Colours:
         for array in (self._taken, self._done, self.count, self.ends):
             array.zero_()
 
-    def add(self, contacts: ContactArrays, count: wp.array, W: wp.array, known: int = 0) -> None:
+    def add(self, contacts: ContactArrays, count: wp.array, inverse_mass: wp.array, known: int = 0) -> None:
         """Colours those that are new; `count` is that of all touches, and `known` about as many."""
         if len(self.order) < len(contacts.normal_impulse):
             self._make_room(len(contacts.normal_impulse))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
         sorted_out = [self.count, self.ends, self._next, self.order]
         crew = self._crew.of(known)
-        self._launch(add_colours, crew[0], [*crew, contacts, count, W, *own, *sorted_out])
+        self._launch(add_colours, crew[0], [*crew, contacts, count, inverse_mass, *own, *sorted_out])
 
     def _make_room(self, room: int) -> None:
         kept = getattr(self, "_colour", None)
@@ -89,25 +89,25 @@ def claim_of(contacts: ContactArrays, k: wp.int32, turn: wp.int32) -> wp.uint64:
 
 
 @wp.func
-def moves(W: mat33) -> wp.bool:
-    return wp.trace(W) > real(0.0)
+def moves(inverse_mass: mat33) -> wp.bool:
+    return wp.trace(inverse_mass) > real(0.0)
 
 
 @wp.func
-def take_colour(at: wp.vec4i, W: wp.array(dtype=mat33), taken: wp.array2d(dtype=wp.uint64)) -> wp.int32:
+def take_colour(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.array2d(dtype=wp.uint64)) -> wp.int32:
     """The first colour that no particle has."""
     one = wp.uint64(1)
     for word in range(WORDS):
         used = wp.uint64(0)
         for c in range(4):
-            if moves(W[at[c]]):
+            if moves(inverse_mass[at[c]]):
                 used = used | taken[at[c], word]
         if used != UNCLAIMED:
             bit = int(0)
             while ((used >> wp.uint64(bit)) & one) == one:
                 bit += 1
             for c in range(4):
-                if moves(W[at[c]]):
+                if moves(inverse_mass[at[c]]):
                     taken[at[c], word] = taken[at[c], word] | (one << wp.uint64(bit))
             return BITS * word + bit
     return MOST_COLOURS
@@ -117,7 +117,7 @@ def take_colour(at: wp.vec4i, W: wp.array(dtype=mat33), taken: wp.array2d(dtype=
 def add_colours(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), contacts: ContactArrays,
-    count: wp.array(dtype=wp.int32), W: wp.array(dtype=mat33),
+    count: wp.array(dtype=wp.int32), inverse_mass: wp.array(dtype=mat33),
     # in and out
     done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
     waiting_count_out: wp.array(dtype=wp.int32), waiting_out: wp.array2d(dtype=wp.int32),
@@ -148,7 +148,7 @@ def add_colours(
             at = contacts.vertices[k]
             claim = claim_of(contacts, k, turn)
             for c in range(4):
-                if moves(W[at[c]]):
+                if moves(inverse_mass[at[c]]):
                     wp.atomic_min(claims_out, at[c], claim)
         wait_for_all(blocks, arrived)
         for j in range(lane, waiting, lanes):
@@ -157,10 +157,10 @@ def add_colours(
             claim = claim_of(contacts, k, turn)
             first = bool(True)
             for c in range(4):
-                if moves(W[at[c]]) and claims_out[at[c]] < claim:
+                if moves(inverse_mass[at[c]]) and claims_out[at[c]] < claim:
                     first = bool(False)
             if first:
-                colour_out[k] = take_colour(at, W, taken_out)
+                colour_out[k] = take_colour(at, inverse_mass, taken_out)
             else:
                 colour_out[k] = MOST_COLOURS  # unless there is another turn
                 waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k

@@ -19,7 +19,7 @@ Deviations  The paper applies each impulse once and lets the next steps do the r
 import warp as wp
 
 from toile.contact.collision_mesh import MOST_PLANES, Planes
-from toile.contact.narrow_phase.closest_points import answer_along, combine
+from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
 from toile.contact.response.contact_coloring import MOST_COLOURS, Colours, moves
 from toile.device.grid_barrier import Crew, wait_for_all
@@ -49,14 +49,14 @@ class Sweeps:
         normal_impulse_out: wp.array, friction_impulse_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
         """Until no touch corrects by more than `tolerance`, but no more than so many times."""
-        W = contact_set.bodies.W
-        inputs = [contact_set.contacts, W, of_velocities, planes.count, planes.normal, room, tolerance, most]
+        inverse_mass = contact_set.bodies.inverse_mass
+        inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, room, tolerance, most]
         out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
         if self._colours is None:
             self._launch(relax, 1, [contact_set.count, *inputs, *out])
             return
         colours = self._colours
-        colours.add(contact_set.contacts, contact_set.count, W, contact_set.contact_count)
+        colours.add(contact_set.contacts, contact_set.count, inverse_mass, contact_set.contact_count)
         crew = self._crew.of(contact_set.contact_count)
         order = [*crew, colours.count, colours.ends, colours.order]
         self._launch(relax_in_colours, crew[0], [*order, *inputs, *out, self._unsettled])
@@ -70,7 +70,7 @@ class Fixed:
     weights: vec4
     normal: vec3
     target: real
-    answer: real  # 0 if nothing is to be done
+    effective_inverse_mass: real  # 0 if nothing is to be done
 
 
 @wp.func
@@ -80,7 +80,7 @@ def fixed_of(contacts: ContactArrays, k: wp.int32, of_velocities: wp.bool) -> Fi
     contact.weights = contacts.weights[k]
     contact.normal = contacts.normal[k]
     contact.target = wp.where(of_velocities, real(0.0), contacts.target[k])
-    contact.answer = wp.where(of_velocities and contacts.normal_impulse[k] == real(0.0), real(0.0), contacts.answer[k])
+    contact.effective_inverse_mass = wp.where(of_velocities and contacts.normal_impulse[k] == real(0.0), real(0.0), contacts.effective_inverse_mass[k])
     return contact
 
 
@@ -109,13 +109,13 @@ def held_out(
 @wp.func
 def relax_one(
     # in
-    k: wp.int32, contact: Fixed, with_friction: wp.bool, mu: wp.array(dtype=real), W: wp.array(dtype=mat33),
+    k: wp.int32, contact: Fixed, with_friction: wp.bool, mu: wp.array(dtype=real), inverse_mass: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
 ) -> real:
     """Corrects one touch; by how much. `room` is how far a particle may go against each plane that holds it."""
-    K, at, w, n = contact.answer, contact.at, contact.weights, contact.normal
+    K, at, w, n = contact.effective_inverse_mass, contact.at, contact.weights, contact.normal
     if K < TINY:  # nothing here can move
         return real(0.0)
     # A GPU waits for what it reads: all of it is asked for before anything is written.
@@ -127,7 +127,7 @@ def relax_one(
     normal_impulse = wp.max(old + (contact.target - wp.dot(n, r)) / K, real(0.0))
     if normal_impulse == real(0.0) and old == real(0.0):
         return real(0.0)
-    W0, W1, W2, W3 = real(1.0) * W[at[0]], real(1.0) * W[at[1]], real(1.0) * W[at[2]], real(1.0) * W[at[3]]
+    inv_m0, inv_m1, inv_m2, inv_m3 = real(1.0) * inverse_mass[at[0]], real(1.0) * inverse_mass[at[1]], real(1.0) * inverse_mass[at[2]], real(1.0) * inverse_mass[at[3]]
     planes = wp.vec4i(
         planes_at(plane_count, at[0]), planes_at(plane_count, at[1]), planes_at(plane_count, at[2]),
         planes_at(plane_count, at[3]),
@@ -142,7 +142,7 @@ def relax_one(
     if not with_friction:
         limit = real(0.0)  # not looked at
     elif speed > TINY:
-        K_across = wp.max(answer_along(w, slip / speed, W0, W1, W2, W3), TINY)
+        K_across = wp.max(effective_inverse_mass(w, slip / speed, inv_m0, inv_m1, inv_m2, inv_m3), TINY)
         wanted = friction_impulse - slip / K_across
         size = wp.length(wanted)
         if size > limit:
@@ -156,21 +156,21 @@ def relax_one(
     if wp.length_sq(impulse) == real(0.0):
         return real(0.0)
     # What does not move may be common to touches that are swept at a time.
-    if moves(W0):
-        d_out[at[0]] = held_out(d0 + (w[0] * W0) * impulse, at[0], planes[0], plane_normal, room)
-    if moves(W1):
-        d_out[at[1]] = held_out(d1 + (w[1] * W1) * impulse, at[1], planes[1], plane_normal, room)
-    if moves(W2):
-        d_out[at[2]] = held_out(d2 + (w[2] * W2) * impulse, at[2], planes[2], plane_normal, room)
-    if moves(W3):
-        d_out[at[3]] = held_out(d3 + (w[3] * W3) * impulse, at[3], planes[3], plane_normal, room)
+    if moves(inv_m0):
+        d_out[at[0]] = held_out(d0 + (w[0] * inv_m0) * impulse, at[0], planes[0], plane_normal, room)
+    if moves(inv_m1):
+        d_out[at[1]] = held_out(d1 + (w[1] * inv_m1) * impulse, at[1], planes[1], plane_normal, room)
+    if moves(inv_m2):
+        d_out[at[2]] = held_out(d2 + (w[2] * inv_m2) * impulse, at[2], planes[2], plane_normal, room)
+    if moves(inv_m3):
+        d_out[at[3]] = held_out(d3 + (w[3] * inv_m3) * impulse, at[3], planes[3], plane_normal, room)
     return K * wp.length(impulse)
 
 
 @wp.kernel
 def relax(
     # in
-    count: wp.array(dtype=wp.int32), contacts: ContactArrays, W: wp.array(dtype=mat33), of_velocities: wp.bool,
+    count: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
@@ -184,7 +184,7 @@ def relax(
         worst = real(0.0)
         for k in range(count[0]):
             contact = fixed_of(contacts, k, of_velocities)
-            done = relax_one(k, contact, with_friction, contacts.mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+            done = relax_one(k, contact, with_friction, contacts.mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
             worst = wp.max(worst, done)
         sweep += 1
         going = worst > tolerance or not with_friction
@@ -198,7 +198,7 @@ def relax_in_colours(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64),
     colour_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
-    order: wp.array(dtype=wp.int32), contacts: ContactArrays, W: wp.array(dtype=mat33), of_velocities: wp.bool,
+    order: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
@@ -228,12 +228,12 @@ def relax_in_colours(
                 ahead = order[end + lane]
                 contact_ahead = fixed_of(contacts, ahead, of_velocities)
             if k >= 0:
-                done = relax_one(k, contact, with_friction, mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_one(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             for place in range(begin + lane + lanes, end, lanes):  # of a colour with more touches than threads
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, with_friction, mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             begin = end
             if c + 1 < colour_count[0]:
@@ -243,7 +243,7 @@ def relax_in_colours(
             for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, with_friction, mu, W, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
         # One of three places in turn: the next is made ready while all still look at this one.
         if worst > tolerance:

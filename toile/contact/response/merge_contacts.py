@@ -175,7 +175,7 @@ def copy_contact(contacts: ContactArrays, k: wp.int32, contacts_out: ContactArra
     contacts_out.normal[to] = contacts.normal[k]
     contacts_out.target[to] = contacts.target[k]
     contacts_out.mu[to] = contacts.mu[k]
-    contacts_out.answer[to] = contacts.answer[k]
+    contacts_out.effective_inverse_mass[to] = contacts.effective_inverse_mass[k]
     contacts_out.normal_impulse[to] = contacts.normal_impulse[k]
     contacts_out.friction_impulse[to] = contacts.friction_impulse[k]
     contacts_out.thickness[to] = contacts.thickness[k]

@@ -20,7 +20,7 @@ from typing import Any
 import warp as wp
 
 from toile.contact.collision_mesh import Bodies
-from toile.contact.narrow_phase.closest_points import answer_along, closest_points, combine
+from toile.contact.narrow_phase.closest_points import closest_points, combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
 from toile.contact.response.merge_contacts import ContactList, Gathering, copy_contact
 from toile.device.launcher import Launcher
@@ -75,10 +75,10 @@ class PersistentContacts:
     def memory(self) -> Memory:
         """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
         anew."""
-        return {"W": self.bodies.W.numpy(), "h": self._kept_h, **self._kept.numpy()}
+        return {"inverse_mass": self.bodies.inverse_mass.numpy(), "h": self._kept_h, **self._kept.numpy()}
 
     def recall(self, memory: Memory) -> None:
-        self.bodies.W.assign(memory["W"])
+        self.bodies.inverse_mass.assign(memory["inverse_mass"])
         self._kept_h = float(memory["h"])
         self._kept.assign(memory)
 
@@ -102,7 +102,7 @@ class PersistentContacts:
         self._solves = 0
         c.count.fill_(springs.count)
         at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
-        inputs = [springs.contacts, STIFF, bodies.W, self._slip, *at_x]
+        inputs = [springs.contacts, STIFF, bodies.inverse_mass, self._slip, *at_x]
         out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
         self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
 
@@ -198,7 +198,7 @@ def bond(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> Bon
 @wp.kernel
 def add_springs(
     # in
-    contacts: ContactArrays, stiff: real, W: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
+    contacts: ContactArrays, stiff: real, inverse_mass: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
     x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3),
     h: real,
     # model
@@ -217,7 +217,7 @@ def add_springs(
     at = contacts.vertices[t]
     w = contacts.weights[t]
     n = contacts.normal[t]
-    K = answer_along(w, n, W[at[0]], W[at[1]], W[at[2]], W[at[3]])
+    K = effective_inverse_mass(w, n, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
     if contacts.normal_impulse[t] == real(0.0) or K < TINY:
         contacts.normal_impulse[t] = real(0.0)
         return

@@ -158,8 +158,8 @@ class ClothContacts:
         bodies, contact_set = self.bodies, self.contact_set
         zones = ImpactZones(bodies.count)
         held = np.zeros((bodies.count, 3, 3))
-        answers = bodies.W.numpy().astype(float)[: bodies.moving_count]
-        held[: bodies.moving_count] = np.eye(3) - answers * bodies.masses[: bodies.moving_count, None, None]
+        inverse_mass = bodies.inverse_mass.numpy().astype(float)[: bodies.moving_count]
+        held[: bodies.moving_count] = np.eye(3) - inverse_mass * bodies.masses[: bodies.moving_count, None, None]
         held[bodies.moving_count :] = np.eye(3)
         x = bodies.x.numpy().astype(float)
         wanted = bodies.x_end.numpy().astype(float).copy()
