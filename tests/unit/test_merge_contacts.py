@@ -8,7 +8,7 @@ import warp as wp
 from analytic.cloths import cloths, grid
 
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS
-from toile.contact.response.merge_contacts import ContactList, Gathering
+from toile.contact.response.merge_contacts import ContactList, ContactMerger
 from toile.math.types import numpy_real, real
 
 
@@ -49,13 +49,13 @@ def on_device(values: dict[str, np.ndarray], device: str) -> ContactList:
 @pytest.mark.parametrize("counts", [(40, 60), (0, 50), (50, 0), (1000, 3000), (0, 0)], ids="{0[0]} and {0[1]}".format)
 def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str) -> None:
     """On a GPU sums of more than two have another order, and so other bits."""
-    gathering, found = Gathering(device), ContactList(device)
+    merger, found = ContactMerger(device), ContactList(device)
     for seed in range(3):  # the same tables again, with other lists
         given = [(random_contacts(seed + 10 * k, count, 2), random_load(seed, count)) for k, count in enumerate(counts)]
         lists = [on_device(values, device) for values, _ in given]
         loads = [wp.array(load, dtype=real, device=device) for _, load in given]
         whole = tuple((each.contacts, each.count, load) for each, load in zip(lists, loads, strict=True))
-        gathering.gather(whole, found)
+        merger.merge(whole, found)
         wanted = once(given)
         assert found.count == len(wanted["normal_impulse"])
         if sum(counts):
@@ -72,20 +72,20 @@ def test_only_so_many_of_a_list_count(device: str) -> None:
     values = random_contacts(1, 30, 100)
     whole = on_device(values, device)
     load = wp.array(np.ones(30), dtype=real, device=device)
-    gathering, found = Gathering(device), ContactList(device)
-    gathering.gather(((whole.contacts, 12, load), (whole.contacts, 0, load)), found)
+    merger, found = ContactMerger(device), ContactList(device)
+    merger.merge(((whole.contacts, 12, load), (whole.contacts, 0, load)), found)
     assert found.count == 12
     np.testing.assert_array_equal(found.numpy()["vertices"], values["vertices"][:12])
 
 
 def test_lists_that_grow_are_read_anew(device: str) -> None:
-    gathering, found = Gathering(device), ContactList(device)
+    merger, found = ContactMerger(device), ContactList(device)
     for count in (5, 500, 7, 2000):
         values = random_contacts(count, count, 200)
         made, load = on_device(values, device), np.ones(count, numpy_real)
         none = ContactList(device)
         bears = wp.array(load, dtype=real, device=device)
-        gathering.gather(((made.contacts, count, bears), (none.contacts, 0, bears)), found)
+        merger.merge(((made.contacts, count, bears), (none.contacts, 0, bears)), found)
         wanted = once([(values, load)])
         np.testing.assert_array_equal(found.numpy()["vertices"], wanted["vertices"])
 

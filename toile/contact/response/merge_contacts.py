@@ -52,14 +52,14 @@ class ContactList:
                 wp.copy(getattr(self.contacts, name), given, count=self.count)
 
 
-class Gathering:
+class ContactMerger:
     """Makes one list of two."""
 
     def __init__(self, device: str):
         self.device = device
         self._make_room((0, 0))
 
-    def gather(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], found: ContactList) -> None:
+    def merge(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], found: ContactList) -> None:
         """Of two lists of touches, with their number and what they bear [kg m], which is the push of what is found."""
         (first, _, _), (second, _, _) = lists
         rooms = max(self._rooms[0], len(first.normal_impulse)), max(self._rooms[1], len(second.normal_impulse))

@@ -22,7 +22,7 @@ import warp as wp
 from toile.contact.collision_mesh import Bodies
 from toile.contact.narrow_phase.closest_points import closest_points, combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
-from toile.contact.response.merge_contacts import ContactList, Gathering, copy_contact
+from toile.contact.response.merge_contacts import ContactList, ContactMerger, copy_contact
 from toile.device.launcher import Launcher
 from toile.device.readback import Look
 from toile.linear.block_matrix import BlockMatrix, Couplings
@@ -51,7 +51,7 @@ class PersistentContacts:
         self.couplings = Couplings(bodies.device)
         # The springs at work, those that the next step begins with, and a list to fill.
         self._springs, self._kept, self._spare = (ContactList(bodies.device) for _ in range(3))
-        self._gathering = Gathering(bodies.device)
+        self._merger = ContactMerger(bodies.device)
         self._solves, self._h, self._kept_h = 0, 0.0, 0.0
         self._launch = Launcher(bodies.device)
         self._stiffness, self._drag, self._load, self._slip = self._figures(0)
@@ -61,7 +61,7 @@ class PersistentContacts:
 
     def hold(self) -> None:
         """What impulses pushed in this step becomes part of the system, for another solve."""
-        self._gather()
+        self._merge()
         self._springs, self._spare = self._spare, self._springs
         self._make_room()
         self._slip.zero_()  # what has been solved tells it
@@ -69,7 +69,7 @@ class PersistentContacts:
 
     def keep(self) -> None:
         """The step stands: what it pushed is what the next one begins with."""
-        self._gather()
+        self._merge()
         self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
 
     def memory(self) -> Memory:
@@ -120,11 +120,11 @@ class PersistentContacts:
         pulled, held = self._look()
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
 
-    def _gather(self) -> None:
+    def _merge(self) -> None:
         """Springs that bear a load, and touches that impulses pushed, into the spare list."""
         springs, contact_set = self._springs, self.contact_set
         loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.normal_impulse))
-        self._gathering.gather(loads, self._spare)
+        self._merger.merge(loads, self._spare)
 
     def _make_room(self) -> None:
         if len(self._load) < self._springs.count:
