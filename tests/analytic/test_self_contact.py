@@ -30,7 +30,7 @@ from toile.simulation.simulation import Simulation
 
 NO_GRAVITY = (0.0, 0.0, 0.0)
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
-MOST_ROUNDS = "toile.contact.response.resolve.MOST_ROUNDS"
+MAX_IMPACT_PASSES = "toile.contact.response.resolve.MAX_IMPACT_PASSES"
 
 
 def thrown(
@@ -82,10 +82,10 @@ def test_impacts_do_not_bring_energy(speed: float, integrator: str, device: str)
 @pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_constraints_hold_while_cloth_is_hit(
-    integrator: str, rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
+    integrator: str, by_color: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pins on keyframes to the last bit, in position and velocity; what slides on a slanted plane stays in it."""
-    monkeypatch.setattr(MOST_ROUNDS, rounds)
+    monkeypatch.setattr(MAX_IMPACT_PASSES, by_color)
     keys = [
         {"time": 0.0},
         {"time": 0.1, "translation": (0.0, 0.0, 0.01)},
@@ -260,7 +260,7 @@ def test_the_fail_safe_alone_keeps_thrown_sheets_apart(
     speed: float, integrator: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No impulses for what runs together: zones have to do it."""
-    monkeypatch.setattr(MOST_ROUNDS, 0)
+    monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     simulation, zones = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
     for _ in steps(simulation, 0.04 / speed + 0.05):
         zones += contact_of(simulation).contacts.zone_count
@@ -269,7 +269,7 @@ def test_the_fail_safe_alone_keeps_thrown_sheets_apart(
 
 def test_the_fail_safe_alone_keeps_a_drape_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two layers fall on a ball and fold."""
-    monkeypatch.setattr(MOST_ROUNDS, 0)
+    monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     sheets = [
         {"shape": grid(0.4, 11), "translation": (0.003 * k, 0.002, 0.11 + 0.01 * k), "rotation": (0.0, 0.0, 20.0 * k)}
         for k in range(2)

@@ -212,12 +212,12 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
     ("size", "shrink"), [(0.01, 0.0), (0.05, 0.0), (1.0, 0.0), (0.01, 1.0)], ids=["small", "wild", "huge", "crumpled"]
 )
 def test_in_the_end_nothing_meets(
-    size: float, shrink: float, pins: int, rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
+    size: float, shrink: float, pins: int, by_color: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random motions of each particle, or all to one point: a new search finds no impact on the way, the audit none at
     the end. Pins stay; free cloth keeps the momentum of its displacements; the motion has no more energy than before.
     """
-    monkeypatch.setattr("toile.contact.response.resolve.MOST_ROUNDS", rounds)
+    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", by_color)
     corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
     held = [{"type": "pin", "cloth": "0", "where": {"indices": corners}}] if corners else []
     simulation = two(device, 5.0, constraints=held)
@@ -243,9 +243,9 @@ def test_in_the_end_nothing_meets(
 
 
 @pytest.mark.parametrize("rounds", [1, 0])
-def test_zones_keep_the_momentum_of_velocities(rounds: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zones_keep_the_momentum_of_velocities(by_color: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After impulses too, which change velocities by other amounts than displacements: free cloth, to rounding."""
-    monkeypatch.setattr("toile.contact.response.resolve.MOST_ROUNDS", rounds)
+    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", by_color)
     simulation = two(device, 1.2)
     m = simulation.model.masses
     d = random_motion(simulation, 1, 0.02)
@@ -259,10 +259,10 @@ def test_zones_keep_the_momentum_of_velocities(rounds: int, device: str, monkeyp
 
 @pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])
 def test_what_is_held_on_both_sides_is_not_let_through(
-    rounds: int, device: str, monkeypatch: pytest.MonkeyPatch
+    by_color: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pins drive a sheet through one that pins hold: nothing can be done, and that is said."""
-    monkeypatch.setattr("toile.contact.response.resolve.MOST_ROUNDS", rounds)
+    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", by_color)
     pins = [{"type": "pin", "cloth": name, "where": {"all": True}} for name in ("0", "1")]
     simulation = two(device, 10.0, constraints=pins)
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from toile.device.element_coloring import _curve, in_rounds
+from toile.device.element_coloring import _curve, color_elements
 from toile.device.launcher import SHARE
 
 
@@ -24,22 +24,22 @@ def sheet(n, shuffled=False):
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_every_element_has_one_place_and_pieces_of_a_round_share_no_particle(shuffled):
     triangles, points = sheet(120, shuffled)
-    rounds = in_rounds(triangles, points)
-    assert np.array_equal(np.sort(rounds.order), np.arange(len(triangles)))
-    assert rounds.ends[-1] == len(triangles)
-    ordered, begin = triangles[rounds.order], 0
-    for end in rounds.ends:
+    by_color = color_elements(triangles, points)
+    assert np.array_equal(np.sort(by_color.order), np.arange(len(triangles)))
+    assert by_color.ends[-1] == len(triangles)
+    ordered, begin = triangles[by_color.order], 0
+    for end in by_color.ends:
         pieces = [np.unique(ordered[first : min(first + SHARE, end)]) for first in range(begin, end, SHARE)]
         assert len(np.unique(np.concatenate(pieces))) == sum(map(len, pieces))
         begin = end
-    assert len(rounds.ends) <= 8  # and so every round has work for several threads
+    assert len(by_color.ends) <= 8  # and so every round has work for several threads
 
 
 def test_few_elements_stay_as_they_are():
     triangles, points = sheet(20)
-    rounds = in_rounds(triangles, points)
-    assert np.array_equal(rounds.order, np.arange(len(triangles)))
-    assert rounds.ends == (len(triangles),)
+    by_color = color_elements(triangles, points)
+    assert np.array_equal(by_color.order, np.arange(len(triangles)))
+    assert by_color.ends == (len(triangles),)
 
 
 def test_the_curve_takes_bits_in_turn():

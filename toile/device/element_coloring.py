@@ -19,18 +19,18 @@ BITS = 20
 
 
 @dataclass(frozen=True)
-class Rounds:
+class ElementColoring:
     """Elements `order[k]` in places k; the places from ends[r - 1] to ends[r] are round r, in pieces of SHARE."""
 
     order: np.ndarray
     ends: tuple[int, ...]
 
 
-def in_rounds(particles: np.ndarray, points: np.ndarray) -> Rounds:
+def color_elements(particles: np.ndarray, points: np.ndarray) -> ElementColoring:
     """For elements of these particles, which are about at these points. Few elements stay as they are."""
     count = len(particles)
     if count < 2 * SHARE:
-        return Rounds(np.arange(count), (count,))
+        return ElementColoring(np.arange(count), (count,))
     along = np.argsort(_curve(points[particles].mean(axis=1)), kind="stable")
     piece = np.empty(count, np.int64)
     piece[along] = np.arange(count) // SHARE
@@ -38,7 +38,7 @@ def in_rounds(particles: np.ndarray, points: np.ndarray) -> Rounds:
     # The last piece may be short: it is put at the end of its round, so that all others begin at multiples of SHARE.
     order = along[np.argsort(of_piece[piece[along]], kind="stable")]
     ends = np.cumsum(np.bincount(of_piece[piece]))
-    return Rounds(order, tuple(int(end) for end in ends))
+    return ElementColoring(order, tuple(int(end) for end in ends))
 
 
 def _colours(piece: np.ndarray, particles: np.ndarray, n: int) -> np.ndarray:

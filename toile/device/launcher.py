@@ -42,9 +42,9 @@ class Launcher:
         begins; different indices must not write to the same place, unless they lie between multiples of `multiple`.
         A thread gets at least `fewest` multiples: FEWEST_SHARES when not given, one where an index is a lot of work.
         """
-        self.rounds(kernel, (dim,), inputs, multiple, FEWEST_SHARES if fewest is None else fewest)
+        self.by_color(kernel, (dim,), inputs, multiple, FEWEST_SHARES if fewest is None else fewest)
 
-    def rounds(
+    def by_color(
         self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE, fewest: int = 1
     ) -> None:
         """Several such launches, one after the other, of ranges that end at `ends`; one launch where none is shared.

@@ -33,7 +33,7 @@ SMALL = 300
 # half of that; and vectors that Lanczos' method keeps. High modes of a fine mesh lie close together: more would cost.
 ACCURACY, VECTORS = 1e-2, 40
 # The pair (h, vector at the limit) converges in a few rounds; a change of h by less than this ends them.
-ROUNDS, CHANGE = 20, 1e-4
+ITERATIONS, CHANGE = 20, 1e-4
 
 
 def largest_step(system: System, state: State, S: wp.array, damping_limits: bool) -> float:
@@ -55,7 +55,7 @@ def _largest_step(K: sparray, D: sparray, damping_limits: bool) -> float:
         return 2.0 / np.sqrt(k) if k > 0.0 else np.inf
     # Any vector gives an upper bound, by its own k and d. The one that is worst at that bound gives a better one.
     h = min(_root(K, D, y), _root(K, D, _largest(D)[1]))
-    for _ in range(ROUNDS):
+    for _ in range(ITERATIONS):
         if not np.isfinite(h):
             break
         before = h

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import warp as wp
 
-from toile.device.element_coloring import Rounds, in_rounds
+from toile.device.element_coloring import ElementColoring, color_elements
 from toile.device.launcher import Launcher
 from toile.device.readback import Look
 from toile.energies.base import Elements, Energy, Formulas, both
@@ -157,8 +157,8 @@ class Term:
         self.formulas = energy.formulas
         self.kernels = make_kernels(name, energy.formulas)
         given = energy.elements(model, part)
-        self._rounds = in_rounds(given.particles, model.start)
-        self.elements = _ordered(given, self._rounds)
+        self._coloring = color_elements(given.particles, model.start)
+        self.elements = _ordered(given, self._coloring)
         self.constant = not energy.changes_in_time and energy.rest_at(model, part, 0.0) is None
         self.uniform = energy.uniform_at(0.0, seed)
         self._count = len(self.elements.particles)
@@ -174,7 +174,7 @@ class Term:
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         inputs = [self._particles, self._rest, self.uniform, x, v, f_out]
-        self._launch.rounds(self.kernels.add_forces, self.ends, inputs)
+        self._launch.by_color(self.kernels.add_forces, self.ends, inputs)
 
     def measure(self, x: wp.array, v: wp.array) -> float:
         """Stored energy [J]."""
@@ -192,23 +192,23 @@ class Term:
         self.uniform = self.energy.uniform_at(time, self.seed)
         rest = self.energy.rest_at(self.model, self.part, time)
         if rest is not None:
-            self._rest.assign(wp.array(rest[self._rounds.order], dtype=self.formulas.Rest, device=self.device))
+            self._rest.assign(wp.array(rest[self._coloring.order], dtype=self.formulas.Rest, device=self.device))
 
     def put(self, elements: Elements) -> None:
         """Act elsewhere: on as many elements as before."""
-        self._rounds = in_rounds(elements.particles, self.model.start)
-        self.elements = _ordered(elements, self._rounds)
+        self._coloring = color_elements(elements.particles, self.model.start)
+        self.elements = _ordered(elements, self._coloring)
         self._particles.assign(self.elements.particles)
         self._rest.assign(wp.array(self.elements.rest, dtype=self.formulas.Rest, device=self.device))
 
     @property
     def ends(self) -> tuple[int, ...]:
         """Of the rounds of its elements."""
-        return self._rounds.ends
+        return self._coloring.ends
 
 
-def _ordered(elements: Elements, rounds: Rounds) -> Elements:
-    return Elements(elements.particles[rounds.order], elements.rest[rounds.order])
+def _ordered(elements: Elements, by_color: ElementColoring) -> Elements:
+    return Elements(elements.particles[by_color.order], elements.rest[by_color.order])
 
 
 class ContactForce(Protocol):
@@ -286,12 +286,12 @@ class Batch:
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         model = [self._particles, self._slots, self._rest]
         inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out]
-        self._launch.rounds(self.kernels.linearize, self.terms[0].ends, [*inputs, A_out.values, A_out.ground])
+        self._launch.by_color(self.kernels.linearize, self.terms[0].ends, [*inputs, A_out.values, A_out.ground])
 
     def add_damping(self, x: wp.array, v: wp.array, u: wp.array, y_out: wp.array) -> None:
         """y += -df/dv u, at x and v."""
         inputs = [self._particles, self._rest, self.uniform, x, v, u, y_out]
-        self._launch.rounds(self.kernels.add_damping, self.terms[0].ends, inputs)
+        self._launch.by_color(self.kernels.add_damping, self.terms[0].ends, inputs)
 
 
 def _slots(term: Term, A: BlockMatrix) -> np.ndarray:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import warp as wp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-ROUNDS = 2
+PASSES = 2
 
 
 @wp.struct
@@ -43,7 +43,7 @@ def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarra
 
 def _divide(edges: np.ndarray, order: np.ndarray) -> np.ndarray:
     patch = np.argsort(order)  # at first, the turn of each vertex
-    for _ in range(ROUNDS):
+    for _ in range(PASSES):
         patch = _joined(_links(patch[edges], int(patch.max(initial=-1)) + 1))[patch]
     return patch
 

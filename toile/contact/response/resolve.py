@@ -24,10 +24,10 @@ from toile.device.launcher import Launcher
 from toile.device.readback import Look
 from toile.math.types import numpy_real, real, vec3
 
-# Rounds of impulses for what runs together, before it moves as one body.
-MOST_ROUNDS = 10
-# Rounds of zones that grow, before the step is given up.
-MOST_ZONE_ROUNDS = 60
+# ElementColoring of impulses for what runs together, before it moves as one body.
+MAX_IMPACT_PASSES = 10
+# ElementColoring of zones that grow, before the step is given up.
+MAX_ZONE_PASSES = 60
 # Sweeps over all touches in a round, and the correction below which they end [thickness]. With 20 friction between
 # layers was 5 to 15 % too strong; most rounds end after a few.
 MOST_SWEEPS, SETTLED = 100, 1e-3
@@ -85,13 +85,13 @@ class ClothContacts:
         if contact_set.find_close_contacts():
             self._apply_impulses(planes)
             self._search_again()
-        hits, rounds = contact_set.find_impacts(False), 0
-        while hits and rounds < MOST_ROUNDS:
+        hits, passes = contact_set.find_impacts(False), 0
+        while hits and passes < MAX_IMPACT_PASSES:
             self._apply_impulses(planes)
             self._look_again_at(hits)
             self._search_again()
             hits = contact_set.find_impacts(True)
-            rounds += 1
+            passes += 1
         self.contact_count = contact_set.contact_count
         if contact_set.contact_count:
             self._slow_down(planes, h)
@@ -163,7 +163,7 @@ class ClothContacts:
         held[bodies.moving_count :] = np.eye(3)
         x = bodies.x.numpy().astype(float)
         wanted = bodies.x_end.numpy().astype(float).copy()
-        for _ in range(MOST_ZONE_ROUNDS):
+        for _ in range(MAX_ZONE_PASSES):
             zones.join(contact_set.vertices_of(contact_set.contact_count - hits))
             contact_set.contact_count -= hits
             x_end = wanted.copy()
