@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
 from toile.contact.response.contact_coloring import Colours
 from toile.contact.response.impulses import relax, relax_in_colours
-from toile.device.grid_barrier import Crew
+from toile.device.grid_barrier import CooperativeBlocks
 from toile.math.types import mat33, real, vec3
 
 
@@ -122,7 +122,7 @@ def relaxed(
     else:
         colours, unsettled = Colours(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
         colours.add(contacts, number, inverse_mass, len(problem.targets))
-        crew = Crew(device).of(len(problem.targets))
-        those = [*crew, colours.count, colours.ends, colours.order, *inputs, unsettled]
-        wp.launch(relax_in_colours, crew[0], inputs=those, device=device, block_dim=crew[0] // crew[1])
+        blocks = CooperativeBlocks(device).of(len(problem.targets))
+        those = [*blocks, colours.count, colours.ends, colours.order, *inputs, unsettled]
+        wp.launch(relax_in_colours, blocks[0], inputs=those, device=device, block_dim=blocks[0] // blocks[1])
     return Relaxed(contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy(), d.numpy(), int(taken.numpy()[0]))

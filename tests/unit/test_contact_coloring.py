@@ -14,8 +14,8 @@ from reference.contact_problem import Problem, random_problem, relaxed
 from toile.contact.response import contact_coloring as of_colours
 from toile.contact.response.contact_coloring import MOST_COLOURS, Colours
 from toile.contact.response.impulses import Sweeps
-from toile.device import grid_barrier as crew
-from toile.device.grid_barrier import Crew
+from toile.device import grid_barrier as blocks
+from toile.device.grid_barrier import CooperativeBlocks
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3
 from toile.simulation.simulation import Simulation
@@ -204,7 +204,7 @@ def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) 
     problem = random_problem(7, count=200, particles=120, mu=0.3)
     alone, (_, order, ends) = relaxed(problem, "cpu", sweeps=6, order="in colours"), coloured(problem, "cpu")
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
-    monkeypatch.setattr(Crew, "block", staticmethod(lambda device: 16))
+    monkeypatch.setattr(CooperativeBlocks, "block", staticmethod(lambda device: 16))
     monkeypatch.setattr(of_colours, "Launcher", Together)
     _, other_order, other_ends = coloured(problem, "cpu")
     check(problem, other_order, other_ends)
@@ -224,8 +224,8 @@ def test_several_blocks_do_what_one_does(device: str, monkeypatch: pytest.Monkey
     problem = random_problem(8, count=3000, particles=2000, mu=0.3)
     alone = relaxed(problem, device, sweeps=6, order="in colours")
     for items in (1000, 100):  # for each further block
-        monkeypatch.setattr(crew, "ITEMS", items)
-        assert Crew(device).of(3000)[1] > 3
+        monkeypatch.setattr(blocks, "ITEMS", items)
+        assert CooperativeBlocks(device).of(3000)[1] > 3
         together = relaxed(problem, device, sweeps=6, order="in colours")
         assert np.array_equal(together.d, alone.d) and np.array_equal(together.normal_impulse, alone.normal_impulse)
 

@@ -19,7 +19,7 @@ LANES = 256
 ITEMS = 16_384
 
 
-class Crew:
+class CooperativeBlocks:
     """The threads on a device."""
 
     def __init__(self, device: str):
@@ -62,5 +62,5 @@ _WAIT = """
 
 
 @wp.func_native(_WAIT)
-def wait_for_all(blocks: int, arrived: wp.array(dtype=wp.uint64)):
+def grid_barrier(blocks: int, arrived: wp.array(dtype=wp.uint64)):
     """All threads come here before one goes on, and see what the others wrote."""

@@ -11,7 +11,7 @@ Deviations  none
 
 import warp as wp
 
-from toile.device.grid_barrier import Crew, wait_for_all
+from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.device.readback import Look
 from toile.math.types import real, vec3
@@ -22,8 +22,8 @@ class Motion:
 
     def __init__(self, moving_count: int, device: str):
         self._moving_count = moving_count
-        self._crew = Crew(device).of(0)
-        lanes = self._crew[0]
+        self._blocks = CooperativeBlocks(device).of(0)
+        lanes = self._blocks[0]
         self.mean = wp.zeros(1, dtype=vec3, device=device)
         self._most = wp.zeros(1, dtype=real, device=device)
         self._look = Look(self._most)
@@ -33,8 +33,8 @@ class Motion:
 
     def find(self, x: wp.array, x_end: wp.array) -> float:
         """The largest distance [m]; `mean` is that of this motion then."""
-        inputs, parts = [*self._crew, self._moving_count, x, x_end], [self._sums, self._farthest]
-        self._launch(find_motion, self._crew[0], [*inputs, *parts, self.mean, self._most])
+        inputs, parts = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
+        self._launch(find_motion, self._blocks[0], [*inputs, *parts, self.mean, self._most])
         return float(self._look()[0])
 
 
@@ -52,7 +52,7 @@ def find_motion(
     for i in range(lane, moving_count, lanes):
         own += x_end[i] - x[i]
     sums_out[lane] = own
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     mean = vec3()
     for k in range(lanes):
         mean += sums_out[k]
@@ -61,7 +61,7 @@ def find_motion(
     for i in range(lane, x.shape[0], lanes):
         farthest = wp.max(farthest, wp.length_sq(x_end[i] - x[i] - mean))
     farthest_out[lane] = farthest
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     if lane == 0:
         for k in range(lanes):
             farthest = wp.max(farthest, farthest_out[k])

@@ -17,7 +17,7 @@ Deviations  none
 import warp as wp
 
 from toile.contact.narrow_phase.contact_set import ContactArrays
-from toile.device.grid_barrier import Crew, wait_for_all
+from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real
 
@@ -40,7 +40,7 @@ class Colours:
 
     def __init__(self, vertex_count: int, device: str):
         self.device = device
-        self._crew = Crew(device)
+        self._blocks = CooperativeBlocks(device)
         self._taken = wp.zeros((vertex_count, WORDS), dtype=wp.uint64, device=device)
         self._claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
         self._done = wp.zeros(1, dtype=wp.int32, device=device)
@@ -60,8 +60,8 @@ class Colours:
             self._make_room(len(contacts.normal_impulse))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
         sorted_out = [self.count, self.ends, self._next, self.order]
-        crew = self._crew.of(known)
-        self._launch(add_colours, crew[0], [*crew, contacts, count, inverse_mass, *own, *sorted_out])
+        blocks = self._blocks.of(known)
+        self._launch(add_colours, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_out])
 
     def _make_room(self, room: int) -> None:
         kept = getattr(self, "_colour", None)
@@ -137,7 +137,7 @@ def add_colours(
         at = contacts.vertices[done + j]
         for c in range(4):
             claims_out[at[c]] = UNCLAIMED
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     here = int(0)
     turn = int(0)
     while waiting > 0 and turn < MOST_TURNS:
@@ -150,7 +150,7 @@ def add_colours(
             for c in range(4):
                 if moves(inverse_mass[at[c]]):
                     wp.atomic_min(claims_out, at[c], claim)
-        wait_for_all(blocks, arrived)
+        grid_barrier(blocks, arrived)
         for j in range(lane, waiting, lanes):
             k = waiting_out[here, j]
             at = contacts.vertices[k]
@@ -164,17 +164,17 @@ def add_colours(
             else:
                 colour_out[k] = MOST_COLOURS  # unless there is another turn
                 waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
-        wait_for_all(blocks, arrived)
+        grid_barrier(blocks, arrived)
         here = 1 - here
         waiting = waiting_count_out[here]
         turn += 1
     # All touches by colour.
     for c in range(lane, MOST_COLOURS + 1, lanes):
         next_out[c] = 0
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     for k in range(lane, total, lanes):
         wp.atomic_add(next_out, colour_out[k], 1)
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     if lane == 0:
         end = int(0)
         used = int(0)
@@ -187,6 +187,6 @@ def add_colours(
                 used = c + 1
         colour_count_out[0] = used
         done_out[0] = total
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     for k in range(lane, total, lanes):
         order_out[wp.atomic_add(next_out, colour_out[k], 1)] = k

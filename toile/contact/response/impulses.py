@@ -22,7 +22,7 @@ from toile.contact.collision_mesh import MOST_PLANES, Planes
 from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
 from toile.contact.response.contact_coloring import MOST_COLOURS, Colours, moves
-from toile.device.grid_barrier import Crew, wait_for_all
+from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, real, vec3, vec4
 
@@ -34,7 +34,7 @@ class Sweeps:
         # One thread that need not wait for others is the faster one on the CPU: colouring takes as long as ten sweeps.
         in_colours = wp.get_device(device).is_cuda
         self._colours = Colours(vertex_count, device) if in_colours else None
-        self._crew = Crew(device)
+        self._blocks = CooperativeBlocks(device)
         self._unsettled = wp.zeros(3, dtype=wp.int32, device=device)
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # sweeps so far
         self._launch = Launcher(device)
@@ -57,9 +57,9 @@ class Sweeps:
             return
         colours = self._colours
         colours.add(contact_set.contacts, contact_set.count, inverse_mass, contact_set.contact_count)
-        crew = self._crew.of(contact_set.contact_count)
-        order = [*crew, colours.count, colours.ends, colours.order]
-        self._launch(relax_in_colours, crew[0], [*order, *inputs, *out, self._unsettled])
+        blocks = self._blocks.of(contact_set.contact_count)
+        order = [*blocks, colours.count, colours.ends, colours.order]
+        self._launch(relax_in_colours, blocks[0], [*order, *inputs, *out, self._unsettled])
 
 
 @wp.struct
@@ -213,7 +213,7 @@ def relax_in_colours(
     mu = contacts.mu
     if lane == 0:
         unsettled_out[0] = 0
-    wait_for_all(blocks, arrived)
+    grid_barrier(blocks, arrived)
     going, with_friction = bool(True), bool(False)
     sweep = int(0)
     while sweep < most and going:
@@ -238,7 +238,7 @@ def relax_in_colours(
             begin = end
             if c + 1 < colour_count[0]:
                 end = ends[c + 1]
-            wait_for_all(blocks, arrived)
+            grid_barrier(blocks, arrived)
         if lane == 0:
             for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
                 j = order[place]
@@ -250,7 +250,7 @@ def relax_in_colours(
             unsettled_out[sweep % 3] = 1
         if lane == 0:
             unsettled_out[(sweep + 1) % 3] = 0
-        wait_for_all(blocks, arrived)
+        grid_barrier(blocks, arrived)
         unsettled = unsettled_out[sweep % 3] == 1
         sweep += 1
         going = unsettled or not with_friction
