@@ -20,10 +20,10 @@ from toile.math.types import numpy_real, real, vec3
 
 
 @pytest.fixture(scope="module", autouse=True, params=[False, True], ids=["narrow", "wide"])
-def is_wide(request: pytest.FixtureRequest) -> Iterator[None]:
+def runs_on_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a GPU does works on the CPU too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BroadPhase, "is_wide", staticmethod(lambda _: request.param))
+        patch.setattr(BroadPhase, "runs_on_gpu", staticmethod(lambda _: request.param))
         yield
 
 

@@ -119,12 +119,12 @@ def finest(system: LinearSystem) -> np.ndarray:
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_galerkin_products_are_those_of_dense_matrices(
-    wide: bool, device: str, monkeypatch: pytest.MonkeyPatch
+    on_gpu: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A_0 = S A S + eps (I - S), A_(l+1) = P^T A_l P; to the rounding of weights to single precision. Both ways run
     everywhere."""
     monkeypatch.setattr(uv_hierarchy, "COARSEST", 6)
-    monkeypatch.setattr(Product, "is_wide", staticmethod(lambda _: wide))
+    monkeypatch.setattr(Product, "runs_on_gpu", staticmethod(lambda _: on_gpu))
     system = random_system(60, device, seed=1)
     made = Multigrid().build(system.matrix, system.device_S)
     assert made.update()

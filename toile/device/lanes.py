@@ -16,7 +16,7 @@ def lanes_for(rows: int) -> int:
     return 4 if rows >= MANY else 16
 
 
-def wide(rows: int, lanes: int) -> int:
+def thread_count(rows: int, lanes: int) -> int:
     """Threads to launch for so many rows: whole groups of 32."""
     return 32 * (-(-rows * lanes // 32))
 

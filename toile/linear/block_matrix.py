@@ -83,8 +83,8 @@ class BlockMatrix:
         """The pattern in which all particles of a stencil couple."""
         keys = [np.arange(n, dtype=np.int64) * (n + 1)]  # the diagonal is always there: mass
         for stencil in stencils:
-            wide = stencil.astype(np.int64)
-            keys.append(np.unique((wide[:, :, None] * n + wide[:, None, :]).ravel()))
+            as_int64 = stencil.astype(np.int64)
+            keys.append(np.unique((as_int64[:, :, None] * n + as_int64[:, None, :]).ravel()))
         every = np.unique(np.concatenate(keys))
         offsets = np.searchsorted(every, np.arange(n + 1, dtype=np.int64) * n).astype(np.int32)
         return BlockMatrix(offsets, (every % max(n, 1)).astype(np.int32), device, points)

@@ -18,11 +18,11 @@ import numpy as np
 import warp as wp
 
 from toile.device.cuda_graph import Recorded
-from toile.device.lanes import lanes_for, wide
+from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import SHARE, Launcher
 from toile.device.readback import Look
 from toile.device.reductions import add_to_sum
-from toile.linear import product_gpu as wide_product
+from toile.linear import product_gpu as product_gpu
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, precision, real, vec3
 
@@ -76,8 +76,8 @@ class ModifiedPCG:
         self._dot_residual = [r, s, *sums]
         self._update_direction = [S, s, scalars, c]
         self._multiply_direction = [*matrix, S, c, q, *sums]
-        in_rows = [*A.arrays[:2], *map(wide_product.rows_of, A.arrays[2:]), coupled]
-        self._multiply_direction_wide = [n, lanes_for(n), *in_rows, S, c, q, *sums]
+        in_rows = [*A.arrays[:2], *map(product_gpu.rows_of, A.arrays[2:]), coupled]
+        self._multiply_direction_lanes = [n, lanes_for(n), *in_rows, S, c, q, *sums]
         self._advance = [c, q, scalars, dv, r, *sums]
         # On a GPU iterations follow each other until the device itself finds the limit reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
@@ -119,7 +119,7 @@ class ModifiedPCG:
         if self._on_cpu:
             launch.split(multiply_direction, n, self._multiply_direction, rows)
         else:
-            launch(wide_product.multiply_direction, wide(n, lanes_for(n)), self._multiply_direction_wide)
+            launch(product_gpu.multiply_direction, thread_count(n, lanes_for(n)), self._multiply_direction_lanes)
         launch(sum_c_q, 1, self._sums)
         launch.split(advance, n, self._advance, rows)
         launch(sum_r_r, 1, self._sums)

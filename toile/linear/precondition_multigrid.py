@@ -27,11 +27,11 @@ import numpy as np
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.device.lanes import lanes_for, wide
+from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.multigrid import rows_gpu as wide_rows
+from toile.linear.multigrid import rows_gpu as rows_gpu
 from toile.linear.multigrid import uv_hierarchy
 from toile.linear.multigrid.coupled_levels import CoupledLevels
 from toile.linear.multigrid.dense_inverse import dense_inverse
@@ -155,9 +155,9 @@ class _Level:
         self.matrix, n = matrix, matrix.pattern.shape[0]
         self.n, self.launch = n, Launcher(device)
         self.rounded = wp.zeros(len(matrix.values), dtype=wp.mat33f, device=device)
-        self._wide, self._lanes = wp.get_device(device).is_cuda, lanes_for(n)
+        self._on_gpu, self._lanes = wp.get_device(device).is_cuda, lanes_for(n)
         count, at = 3 * len(matrix.values), self.rounded.ptr
-        rows = wp.array(ptr=at, shape=count, dtype=wp.vec3f, device=device) if self._wide else self.rounded
+        rows = wp.array(ptr=at, shape=count, dtype=wp.vec3f, device=device) if self._on_gpu else self.rounded
         self._in_cycles = [matrix.offsets, matrix.columns, rows]
         self.inverse = wp.zeros(n, dtype=wp.mat33f, device=device)  # of D
         self.contact = wp.zeros(0, dtype=mat33, device=device)  # what contacts add to D; nothing without any
@@ -171,8 +171,8 @@ class _Level:
 
     def shared(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
         """Launches a kernel for each node; on a GPU the one that has several threads for each."""
-        if self._wide:
-            self.launch(WIDE[kernel], wide(self.n, self._lanes), [self.n, self._lanes, *inputs])
+        if self._on_gpu:
+            self.launch(GPU_KERNELS[kernel], thread_count(self.n, self._lanes), [self.n, self._lanes, *inputs])
         else:
             self.launch.split(kernel, self.n, inputs)
 
@@ -346,9 +346,9 @@ def filter_vectors(
 
 
 # What a GPU has in place of these.
-WIDE = {
-    smooth: wide_rows.smooth,
-    smooth_last: wide_rows.smooth_last,
-    subtract_product: wide_rows.subtract_product,
-    restrict: wide_rows.restrict,
+GPU_KERNELS = {
+    smooth: rows_gpu.smooth,
+    smooth_last: rows_gpu.smooth_last,
+    subtract_product: rows_gpu.subtract_product,
+    restrict: rows_gpu.restrict,
 }

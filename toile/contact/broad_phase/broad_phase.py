@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase import pairs_gpu as wide_pairs
+from toile.contact.broad_phase import pairs_gpu as pairs_gpu
 from toile.contact.broad_phase.boxes import Box, grown, hull, overlap, point_box
 from toile.contact.broad_phase.patches import Patches, divide
 from toile.device.append_buffer import Parts, SharedList, fill, next_place
@@ -88,7 +88,7 @@ class BroadPhase:
         self._tree_id = 0 if self._tree is None else self._tree.id
         rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
         self._patch_pairs, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
-        self._is_wide = self.is_wide(device)
+        self._on_gpu = self.runs_on_gpu(device)
         self._launch = Launcher(device)
 
     def find(
@@ -117,16 +117,16 @@ class BroadPhase:
         return Pairs(vertices.values, edges.values, vertices.count, edges.count)
 
     @staticmethod
-    def is_wide(device: str) -> bool:
+    def runs_on_gpu(device: str) -> bool:
         """Whether several threads compare the elements of two patches."""
         return wp.get_device(device).is_cuda
 
     def _compare(self, inputs: list[Any], count: int) -> None:
         """The elements of pairs of patches."""
-        if self._is_wide:
-            lanes = wide_pairs.LANES
+        if self._on_gpu:
+            lanes = pairs_gpu.LANES
             inputs = [*inputs, lanes, *self._ends[1:3], self._element_boxes]
-            fill(self._pairs, self._launch, wide_pairs.find_pairs, lanes * count, inputs, BLOCK)
+            fill(self._pairs, self._launch, pairs_gpu.find_pairs, lanes * count, inputs, BLOCK)
         else:
             fill(self._pairs, self._launch, find_pairs, count, [*inputs, *self._boxes], BLOCK)
 

@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.device.lanes import wide
+from toile.device.lanes import thread_count
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.multigrid import couplings_gpu as wide_couplings
+from toile.linear.multigrid import couplings_gpu as couplings_gpu
 from toile.linear.multigrid.galerkin import Weights
 from toile.linear.multigrid.galerkin_blocks import is_held
 from toile.math.types import mat33, real, vec3, vec4
@@ -36,7 +36,7 @@ class CoupledLevels:
         self._Q = [Weights(Q, A.device) for Q in through]
         self.K = [wp.zeros(Q.shape[1], dtype=mat33, device=A.device) for Q in through]
         self._launch = [Launcher(A.device) for _ in through]
-        self._wide = wp.get_device(A.device).is_cuda
+        self._on_gpu = wp.get_device(A.device).is_cuda
 
     def update(self) -> None:
         """K of every level. On the finest it is what is on the diagonal of A; on others it is enough for smoothing:
@@ -59,9 +59,9 @@ class CoupledLevels:
         """r -= C_l d."""
         for groups in self._A.couplings:
             inputs = [*groups.arrays, *self._through(level), d, r_out]
-            if self._wide:
-                threads = wide(groups.room, int(wide_couplings.LANES))
-                self._launch[level](wide_couplings.subtract_coupled, threads, inputs)
+            if self._on_gpu:
+                threads = thread_count(groups.room, int(couplings_gpu.LANES))
+                self._launch[level](couplings_gpu.subtract_coupled, threads, inputs)
             else:
                 self._launch[level](subtract_coupled, groups.room, inputs)
 

@@ -11,9 +11,9 @@ import numpy as np
 import warp as wp
 from scipy.linalg import get_lapack_funcs
 
-from toile.device.lanes import lanes_for, wide
+from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
-from toile.linear.multigrid import rows_gpu as wide_rows
+from toile.linear.multigrid import rows_gpu as rows_gpu
 from toile.linear.multigrid.galerkin import Matrix, find
 from toile.linear.multigrid.galerkin_blocks import REGULARISED, TINY_BLOCK, filtered, held_part
 from toile.math.types import identity, mat33, real, vec3
@@ -48,7 +48,7 @@ class DenseInverse:
         """x = A^-1 given."""
         n, lanes = self._n, lanes_for(self._n)
         if self._is_cuda:
-            self._launch(wide_rows.multiply_dense, wide(n, lanes), [n, lanes, self.inverse, given, x_out])
+            self._launch(rows_gpu.multiply_dense, thread_count(n, lanes), [n, lanes, self.inverse, given, x_out])
         else:
             self._launch(multiply_dense, n, [self.inverse, given, x_out])
 

@@ -18,7 +18,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.linear.multigrid.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
-from toile.linear.multigrid.galerkin_gpu import WideProduct
+from toile.linear.multigrid.galerkin_gpu import GpuProduct
 from toile.math.types import mat33, real
 
 
@@ -64,20 +64,20 @@ class Product:
         values = wp.zeros(whole.nnz, dtype=mat33, device=device)
         pattern = Weights(whole, device)
         self.coarse = Matrix(whole, pattern.offsets, pattern.columns, values, free)
-        self._wide: WideProduct | None = None
-        if self.is_wide(device):
-            self._wide = WideProduct(A.arrays, self._B, self.coarse.arrays, self._first, self._second)
+        self._on_gpu: GpuProduct | None = None
+        if self.runs_on_gpu(device):
+            self._on_gpu = GpuProduct(A.arrays, self._B, self.coarse.arrays, self._first, self._second)
 
     @staticmethod
-    def is_wide(device: str) -> bool:
+    def runs_on_gpu(device: str) -> bool:
         return wp.get_device(device).is_cuda
 
     def update(
         self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
     ) -> None:
         """With the values that A has now; and these for cycles. `shares` of K are in the values, and belong in D."""
-        if self._wide is not None:
-            self._wide.update(contact, shares, rounded_out, inverse_out)
+        if self._on_gpu is not None:
+            self._on_gpu.update(contact, shares, rounded_out, inverse_out)
             return
         A, coarse = self._A, self.coarse
         inputs = [*A.arrays, contact, *shares, *self._first, rounded_out, inverse_out, self._B]

@@ -31,7 +31,7 @@ def entries(blocks: wp.array) -> wp.array:
     return wp.array(ptr=blocks.ptr, shape=9 * len(blocks), dtype=real, device=blocks.device)
 
 
-class WideProduct:
+class GpuProduct:
     """B = A P and P^T B on a GPU; `first` and `second` are the lists of both."""
 
     def __init__(self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list, second: list):

@@ -5,11 +5,10 @@ import pytest
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.device.lanes import wide
 from toile.linear import precondition_multigrid
 from toile.linear.multigrid import coupled_levels
-from toile.linear.multigrid import couplings_gpu as wide_couplings
-from toile.linear.multigrid import rows_gpu as wide_rows
+from toile.linear.multigrid import couplings_gpu as couplings_gpu
+from toile.linear.multigrid import rows_gpu as rows_gpu
 from toile.math.types import mat33, numpy_real, vec3, vec4
 
 
@@ -33,7 +32,7 @@ def test_products_are_those_of_numpy(device, n, lanes):
     left = r - (A @ d.ravel()).reshape(-1, 3)
     r_out, d_out, x_out = on(r, wp.vec3f), wp.zeros(n, dtype=wp.vec3f, device=device), on(x, wp.vec3f)
     inputs = [n, lanes, *matrix, on(inverse, wp.mat33f), on(d, wp.vec3f), 0.25, 0.5]
-    wp.launch(wide_rows.smooth, dim=wide(n, lanes), inputs=[*inputs, r_out, d_out, x_out], device=device)
+    wp.launch(rows_gpu.smooth, dim=thread_count(n, lanes), inputs=[*inputs, r_out, d_out, x_out], device=device)
     step = 0.25 * d + 0.5 * np.einsum("nij,nj->ni", inverse, left)
     for found, wanted in ((r_out, left), (d_out, step), (x_out, x + step)):
         assert np.allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
@@ -41,19 +40,19 @@ def test_products_are_those_of_numpy(device, n, lanes):
     S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
     s_out = wp.zeros(n, dtype=vec3, device=device)
     given = [on(r, wp.vec3f), on(x, wp.vec3f), on(S, mat33)]
-    wp.launch(wide_rows.smooth_last, dim=wide(n, lanes), inputs=[*inputs, *given, s_out], device=device)
+    wp.launch(rows_gpu.smooth_last, dim=thread_count(n, lanes), inputs=[*inputs, *given, s_out], device=device)
     assert np.allclose(s_out.numpy(), (x + step) * [1.0, 0.0, 1.0], rtol=1e-4, atol=1e-4)
 
     r_out = on(r, wp.vec3f)
     inputs = [n, lanes, *matrix, on(d, wp.vec3f), r_out]
-    wp.launch(wide_rows.subtract_product, dim=wide(n, lanes), inputs=inputs, device=device)
+    wp.launch(rows_gpu.subtract_product, dim=thread_count(n, lanes), inputs=inputs, device=device)
     assert np.allclose(r_out.numpy(), left, rtol=1e-4, atol=1e-4)
 
     P = sparse.csr_array(sparse.random_array((n, n), density=min(1.0, 9.0 / n), rng=random, dtype=np.float32))
     weights = [on(P.indptr, wp.int32), on(P.indices, wp.int32), on(P.data, wp.float32)]
     out = [wp.zeros(n, dtype=wp.vec3f, device=device) for _ in range(3)]
     inputs = [n, lanes, *weights, on(r, wp.vec3f), on(inverse, wp.mat33f), 0.5, *out]
-    wp.launch(wide_rows.restrict, dim=wide(n, lanes), inputs=inputs, device=device)
+    wp.launch(rows_gpu.restrict, dim=thread_count(n, lanes), inputs=inputs, device=device)
     coarse = P @ r
     first = 0.5 * np.einsum("nij,nj->ni", inverse, coarse)
     for found, wanted in zip(out, (coarse, first, first), strict=True):
@@ -78,9 +77,9 @@ def test_contacts_push_nodes_as_by_numpy(device, count):
 
     groups = [on([count], wp.int32), on(particles, wp.vec4i), on(weights, vec4), on(blocks, mat33), on(S, mat33)]
     through = [on(Q.indptr, wp.int32), on(Q.indices, wp.int32), on(Q.data, wp.float32)]
-    found, threads = on(r, wp.vec3f), wide(room, int(wide_couplings.LANES))
+    found, threads = on(r, wp.vec3f), thread_count(room, int(couplings_gpu.LANES))
     inputs = [*groups, *through, on(d, wp.vec3f), found]
-    wp.launch(wide_couplings.subtract_coupled, dim=threads, inputs=inputs, device=device)
+    wp.launch(couplings_gpu.subtract_coupled, dim=threads, inputs=inputs, device=device)
     left = r.astype(float)
     for at, w, block in zip(particles[:count], weights[:count], blocks[:count], strict=True):
         moved = np.einsum("nij,nj->ni", S[at], Q[at] @ d)
@@ -89,7 +88,7 @@ def test_contacts_push_nodes_as_by_numpy(device, count):
 
 
 def test_contacts_have_one_kernel_for_each_device():
-    kernels = coupled_levels.subtract_coupled, wide_couplings.subtract_coupled
+    kernels = coupled_levels.subtract_coupled, couplings_gpu.subtract_coupled
     labels = [[argument.label for argument in kernel.adj.args] for kernel in kernels]
     assert labels[0] == labels[1]
 
