@@ -19,7 +19,7 @@ from reference.springs import springs as all_springs
 
 from toile.contact.intersection_audit import Audit
 from toile.contact.penalty.springs import Springs
-from toile.contact.rest_uv import flat_places
+from toile.contact.rest_uv import rest_uv_positions
 from toile.device import threads
 from toile.energies.penalty import Penalty
 from toile.math.types import vec3
@@ -54,7 +54,7 @@ def two_sheets(
         {"type": "grid", "size": (size, size), "resolution": (count, count)}
         for size, count in zip(sizes, resolutions, strict=True)
     ]
-    place = {"translation": (0.0, 0.0, gap), "rotation": (0.0, 0.0, turn)}
+    rest_uv = {"translation": (0.0, 0.0, gap), "rotation": (0.0, 0.0, turn)}
     scene.setdefault("constraints", [{"type": "pin", "cloth": "lower", "where": {"all": True}}] if held else [])
     return Simulation(
         Scene(
@@ -62,7 +62,7 @@ def two_sheets(
             gravity=gravity,
             cloth=[
                 {"name": "lower", "shape": shapes[0], "fabric": CLOTH},
-                {"name": "upper", "shape": shapes[1], "fabric": CLOTH, **place, **(upper or {})},
+                {"name": "upper", "shape": shapes[1], "fabric": CLOTH, **rest_uv, **(upper or {})},
             ],
             forces=[{"type": "penalty", "thickness": THICKNESS, "stiffness": STIFFNESS, **(penalty or {})}],
             integrator=integrator,
@@ -330,10 +330,10 @@ def test_particles_on_seams_belong_to_no_piece() -> None:
     triangles = np.array([[0, 1, 2], [1, 3, 2]], np.int32)
     uv = np.array([[[0, 0], [1, 0], [0, 1]], [[5, 0], [5, 1], [4, 1]]], float)
     mesh = Mesh(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], float), triangles, uv)
-    place, chart = flat_places(build_model(["a"], [mesh], [Fabric()], [()]))
-    assert chart[0] >= 0 and chart[3] >= 0 and chart[0] != chart[3]
-    assert chart[1] == chart[2] == -1
-    np.testing.assert_array_equal(place[[0, 3], :2], [[0.0, 0.0], [5.0, 1.0]])
+    rest_uv, uv_chart = rest_uv_positions(build_model(["a"], [mesh], [Fabric()], [()]))
+    assert uv_chart[0] >= 0 and uv_chart[3] >= 0 and uv_chart[0] != uv_chart[3]
+    assert uv_chart[1] == uv_chart[2] == -1
+    np.testing.assert_array_equal(rest_uv[[0, 3], :2], [[0.0, 0.0], [5.0, 1.0]])
 
 
 def test_the_same_run_has_the_same_bits() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.rest_uv import flat_places
+from toile.contact.rest_uv import rest_uv_positions
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.mesh import find_edges
@@ -62,7 +62,7 @@ class Bodies:
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
         # Friction of solids; that between cloths is one figure for all, and -1 stands for it.
         self.solid_friction = on_device(np.concatenate([np.full(self.moving_count, -1.0), *frictions]), real)
-        self.place, self.chart = (on_device(array, kind) for array, kind in _places(model, self.count))
+        self.rest_uv, self.uv_chart = (on_device(array, kind) for array, kind in _rest_uv(model, self.count))
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
         self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
@@ -93,11 +93,11 @@ class Bodies:
         wp.copy(v_out, self.v_end, count=self.moving_count)
 
 
-def _places(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
+def _rest_uv(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
     """Where each particle is in its flat cloth [m], and in which piece of it; -1 for seams and what is not cloth."""
-    place, chart = np.zeros((count, 3)), np.full(count, -1)
-    place[: model.particle_count], chart[: model.particle_count] = flat_places(model)
-    return [(place, vec3), (chart, wp.int32)]
+    rest_uv, uv_chart = np.zeros((count, 3)), np.full(count, -1)
+    rest_uv[: model.particle_count], uv_chart[: model.particle_count] = rest_uv_positions(model)
+    return [(rest_uv, vec3), (uv_chart, wp.int32)]
 
 
 @wp.kernel

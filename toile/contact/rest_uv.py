@@ -9,7 +9,7 @@ from scipy import sparse
 from toile.model.model import Model
 
 
-def flat_places(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def rest_uv_positions(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Where each particle is in its flat cloth [m], and in which connected piece of uv; -1 on seams between pieces."""
     n = model.particle_count
     particles = model.triangles.ravel()
@@ -20,10 +20,10 @@ def flat_places(model: Model) -> tuple[np.ndarray, np.ndarray]:
     graph = sparse.coo_matrix((np.ones(len(links)), links.T), (len(points), len(points)))
     piece = sparse.csgraph.connected_components(graph, directed=False)[1]
     owner = points[:, 0].astype(int)
-    place, chart = np.zeros((n, 3)), np.full(n, -1)
+    rest_uv, uv_chart = np.zeros((n, 3)), np.full(n, -1)
     places = np.bincount(owner, minlength=n)
     for axis in (0, 1):
-        place[:, axis] = np.bincount(owner, points[:, 1 + axis], n) / np.maximum(places, 1)
-    chart[owner] = piece
-    chart[places != 1] = -1
-    return place, chart
+        rest_uv[:, axis] = np.bincount(owner, points[:, 1 + axis], n) / np.maximum(places, 1)
+    uv_chart[owner] = piece
+    uv_chart[places != 1] = -1
+    return rest_uv, uv_chart

@@ -126,7 +126,7 @@ class ContactSet:
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         )
         bodies = self.bodies
-        of_bodies = [bodies.x, x_seen, bodies.thickness, bodies.place, bodies.chart]
+        of_bodies = [bodies.x, x_seen, bodies.thickness, bodies.rest_uv, bodies.uv_chart]
         for kind, array, count in lists:
             inputs = [int(kind), array, self.edges, self.triangles, *of_bodies, self.exempt, slack]
             fill([self.near], self._launch, find_near, count, inputs, kept=self.near.count)
@@ -177,14 +177,14 @@ def thickest_of(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -
 
 @wp.func
 def thickness_of(
-    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), at: wp.vec4i,
+    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), at: wp.vec4i,
     w: vec4, kind: wp.int32,
 ) -> real:
     """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one piece."""
     tau = thickest_of(thickness, at, kind)
-    piece = chart[at[0]]
-    if piece >= 0 and chart[at[1]] == piece and chart[at[2]] == piece and chart[at[3]] == piece:
-        apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
+    piece = uv_chart[at[0]]
+    if piece >= 0 and uv_chart[at[1]] == piece and uv_chart[at[2]] == piece and uv_chart[at[3]] == piece:
+        apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
         tau = wp.min(tau, OF_FLAT * apart)
     return tau
 
@@ -217,7 +217,7 @@ def find_near(
     # in
     first: wp.int32, kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
     triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_seen: wp.array(dtype=vec3),
-    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
+    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
     parts: Parts, near_out: wp.array(dtype=Near),
@@ -249,7 +249,7 @@ def find_near(
         entry.pair = pair
         entry.kind = kind
         entry.distance = found.distance
-        entry.thickness = thickness_of(thickness, place, chart, at, found.weights, kind)
+        entry.thickness = thickness_of(thickness, rest_uv, uv_chart, at, found.weights, kind)
         near_out[n] = entry
 
 

@@ -26,7 +26,7 @@ ALTERED = wp.constant(real(0.5))
 # Of the length: what pulls, or is missing, by more counts as wrong; and by more than the second figure, as deep.
 TOLERANCE, DEEP = wp.constant(real(1e-3)), wp.constant(real(0.5))
 # Places of the counts.
-WRONG, MISSING_DEEP, ACTIVE, COUNTS = (wp.constant(place) for place in range(4))
+WRONG, MISSING_DEEP, ACTIVE, COUNTS = (wp.constant(rest_uv) for rest_uv in range(4))
 
 vec2 = wp.types.vector(length=2, dtype=real)
 

@@ -163,23 +163,23 @@ def is_nearest(
 
 @wp.func
 def rest_length(
-    thickness: wp.array(dtype=real), place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32), kind: wp.int32,
+    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), kind: wp.int32,
     at: wp.vec4i, w: vec4,
 ) -> real:
     """The mean thickness of both; less for neighbours in one piece of cloth, which are near by being woven so."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     mean = real(0.5) * (thickness[at[0]] + thickness[second])
-    piece = chart[at[0]]
-    if piece < 0 or chart[at[1]] != piece or chart[at[2]] != piece or chart[at[3]] != piece:
+    piece = uv_chart[at[0]]
+    if piece < 0 or uv_chart[at[1]] != piece or uv_chart[at[2]] != piece or uv_chart[at[3]] != piece:
         return mean
-    apart = wp.length(combine(w, place[at[0]], place[at[1]], place[at[2]], place[at[3]]))
+    apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
     return wp.min(mean, apart)
 
 
 @wp.kernel
 def find_springs(
     # model
-    first: wp.int32, surface: Surface, place: wp.array(dtype=vec3), chart: wp.array(dtype=wp.int32),
+    first: wp.int32, surface: Surface, rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
     thickness: wp.array(dtype=real),
     # in
     kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
@@ -197,7 +197,7 @@ def find_springs(
     x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
     nearest = closest_points(kind, x0, x1, x2, x3)
-    length = rest_length(thickness, place, chart, kind, at, nearest.weights)
+    length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
     t = real(0.0)
     if nearest.distance >= length + slack:
         # Not near yet: where it would run together, if it does.
@@ -207,7 +207,7 @@ def find_springs(
         if t >= NEVER:
             return
         nearest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
-        length = rest_length(thickness, place, chart, kind, at, nearest.weights)
+        length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
     gap = wp.dot(nearest.normal, combine(nearest.weights, x0, x1, x2, x3))
     gap_end = wp.dot(nearest.normal, combine(nearest.weights, e0, e1, e2, e3))
     if wp.min(gap, gap_end) >= length + slack:

@@ -30,7 +30,7 @@ from toile.contact.penalty.forces import (
 )
 from toile.contact.penalty.pairs import FoundSpring, Spring, find_springs, make_surface, put_springs
 from toile.contact.penalty.strength import Law, add_normals, find_deepest, set_strength, sum_weights
-from toile.contact.rest_uv import flat_places
+from toile.contact.rest_uv import rest_uv_positions
 from toile.device.append_buffer import SharedList, fill
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
@@ -65,9 +65,9 @@ class Springs:
         self._thickness = wp.array(thicknesses.astype(numpy_real), dtype=real, device=device)
         self._thinnest = float(np.min(thicknesses, initial=np.inf))
         self._reach = wp.zeros(n, dtype=real, device=device)
-        place, chart = flat_places(model)
-        self._place = wp.array(place.astype(numpy_real), dtype=vec3, device=device)
-        self._chart = wp.array(chart.astype(np.int32), dtype=wp.int32, device=device)
+        rest_uv, uv_chart = rest_uv_positions(model)
+        self._rest_uv = wp.array(rest_uv.astype(numpy_real), dtype=vec3, device=device)
+        self._uv_chart = wp.array(uv_chart.astype(np.int32), dtype=wp.int32, device=device)
         self._surface = make_surface(model, device)
         self._x_end, self._normal = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
         self._deepest, self._sum = (wp.zeros(2 * n, dtype=real, device=device) for _ in range(2))
@@ -96,7 +96,7 @@ class Springs:
         slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
         self._launch.split(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
-        elements = [self._surface, self._place, self._chart, self._thickness]
+        elements = [self._surface, self._rest_uv, self._uv_chart, self._thickness]
         self._found.count = 0
         for kind, array, count in (
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
