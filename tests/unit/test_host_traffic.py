@@ -15,7 +15,7 @@ import warp as wp
 from analytic.cloths import cloths, grid
 
 from toile.contact.broad_phase.motion import Motion
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.math.types import vec3
 
 FEW = 4  # numbers
@@ -31,12 +31,12 @@ def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPat
         pass
     seen: list[int] = []
     inside = [False]
-    look = wp.array.numpy
+    readback = wp.array.numpy
 
     def counted(array: wp.array) -> Any:
         if inside[0] and sys._getframe(1).f_globals["__name__"].split(".")[-1] in OF_CONTACT:
             seen.append(array.size)
-        return look(array)
+        return readback(array)
 
     def watched(method: Callable) -> Callable:
         def call(*inputs: Any) -> Any:
@@ -48,13 +48,13 @@ def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPat
 
         return call
 
-    def counted_look(one: Look) -> Any:
+    def counted_readback(one: Readback) -> Any:
         if inside[0] and sys._getframe(1).f_globals["__name__"].split(".")[-1] in OF_CONTACT:
             seen.append(one._array.size)
-        return short_look(one)
+        return short_readback(one)
 
-    short_look = Look.__call__
-    monkeypatch.setattr(Look, "__call__", counted_look)
+    short_readback = Readback.__call__
+    monkeypatch.setattr(Readback, "__call__", counted_readback)
     monkeypatch.setattr(wp.array, "numpy", counted)
     for owner, name in (
         (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.persistent_contacts, "find"),

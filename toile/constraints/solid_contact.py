@@ -37,7 +37,7 @@ from toile.contact.solid.detection import detection_kernels
 from toile.contact.solid.holding import drag_velocity, hold_contacts, project_out
 from toile.contact.solid.modes import begin_step, choose_modes, end_step, judge_forces
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.math.types import vec3
 from toile.model.motion import Vector
 from toile.model.state import State
@@ -83,7 +83,7 @@ class SolidContacts:
         self._now, self._before = (make_solid_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = make_counts(n, self.device)
-        self._look = Look(self._urgent)
+        self._readback = Readback(self._urgent)
         self._reviewed = wp.zeros(n, dtype=vec3, device=self.device)  # where the last solve had led
         self._launch = Launcher(self.device)
         self._step, self._solves, self._first = 0.0, 0, True
@@ -123,7 +123,7 @@ class SolidContacts:
         held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch.split(judge_forces, n, judged)
-        urgent = total(self._look)
+        urgent = total(self._readback)
         gross = urgent[GROSS] > GROSS_LEFT * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > FRICTION_INEXACT_LEFT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > WRONG_LEFT * urgent[IN_CONTACT]

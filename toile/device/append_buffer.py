@@ -15,7 +15,7 @@ import warp as wp
 
 from toile.device import threads
 from toile.device.launcher import SHARE, Launcher, shares
-from toile.device.readback import Look
+from toile.device.readback import Readback
 
 
 @wp.struct
@@ -78,7 +78,7 @@ class SharedList:
 
     def close(self) -> bool:
         """After it: the parts become one. False if there was too little room; now there is more."""
-        counts = self._look()[self._starts].tolist()
+        counts = self._readback()[self._starts].tolist()
         if min(counts) < 0:
             raise OverflowError("more than 2,147,483,647 pairs of elements are near each other: too many to count.")
         if max(counts) > self._room:  # by half at least, so that growing ends soon
@@ -125,7 +125,7 @@ class SharedList:
         self.parts.block, self.parts.keys = block, self._keys
         for name in ("begin", "room", "count"):
             setattr(self.parts, name, wp.zeros(count if self._on_cpu else 1, dtype=wp.int32, device=self.device))
-        self._look = Look(self.parts.count)
+        self._readback = Readback(self.parts.count)
 
 
 def fill(

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 
-class Look:
+class Readback:
     """At one array; what a look shows is true until the next."""
 
     def __init__(self, array: wp.array):

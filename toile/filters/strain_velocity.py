@@ -88,7 +88,7 @@ class _Working(VelocityLimit):
     def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
         self.h = h
         self.impulses.zero_()
-        if not self._pass(x, v, h, look=1):
+        if not self._pass(x, v, h, readback=1):
             return  # what was needed before is not needed now
         if self.h_kept > 0.0:
             share = h / self.h_kept
@@ -99,12 +99,12 @@ class _Working(VelocityLimit):
             if not self._pass(x, v, h):
                 return
 
-    def _pass(self, x: wp.array, v: wp.array, h: float, look: int = 0) -> bool:
+    def _pass(self, x: wp.array, v: wp.array, h: float, readback: int = 0) -> bool:
         """Whether there was anything to do; with `look` nothing is done."""
         self.changed.zero_()
         for springs, impulses, _ in self.colours:
             model = [springs.particles, springs.lengths, springs.kind, self.work.masses, self.longest, self.shortest]
-            at = [x, self.work.held.S, h, TOLERANCE, RECOVERY, look]
+            at = [x, self.work.held.S, h, TOLERANCE, RECOVERY, readback]
             self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])
         return bool(self.changed.numpy()[0])
 
@@ -163,7 +163,7 @@ def limit_springs(
     particles: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real), kind: wp.array(dtype=wp.int32),
     masses: wp.array(dtype=real), longest: vec3, shortest: vec3,
     # in
-    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, tolerance: real, recovery: real, look: wp.int32,
+    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, tolerance: real, recovery: real, readback: wp.int32,
     # in and out
     impulses_out: wp.array(dtype=real), v_out: wp.array(dtype=vec3), changed_out: wp.array(dtype=wp.int32),
 ):
@@ -193,7 +193,7 @@ def limit_springs(
     if wp.abs(impulse) * h * w <= tolerance * lengths[s]:
         return
     changed_out[0] = 1
-    if look == 0:
+    if readback == 0:
         impulses_out[s] = after
         v_out[i] = v_out[i] - impulse * W_i
         v_out[j] = v_out[j] + impulse * W_j

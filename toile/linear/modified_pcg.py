@@ -20,7 +20,7 @@ import warp as wp
 from toile.device.cuda_graph import Recorded
 from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import SHARE, Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.device.reductions import add_to_sum
 from toile.linear import product_gpu as product_gpu
 from toile.linear.block_matrix import BlockMatrix, row_product
@@ -67,7 +67,7 @@ class ModifiedPCG:
         parts, more_parts = (wp.zeros(part_count, dtype=wp.float64, device=device) for _ in range(2))
         sums = [self._rows, parts]
 
-        self.A, self.dv, self.r, self.scalars, self._look = A, dv, r, scalars, Look(scalars)
+        self.A, self.dv, self.r, self.scalars, self._readback = A, dv, r, scalars, Readback(scalars)
         self.c, self._s, self._coupled = c, s, coupled
         self._n, self._launch, self._on_cpu = n, Launcher(device), wp.get_device(device).is_cpu
         self._start = [*matrix, b, S, dv, r, *sums, more_parts]
@@ -96,12 +96,12 @@ class ModifiedPCG:
         launch.split(start, self._n, self._start, self._rows)
         launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._limit])
         if self._on_cpu:
-            scalars = self._look()  # what it shows changes with them
+            scalars = self._readback()  # what it shows changes with them
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
                 self._iterate(preconditioner)
         else:
             self._iterate_on_device(preconditioner)
-            scalars = self._look()
+            scalars = self._readback()
         at_start, r_r = float(scalars[AT_START]), float(scalars[R_R])
         converged = bool(r_r <= scalars[LIMIT] < np.inf)  # not so for NaN either
         if converged and not scalars[COUNT]:

@@ -17,7 +17,7 @@ import warp as wp
 
 from toile.contact.intersection_audit import Audit
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.errors import InputError
 from toile.math.types import precision, real, vec3
 from toile.model.model import Model
@@ -61,7 +61,7 @@ class Strain:
             longest[part.triangles] = longest[part.triangles] if keeps_inside else np.inf
         self._longest = wp.array(longest.ravel(), dtype=real, device=device)
         self._changes = wp.zeros(len(Changes._fields), dtype=real, device=device)
-        self._look_at_changes, self._look_at_found = Look(self._changes), Look(self._found)
+        self._readback_changes, self._readback_found = Readback(self._changes), Readback(self._found)
         self._launch = Launcher(device)
 
     def changes(self, x_before: wp.array, x: wp.array) -> Changes:
@@ -69,7 +69,7 @@ class Strain:
         self._changes.zero_()
         inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._changes]
         self._launch(measure_changes, self.model.triangle_count, inputs)
-        return Changes(*self._look_at_changes().tolist())
+        return Changes(*self._readback_changes().tolist())
 
     def move(self, time: float) -> None:
         """What is at rest at a time."""
@@ -84,7 +84,7 @@ class Strain:
         triangle_inputs = [self._triangles, self._weights, self._shares, self._b, x, self._found]
         self._launch(measure_triangles, self.model.triangle_count, triangle_inputs)
         self._launch(measure_edges, len(self.model.edges), [self._edges, self._lengths, x, self._found])
-        return dict(zip(STRAINS, self._look_at_found().tolist(), strict=True))
+        return dict(zip(STRAINS, self._readback_found().tolist(), strict=True))
 
     def _rest_stretch(self, time: float) -> np.ndarray:
         """b_u and b_v of every triangle, one after the other."""

@@ -14,7 +14,7 @@ import warp as wp
 
 from toile.device.element_coloring import ElementColoring, color_elements
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.energies.base import Elements, Energy, Formulas, both
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import mat33, precision, real, vec3
@@ -169,7 +169,7 @@ class Term:
         self._sum: wp.array | None = None
         if wp.get_device(device).is_cuda and precision == "double" and self._count:
             self._sum = wp.zeros(1, dtype=real, device=device)
-            self._look = Look(self._sum)
+            self._readback = Readback(self._sum)
         self._launch = Launcher(device)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
@@ -183,7 +183,7 @@ class Term:
         if self._sum is None:
             return float(np.sum(self._energies.numpy(), dtype=np.float64))
         wp.utils.array_sum(self._energies, out=self._sum)
-        return float(self._look()[0])
+        return float(self._readback()[0])
 
     def move(self, time: float) -> None:
         """Constants and uniform at a time."""

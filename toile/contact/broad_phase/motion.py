@@ -13,7 +13,7 @@ import warp as wp
 
 from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.math.types import real, vec3
 
 
@@ -26,7 +26,7 @@ class Motion:
         lanes = self._blocks[0]
         self.mean = wp.zeros(1, dtype=vec3, device=device)
         self._most = wp.zeros(1, dtype=real, device=device)
-        self._look = Look(self._most)
+        self._readback = Readback(self._most)
         self._sums = wp.zeros(lanes, dtype=vec3, device=device)
         self._farthest = wp.zeros(lanes, dtype=real, device=device)
         self._launch = Launcher(device)
@@ -35,7 +35,7 @@ class Motion:
         """The largest distance [m]; `mean` is that of this motion then."""
         inputs, parts = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
         self._launch(find_motion, self._blocks[0], [*inputs, *parts, self.mean, self._most])
-        return float(self._look()[0])
+        return float(self._readback()[0])
 
 
 @wp.kernel

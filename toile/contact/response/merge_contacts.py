@@ -15,7 +15,7 @@ import warp as wp
 
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.math.types import real
 
 # Places in the table, at least, for each touch there may be: others are seldom in the way.
@@ -74,7 +74,7 @@ class ContactMerger:
             self._launch(enter, count, [first, second, self._begins[1], begin, load, *table])
         self._launch(choose, self._size, [self._place_of, self._leader, self._number])
         wp.utils.array_scan(self._number, self._number, inclusive=True)
-        found.count = int(self._look()[0]) if self._size else 0
+        found.count = int(self._readback()[0]) if self._size else 0
         found.make_room(found.count)
         chosen = [self._place_of, self._leader, self._bears, self._number]
         self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.contacts])
@@ -87,7 +87,7 @@ class ContactMerger:
         self._table, self._leader = (wp.zeros(places, dtype=wp.int32, device=self.device) for _ in range(2))
         self._bears = wp.zeros(places, dtype=real, device=self.device)
         self._place_of, self._number = (wp.zeros(self._size, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._look = Look(self._number[self._size - 1 :] if self._size else self._number)
+        self._readback = Readback(self._number[self._size - 1 :] if self._size else self._number)
         self._launch = Launcher(self.device)  # it remembers the arrays of before
 
 

@@ -24,7 +24,7 @@ from toile.contact.narrow_phase.closest_points import closest_points, combine, e
 from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
 from toile.contact.response.merge_contacts import ContactList, ContactMerger, copy_contact
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.state_dict import Memory
@@ -56,7 +56,7 @@ class PersistentContacts:
         self._launch = Launcher(bodies.device)
         self._stiffness, self._drag, self._load, self._slip = self._figures(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
-        self._look = Look(self._counts)
+        self._readback = Readback(self._counts)
         self._start = bodies.x
 
     def hold(self) -> None:
@@ -117,7 +117,7 @@ class PersistentContacts:
         inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
         out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
         self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
-        pulled, held = self._look()
+        pulled, held = self._readback()
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
 
     def _merge(self) -> None:

@@ -21,7 +21,7 @@ from toile.contact.narrow_phase.contact_set import RECOVERY, ContactSet
 from toile.contact.response.impact_zones import ImpactZones, body_motion
 from toile.contact.response.impulses import Sweeps, find_room
 from toile.device.launcher import Launcher
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
 
 # ElementColoring of impulses for what runs together, before it moves as one body.
@@ -61,7 +61,7 @@ class ClothContacts:
         self._motion = Motion(bodies.moving_count, self.device)
         self._slack = 0.0
         self._astray, self._astray_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
-        self._look = Look(self._astray_count)
+        self._readback = Readback(self._astray_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._normal_impulse_v, self._friction_impulse_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
         self._sweeps = Sweeps(n, self.device)
@@ -88,7 +88,7 @@ class ClothContacts:
         hits, passes = contact_set.find_impacts(False), 0
         while hits and passes < MAX_IMPACT_PASSES:
             self._apply_impulses(planes)
-            self._look_again_at(hits)
+            self._recheck_last(hits)
             self._search_again()
             hits = contact_set.find_impacts(True)
             passes += 1
@@ -114,7 +114,7 @@ class ClothContacts:
         at = [bodies.x_end, self._slack, self._searched, self._astray, self._astray_count]
         self._astray_count.zero_()
         self._launch(find_astray, bodies.count, at)
-        count = int(self._look()[0])
+        count = int(self._readback()[0])
         if count > SOME * bodies.count:
             self._search()
         elif count:
@@ -136,7 +136,7 @@ class ClothContacts:
         self._sweeps.run(contact_set, False, planes, self._room, settled, MOST_SWEEPS, *own)
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
-    def _look_again_at(self, hits: int) -> None:
+    def _recheck_last(self, hits: int) -> None:
         """The last hits count as changed, even if nothing could be done about them."""
         contact_set = self.contact_set
         self._launch(mark_last, hits, [contact_set.contacts.vertices, contact_set.count, contact_set.changed])

@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from toile.device.launcher import SHARE
-from toile.device.readback import Look
+from toile.device.readback import Readback
 from toile.math.types import real, vec3
 from toile.model.state_dict import Memory
 
@@ -109,7 +109,7 @@ def make_counts(particles: int, device: str) -> wp.array:
     return wp.zeros(int(COUNTS) * (particles // SHARE + 1), dtype=wp.int32, device=device)
 
 
-def total(counts: Look) -> np.ndarray:
+def total(counts: Readback) -> np.ndarray:
     summed: np.ndarray = counts().reshape(-1, int(COUNTS)).sum(axis=0)
     return summed
 
