@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from toile.bench.profile import LAUNCHES, OTHERS, Tally, _Stopwatch, _timed_on_device, profile
 from toile.bench.sizes import resized
 from toile.cli import app
-from toile.device.cuda_graph import Recorded
+from toile.device.cuda_graph import CudaGraph
 from toile.device.launcher import Launcher
 from toile.simulation.simulation import Simulation
 
@@ -33,7 +33,7 @@ def started(name: str, device: str, size: int = 300) -> Simulation:
 
 
 def places() -> list[Any]:
-    return [getattr(home, name) for home, name, *_ in (*LAUNCHES, *OTHERS, (Recorded, "__call__"))]
+    return [getattr(home, name) for home, name, *_ in (*LAUNCHES, *OTHERS, (CudaGraph, "__call__"))]
 
 
 @pytest.mark.parametrize("name", ["swing", "drape"])
@@ -130,7 +130,7 @@ def test_activities_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wp, "timing_begin", lambda: None)
     monkeypatch.setattr(wp, "timing_end", told)
     tally = Tally()
-    recorded = Recorded("cpu", lambda: launch(double, 4, [x]))
+    recorded = CudaGraph("cpu", lambda: launch(double, 4, [x]))
     with _timed_on_device(tally):
         recorded(x)
         recorded(x)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import warp as wp
 
 from toile.device import threads
-from toile.device.cuda_graph import Recorded
+from toile.device.cuda_graph import CudaGraph
 from toile.device.launcher import Launcher
 from toile.linear.direct.ldlt import Ldlt
 from toile.linear.direct.sparse_factor import Cholmod, Qdldl
@@ -155,7 +155,7 @@ def _timed_on_device(tally: Tally) -> Iterator[None]:
     try:
         with (
             _replaced(LAUNCHES, lambda _, function: noted(function)),
-            _replaced([(Recorded, "__call__")], lambda *_: lambda recorded, *arrays: recorded._launches()),
+            _replaced([(CudaGraph, "__call__")], lambda *_: lambda recorded, *arrays: recorded._launches()),
         ):
             yield
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 import warp as wp
 
 
-class Recorded:
+class CudaGraph:
     """Launches that are recorded when they are called for the second time; on the CPU they are just made.
 
     The first time loads their kernels, which a graph cannot. The call names the arrays that may be replaced by others:

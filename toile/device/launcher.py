@@ -29,7 +29,7 @@ class Launcher:
     def __init__(self, device: str):
         self.device = device
         self._shares = wp.get_device(device).is_cpu
-        self._recorded: dict[tuple, _Recorded] = {}
+        self._packed: dict[tuple, _PackedLaunches] = {}
 
     def __call__(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
         if dim:
@@ -55,19 +55,19 @@ class Launcher:
         if pieces is None:
             self._launch_one(kernel, ends[-1], [0, *inputs])
             return
-        found = self._recorded.get(key := (*_key(kernel, inputs), pieces))
+        found = self._packed.get(key := (*_key(kernel, inputs), pieces))
         if found is None:
             commands = [
                 [self._command(kernel, high - low, [low, *inputs]) for low, high in ranges] for ranges in pieces
             ]
-            found = self._record(key, inputs, commands)
+            found = self._pack(key, inputs, commands)
         for together in found.commands:
             threads.together([command.launch for command in together])
 
     def _launch_one(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
-        found = self._recorded.get(key := _key(kernel, inputs))
+        found = self._packed.get(key := _key(kernel, inputs))
         if found is None:
-            found = self._record(key, inputs, [[self._command(kernel, dim, inputs)]])
+            found = self._pack(key, inputs, [[self._command(kernel, dim, inputs)]])
         command = found.commands[0][0]
         if found.dim != dim:  # of a list that is another in every step, the length
             command.set_dim(dim)
@@ -77,15 +77,15 @@ class Launcher:
     def _command(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> wp.Launch:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_cmd=True)
 
-    def _record(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> "_Recorded":
-        if len(self._recorded) >= LARGEST:
-            self._recorded.clear()
-        self._recorded[key] = found = _Recorded(commands, inputs)
+    def _pack(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> "_Recorded":
+        if len(self._packed) >= LARGEST:
+            self._packed.clear()
+        self._packed[key] = found = _PackedLaunches(commands, inputs)
         return found
 
 
 @dataclass
-class _Recorded:
+class _PackedLaunches:
     """Launches that are made together, one list after the other."""
 
     commands: list[list[wp.Launch]]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.device.cuda_graph import Recorded
+from toile.device.cuda_graph import CudaGraph
 from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import SHARE, Launcher
 from toile.device.readback import Readback
@@ -81,7 +81,7 @@ class ModifiedPCG:
         self._advance = [c, q, scalars, dv, r, *sums]
         # On a GPU iterations follow each other until the device itself finds the limit reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
-        self._loops: dict[Any, Recorded] = {}
+        self._loops: dict[Any, CudaGraph] = {}
 
     def solve(self, preconditioner: Any, tolerance: float, max_iterations: int, again: float = 0.0) -> Solution:
         """Improves dv, whose constrained components hold z on entry and still do on return.
@@ -133,7 +133,7 @@ class ModifiedPCG:
             self._launch(go_on, 1, going)
 
         if preconditioner not in self._loops:
-            self._loops[preconditioner] = Recorded(self.A.device, lambda: wp.capture_while(self._going, iterate))
+            self._loops[preconditioner] = CudaGraph(self.A.device, lambda: wp.capture_while(self._going, iterate))
         self._launch(go_on, 1, going)
         self._loops[preconditioner](*(array for couplings in self.A.couplings for array in couplings.arrays))
 

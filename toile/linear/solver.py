@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.device.cuda_graph import Recorded
+from toile.device.cuda_graph import CudaGraph
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.model.state_dict import Memory
 
@@ -21,7 +21,7 @@ class Solver:
         self.pcg, self.preconditioner = pcg, preconditioner
         self.tolerance, self.max_iterations = tolerance, max_iterations
         self._on_cpu = wp.get_device(pcg.A.device).is_cpu
-        self._update = Recorded(pcg.A.device, preconditioner.update)
+        self._update = CudaGraph(pcg.A.device, preconditioner.update)
         self._usable = False
         self._wait = 0  # solves until an old preconditioner is tried again
 
