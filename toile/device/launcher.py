@@ -77,7 +77,7 @@ class Launcher:
     def _command(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> wp.Launch:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_cmd=True)
 
-    def _pack(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> "_Recorded":
+    def _pack(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> "_PackedLaunches":
         if len(self._packed) >= LARGEST:
             self._packed.clear()
         self._packed[key] = found = _PackedLaunches(commands, inputs)
