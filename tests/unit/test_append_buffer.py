@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toile.device import threads
-from toile.device.append_buffer import Parts, SharedList, fill, next_place, pair_key
+from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
 from toile.device.launcher import Launcher
 
 
@@ -28,17 +28,17 @@ def list_pairs(
     # in
     first: wp.int32, often: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i),
     # out
-    parts: Parts, pairs_out: wp.array(dtype=wp.vec2i), odd_parts: Parts, odd_out: wp.array(dtype=wp.vec2i),
+    ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i), odd_parts: BufferRanges, odd_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """Each pair so many times; and in another list once, if that is odd."""
     i = first + wp.tid()
     for _k in range(often[i]):
-        n = next_place(parts, first)
+        n = next_slot(ranges, first)
         if n >= 0:
             pairs_out[n] = pairs[i]
-            parts.keys[n] = pair_key(pairs[i][0] % 2, pairs[i])
+            ranges.keys[n] = pair_key(pairs[i][0] % 2, pairs[i])
     if often[i] % 2 == 1:
-        n = next_place(odd_parts, first)
+        n = next_slot(odd_parts, first)
         if n >= 0:
             odd_out[n] = pairs[i]
 
@@ -60,10 +60,10 @@ def test_everything_is_listed_once(seed: int, dim: int, room: int, count: int, d
     threads.use(count)
     often, cut = random.integers(0, 5, dim), int(random.integers(0, dim + 1))
     pairs = np.column_stack([random.integers(0, 9, dim), np.arange(dim)])
-    keyed, launch = SharedList(wp.vec2i, room, device, keyed=True), Launcher(device)
+    keyed, launch = AppendBuffer(wp.vec2i, room, device, keyed=True), Launcher(device)
     odd = []
     for begin, end in ((0, cut), (cut, dim)):
-        other = SharedList(wp.vec2i, room + keyed.count, device)
+        other = AppendBuffer(wp.vec2i, room + keyed.count, device)
         inputs = [array(often[begin:end], wp.int32, device), array(pairs[begin:end], wp.vec2i, device)]
         kept = keyed.count
         fill([keyed, other], launch, list_pairs, end - begin, inputs, block=8, kept=kept)
@@ -80,7 +80,7 @@ def test_everything_is_listed_once(seed: int, dim: int, room: int, count: int, d
 
 def test_a_list_is_filled_anew(device: str) -> None:
     """With more, with less and with nothing."""
-    lists = [SharedList(wp.vec2i, 4, device, keyed=keyed) for keyed in (True, False)]
+    lists = [AppendBuffer(wp.vec2i, 4, device, keyed=keyed) for keyed in (True, False)]
     launch = Launcher(device)
     for dim in (3, 900, 40, 0, 2000):
         pairs = np.column_stack([np.arange(dim), np.arange(dim)])

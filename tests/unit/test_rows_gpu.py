@@ -5,10 +5,9 @@ import pytest
 import scipy.sparse as sparse
 import warp as wp
 
+from toile.device.lanes import thread_count
 from toile.linear import precondition_multigrid
-from toile.linear.multigrid import coupled_levels
-from toile.linear.multigrid import couplings_gpu as couplings_gpu
-from toile.linear.multigrid import rows_gpu as rows_gpu
+from toile.linear.multigrid import coupled_levels, couplings_gpu, rows_gpu
 from toile.math.types import mat33, numpy_real, vec3, vec4
 
 

@@ -19,7 +19,7 @@ from toile.device.readback import Readback
 
 
 @wp.struct
-class Parts:
+class BufferRanges:
     """Where the ranges of a launch append. A range is known by the block of indices that it begins with."""
 
     block: wp.int32  # indices in a block
@@ -30,13 +30,13 @@ class Parts:
 
 
 @wp.func
-def next_place(parts: Parts, first: wp.int32) -> wp.int32:
+def next_slot(ranges: BufferRanges, first: wp.int32) -> wp.int32:
     """The place of one more entry, or -1 if there is no room for it. `first` is where the range begins."""
-    part = first // parts.block
-    n = wp.atomic_add(parts.count, part, 1)
-    if n < 0 or n >= parts.room[part]:
+    part = first // ranges.block
+    n = wp.atomic_add(ranges.count, part, 1)
+    if n < 0 or n >= ranges.room[part]:
         return -1
-    return parts.begin[part] + n
+    return ranges.begin[part] + n
 
 
 @wp.func
@@ -45,7 +45,7 @@ def pair_key(kind: wp.int32, pair: wp.vec2i) -> wp.int64:
     return (wp.int64(kind) << wp.int64(62)) | (wp.int64(pair[0]) << wp.int64(31)) | wp.int64(pair[1])
 
 
-class SharedList:
+class AppendBuffer:
     """Entries of one kind: the first `count` of `values`."""
 
     def __init__(self, kind: Any, room: int, device: str, keyed: bool = False):
@@ -54,27 +54,27 @@ class SharedList:
         self._keys = self._make_keys()
         self._order = wp.empty(0, dtype=wp.int32, device=device)
         self._known: tuple[int, int]  # where a GPU was told to append, and how much room it has there
-        self._make_parts(1, SHARE)
+        self._make_ranges(1, SHARE)
 
     def open(self, dim: int, block: int, kept: int) -> None:
         """Before a launch of `dim` indices in blocks: each range gets a part behind the first `kept` entries."""
         ranges = shares(dim, threads.count() if self._on_cpu else 1, block)
         blocks = ranges[-1][0] // block + 1
-        if len(self.parts.count) < blocks or int(self.parts.block) != block:
-            self._make_parts(2 * blocks - 1, block)
+        if len(self.ranges.count) < blocks or int(self.ranges.block) != block:
+            self._make_ranges(2 * blocks - 1, block)
         self._kept, self._room = kept, (len(self.values) - kept) // len(ranges)
         self._starts = [begin // block for begin, _ in ranges]
         self._begins = [kept + self._room * k for k in range(len(ranges))]
         if self._on_cpu:
-            self.parts.begin.numpy()[self._starts] = self._begins
-            self.parts.room.numpy()[self._starts] = self._room
-            self.parts.count.numpy()[self._starts] = 0
+            self.ranges.begin.numpy()[self._starts] = self._begins
+            self.ranges.room.numpy()[self._starts] = self._room
+            self.ranges.count.numpy()[self._starts] = 0
         else:
             if self._known != (kept, self._room):
-                self.parts.begin.fill_(kept)
-                self.parts.room.fill_(self._room)
+                self.ranges.begin.fill_(kept)
+                self.ranges.room.fill_(self._room)
                 self._known = (kept, self._room)
-            self.parts.count.zero_()
+            self.ranges.count.zero_()
 
     def close(self) -> bool:
         """After it: the parts become one. False if there was too little room; now there is more."""
@@ -114,22 +114,22 @@ class SharedList:
         if self._kept:
             wp.copy(self.values, values, count=self._kept)
             wp.copy(self._keys, keys, count=min(self._kept, len(keys)))
-        self._make_parts(len(self.parts.count), int(self.parts.block))
+        self._make_ranges(len(self.ranges.count), int(self.ranges.block))
 
     def _make_keys(self) -> wp.array:
         return wp.empty(len(self.values) if self._keyed else 0, dtype=wp.int64, device=self.device)
 
-    def _make_parts(self, count: int, block: int) -> None:
+    def _make_ranges(self, count: int, block: int) -> None:
         # A new structure each time, because recorded launches know it by its identity.
-        self.parts, self._known = Parts(), (-1, -1)
-        self.parts.block, self.parts.keys = block, self._keys
+        self.ranges, self._known = BufferRanges(), (-1, -1)
+        self.ranges.block, self.ranges.keys = block, self._keys
         for name in ("begin", "room", "count"):
-            setattr(self.parts, name, wp.zeros(count if self._on_cpu else 1, dtype=wp.int32, device=self.device))
-        self._readback = Readback(self.parts.count)
+            setattr(self.ranges, name, wp.zeros(count if self._on_cpu else 1, dtype=wp.int32, device=self.device))
+        self._readback = Readback(self.ranges.count)
 
 
 def fill(
-    lists: list[SharedList], launch: Launcher, kernel: wp.Kernel, dim: int, inputs: list[Any], block: int = SHARE,
+    lists: list[AppendBuffer], launch: Launcher, kernel: wp.Kernel, dim: int, inputs: list[Any], block: int = SHARE,
     kept: int = 0,
 ) -> None:  # fmt: skip
     """Fills lists behind the first `kept` entries. The last arguments of the kernel are parts and values of each."""
@@ -141,6 +141,6 @@ def fill(
     while not done:
         for one in lists:
             one.open(dim, block, kept)
-        launch.split(kernel, dim, [*inputs, *(item for one in lists for item in (one.parts, one.values))], block, 1)
+        launch.split(kernel, dim, [*inputs, *(item for one in lists for item in (one.ranges, one.values))], block, 1)
         closed = [one.close() for one in lists]
         done = all(closed)

@@ -22,7 +22,7 @@ from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import SHARE, Launcher
 from toile.device.readback import Readback
 from toile.device.reductions import add_to_sum
-from toile.linear import product_gpu as product_gpu
+from toile.linear import product_gpu
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, precision, real, vec3
 

@@ -31,8 +31,7 @@ from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
 from toile.linear.base import Preconditioner
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.multigrid import rows_gpu as rows_gpu
-from toile.linear.multigrid import uv_hierarchy
+from toile.linear.multigrid import rows_gpu, uv_hierarchy
 from toile.linear.multigrid.coupled_levels import CoupledLevels
 from toile.linear.multigrid.dense_inverse import dense_inverse
 from toile.linear.multigrid.galerkin import Matrix, Product

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase import pairs_gpu as pairs_gpu
+from toile.contact.broad_phase import pairs_gpu
 from toile.contact.broad_phase.boxes import Box, grown, hull, overlap, point_box
 from toile.contact.broad_phase.patches import Patches, divide
-from toile.device.append_buffer import Parts, SharedList, fill, next_place
+from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
 
@@ -75,8 +75,8 @@ class BroadPhase:
         self._ends = np.cumsum([0, vertex_count, len(edges), len(triangles)]).tolist()
         self._element_boxes = wp.empty(self._ends[-1], dtype=Box, device=device)
         none = wp.empty(0, dtype=Box, device=device)
-        parts = [self._element_boxes[begin:end] if end > begin else none for begin, end in pairwise(self._ends)]
-        self._boxes = [self._patch_boxes, *parts]
+        ranges = [self._element_boxes[begin:end] if end > begin else none for begin, end in pairwise(self._ends)]
+        self._boxes = [self._patch_boxes, *ranges]
         self._corners = [wp.zeros(self._patch_count, dtype=wp.vec3f, device=device) for _ in range(2)]
         self._again = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
         self._everything = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
@@ -87,7 +87,7 @@ class BroadPhase:
         # One object, because recorded launches know it by its identity.
         self._tree_id = 0 if self._tree is None else self._tree.id
         rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
-        self._patch_pairs, *self._pairs = (SharedList(wp.vec2i, room, device) for room in rooms)  # patches, and elements
+        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, room, device) for room in rooms)  # patches, and elements
         self._on_gpu = self.runs_on_gpu(device)
         self._launch = Launcher(device)
 
@@ -220,7 +220,7 @@ def find_patches(
     again: wp.array(dtype=wp.int32), moving_patches: wp.int32, boxes: wp.array(dtype=Box),
     lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
-    parts: Parts, pairs_out: wp.array(dtype=wp.vec2i),
+    ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     p = first + wp.tid()
     if again[p] == 0 and p < moving_patches:
@@ -231,7 +231,7 @@ def find_patches(
         if q > p and again[q] != 0:
             continue  # it asks
         if overlap(boxes[p], boxes[q]):
-            n = next_place(parts, first)
+            n = next_slot(ranges, first)
             if n >= 0:
                 pairs_out[n] = wp.vec2i(p, q)
 
@@ -241,7 +241,7 @@ def add_vertex_triangle(
     first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, triangles: wp.array(dtype=wp.vec3i), chosen: wp.array(dtype=wp.int32),
     vertex_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
-    parts: Parts, pairs: wp.array(dtype=wp.vec2i),
+    ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """The vertices of one patch and the triangles of another."""
     for p_place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
@@ -254,7 +254,7 @@ def add_vertex_triangle(
                     c = triangles[t]
                     wanted = chosen[v] + chosen[c[0]] + chosen[c[1]] + chosen[c[2]] > 0
                     if wanted and c[0] != v and c[1] != v and c[2] != v:
-                        n = next_place(parts, first)
+                        n = next_slot(ranges, first)
                         if n >= 0:
                             pairs[n] = wp.vec2i(v, t)
 
@@ -264,7 +264,7 @@ def add_edge_edge(
     first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
     patches: Patches, edges: wp.array(dtype=wp.vec2i), chosen: wp.array(dtype=wp.int32),
     edge_boxes: wp.array(dtype=Box),
-    parts: Parts, pairs: wp.array(dtype=wp.vec2i),
+    ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """The edges of one patch and those of another before it, or of itself."""
     for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
@@ -279,7 +279,7 @@ def add_edge_edge(
                     b = edges[e]
                     wanted = chosen[a[0]] + chosen[a[1]] + chosen[b[0]] + chosen[b[1]] > 0
                     if wanted and a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
-                        n = next_place(parts, first)
+                        n = next_slot(ranges, first)
                         if n >= 0:
                             pairs[n] = wp.vec2i(wp.min(d, e), wp.max(d, e))
 
@@ -293,22 +293,22 @@ def find_pairs(
     patch_boxes: wp.array(dtype=Box), vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box),
     triangle_boxes: wp.array(dtype=Box),
     # out
-    vertex_parts: Parts, vertices_out: wp.array(dtype=wp.vec2i),
-    edge_parts: Parts, edges_out: wp.array(dtype=wp.vec2i),
+    vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
+    edge_ranges: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     patch_pair = patch_pairs[first + wp.tid()]
     p, q = patch_pair[0], patch_pair[1]
     add_vertex_triangle(
         first, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes,
-        vertex_parts, vertices_out,
+        vertex_ranges, vertices_out,
     )  # fmt: skip
     if q != p:
         add_vertex_triangle(
             first, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes,
-            vertex_parts, vertices_out,
+            vertex_ranges, vertices_out,
         )  # fmt: skip
     # Each pair once: the places of the later patch come after those of the other.
     later, other = wp.max(p, q), wp.min(p, q)
     add_edge_edge(
-        first, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_parts, edges_out
+        first, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_ranges, edges_out
     )

@@ -33,8 +33,8 @@ class Motion:
 
     def find(self, x: wp.array, x_end: wp.array) -> float:
         """The largest distance [m]; `mean` is that of this motion then."""
-        inputs, parts = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
-        self._launch(find_motion, self._blocks[0], [*inputs, *parts, self.mean, self._most])
+        inputs, ranges = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
+        self._launch(find_motion, self._blocks[0], [*inputs, *ranges, self.mean, self._most])
         return float(self._readback()[0])
 
 

@@ -15,7 +15,7 @@ import warp as wp
 
 from toile.contact.broad_phase.boxes import INSTANT, Box
 from toile.contact.broad_phase.patches import Patches
-from toile.device.append_buffer import Parts, next_place
+from toile.device.append_buffer import BufferRanges, next_slot
 from toile.math.types import real
 
 # Threads for each pair of patches.
@@ -51,8 +51,8 @@ def find_pairs(
     chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
     first_triangle: wp.int32, boxes: wp.array(dtype=Box),
     # out
-    vertex_parts: Parts, vertices_out: wp.array(dtype=wp.vec2i),
-    edge_parts: Parts, edges_out: wp.array(dtype=wp.vec2i),
+    vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
+    edge_ranges: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """`boxes` are those of vertices, then edges, then triangles."""
     t = first + wp.tid()
@@ -88,7 +88,7 @@ def find_pairs(
                 v, c = patches.vertex[i], triangles[patches.triangle[j - first_triangle]]
                 wanted = chosen[v] + chosen[c[0]] + chosen[c[1]] + chosen[c[2]] > 0
                 if wanted and c[0] != v and c[1] != v and c[2] != v:
-                    n = next_place(vertex_parts, first)
+                    n = next_slot(vertex_ranges, first)
                     if n >= 0:
                         vertices_out[n] = wp.vec2i(v, patches.triangle[j - first_triangle])
             else:
@@ -96,7 +96,7 @@ def find_pairs(
                 a, b = edges[d], edges[e]
                 wanted = chosen[a[0]] + chosen[a[1]] + chosen[b[0]] + chosen[b[1]] > 0
                 if wanted and a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
-                    n = next_place(edge_parts, first)
+                    n = next_slot(edge_ranges, first)
                     if n >= 0:
                         edges_out[n] = wp.vec2i(wp.min(d, e), wp.max(d, e))
         k += lanes

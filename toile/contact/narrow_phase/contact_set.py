@@ -34,7 +34,7 @@ from toile.contact.narrow_phase.closest_points import (
     impact,
 )
 from toile.contact.narrow_phase.impact_time import NEVER
-from toile.device.append_buffer import Parts, SharedList, fill, next_place, pair_key
+from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3, vec4
 
@@ -98,8 +98,8 @@ class ContactSet:
     def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
         self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
         self.device = bodies.device
-        self.near = SharedList(Near, capacity, self.device)
-        self._hits = SharedList(Hit, capacity, self.device, keyed=True)
+        self.near = AppendBuffer(Near, capacity, self.device)
+        self._hits = AppendBuffer(Hit, capacity, self.device, keyed=True)
         self.contacts = ContactArrays()
         self.recovery = RECOVERY  # in the present step
         self.contact_count = 0
@@ -220,7 +220,7 @@ def find_near(
     thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
-    parts: Parts, near_out: wp.array(dtype=Near),
+    ranges: BufferRanges, near_out: wp.array(dtype=Near),
 ):
     pair = pairs[first + wp.tid()]
     at = wp.vec4i()
@@ -242,7 +242,7 @@ def find_near(
         return
     if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
         return
-    n = next_place(parts, first)
+    n = next_slot(ranges, first)
     if n >= 0:
         entry = Near()
         entry.vertices = at
@@ -293,11 +293,11 @@ def write_contact(
 
 @wp.func
 def add_hit(
-    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, parts: Parts, hits: wp.array(dtype=Hit)
+    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=Hit)
 ):
-    n = next_place(parts, first)
+    n = next_slot(ranges, first)
     if n >= 0:
-        parts.keys[n] = pair_key(near[k].kind, near[k].pair)
+        ranges.keys[n] = pair_key(near[k].kind, near[k].pair)
         hit = Hit()
         hit.near = k
         hit.time = time
@@ -309,14 +309,14 @@ def find_close(
     # in
     first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3),
     # out
-    parts: Parts, hits_out: wp.array(dtype=Hit),
+    ranges: BufferRanges, hits_out: wp.array(dtype=Hit),
 ):
     k = first + wp.tid()
     if near[k].distance > CLOSE * near[k].thickness:
         return
     at = near[k].vertices
     if not on_side(closest_points(near[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
-        add_hit(k, BEFORE, near, first, parts, hits_out)
+        add_hit(k, BEFORE, near, first, ranges, hits_out)
 
 
 @wp.kernel
@@ -325,7 +325,7 @@ def find_impacts(
     first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
-    parts: Parts, hits_out: wp.array(dtype=Hit),
+    ranges: BufferRanges, hits_out: wp.array(dtype=Hit),
 ):
     k = first + wp.tid()
     at = near[k].vertices
@@ -339,7 +339,7 @@ def find_impacts(
         return
     t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
     if t < NEVER:
-        add_hit(k, t, near, first, parts, hits_out)
+        add_hit(k, t, near, first, ranges, hits_out)
 
 
 @wp.kernel

@@ -26,7 +26,7 @@ from toile.contact.narrow_phase.closest_points import (
     impact,
 )
 from toile.contact.narrow_phase.impact_time import NEVER
-from toile.device.append_buffer import Parts, next_place, pair_key
+from toile.device.append_buffer import BufferRanges, next_slot, pair_key
 from toile.math.types import real, vec3, vec4
 from toile.model.model import Model
 
@@ -184,7 +184,7 @@ def find_springs(
     # in
     kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
     # out
-    parts: Parts, found_out: wp.array(dtype=FoundSpring),
+    ranges: BufferRanges, found_out: wp.array(dtype=FoundSpring),
 ):
     pair = pairs[first + wp.tid()]
     at = wp.vec4i()
@@ -214,10 +214,10 @@ def find_springs(
         return
     if not is_nearest(surface, kind, pair, at, nearest.weights, nearest.normal, t, x, x_end):
         return
-    n = next_place(parts, first)
+    n = next_slot(ranges, first)
     if n < 0:
         return
-    parts.keys[n] = pair_key(kind, pair)
+    ranges.keys[n] = pair_key(kind, pair)
     found = FoundSpring()
     found.particles = at
     found.weights = nearest.weights

@@ -31,7 +31,7 @@ from toile.contact.penalty.forces import (
 from toile.contact.penalty.pairs import FoundSpring, Spring, find_springs, make_surface, put_springs
 from toile.contact.penalty.strength import Law, add_normals, find_deepest, set_strength, sum_weights
 from toile.contact.rest_uv import rest_uv_positions
-from toile.device.append_buffer import SharedList, fill
+from toile.device.append_buffer import AppendBuffer, fill
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import numpy_real, real, vec3
@@ -58,7 +58,7 @@ class Springs:
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
         self.springs, self._energies = self._make_room(0)
-        self._found = SharedList(FoundSpring, FIRST_ROOM, device, keyed=True)
+        self._found = AppendBuffer(FoundSpring, FIRST_ROOM, device, keyed=True)
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
         thicknesses = model.thicknesses(thickness)

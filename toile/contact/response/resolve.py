@@ -167,8 +167,8 @@ class ClothContacts:
             zones.join(contact_set.vertices_of(contact_set.contact_count - hits))
             contact_set.contact_count -= hits
             x_end = wanted.copy()
-            parts = zones.zones()
-            for zone in parts:
+            ranges = zones.zones()
+            for zone in ranges:
                 moved = body_motion(x[zone], wanted[zone] - x[zone], bodies.masses[zone], held[zone])
                 wanted_most = np.abs(wanted[zone] - x[zone]).max()
                 if moved is None or np.abs(moved).max() > FARTHEST * wanted_most:
@@ -181,8 +181,8 @@ class ClothContacts:
             self._search_again()
             hits = contact_set.find_impacts(True)
             if not hits:
-                self._stop_zones(parts, x, held, h)
-                self.zone_count = len(parts)
+                self._stop_zones(ranges, x, held, h)
+                self.zone_count = len(ranges)
                 return None
         return "contacts between cloths could not be resolved."
 

@@ -20,7 +20,7 @@ Deviations  The error is bounded by the sizes of the vectors (sums of their comp
 import numpy as np
 import warp as wp
 
-from toile.device.append_buffer import Parts, SharedList, fill, next_place
+from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
 from toile.device.launcher import Launcher
 from toile.math.types import vec3
 
@@ -59,7 +59,7 @@ class Crossings:
         self._uppers = wp.zeros(len(triangles), dtype=wp.vec3, device=device)
         self._tree: wp.Bvh | None = None
         self._searches = 0
-        self._crossings = SharedList(Crossing, FIRST_ROOM, device)
+        self._crossings = AppendBuffer(Crossing, FIRST_ROOM, device)
 
     def find(self, x: wp.array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Edge and triangle of every crossing, ordered by edge and then triangle, and where it is [m]."""
@@ -200,7 +200,7 @@ def find_crossings(
     # in
     lowers: wp.array(dtype=wp.vec3), uppers: wp.array(dtype=wp.vec3), x: wp.array(dtype=vec3),
     # out
-    parts: Parts, crossings_out: wp.array(dtype=Crossing),
+    ranges: BufferRanges, crossings_out: wp.array(dtype=Crossing),
 ):
     v = first + wp.tid()
     begin, end = fans[v], fans[v + 1]
@@ -236,7 +236,7 @@ def find_crossings(
                 share = wp.float64(0.5)
                 if h0 != h1:
                     share = wp.clamp(h0 / (h0 - h1), wp.float64(0.0), wp.float64(1.0))
-                slot = next_place(parts, first)
+                slot = next_slot(ranges, first)
                 if slot >= 0:
                     crossing = Crossing()
                     crossing.pair = wp.vec2i(fan_edges[e], j)

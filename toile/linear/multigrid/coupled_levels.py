@@ -18,7 +18,7 @@ import warp as wp
 from toile.device.lanes import thread_count
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.multigrid import couplings_gpu as couplings_gpu
+from toile.linear.multigrid import couplings_gpu
 from toile.linear.multigrid.galerkin import Weights
 from toile.linear.multigrid.galerkin_blocks import is_held
 from toile.math.types import mat33, real, vec3, vec4

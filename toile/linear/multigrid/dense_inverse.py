@@ -13,7 +13,7 @@ from scipy.linalg import get_lapack_funcs
 
 from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
-from toile.linear.multigrid import rows_gpu as rows_gpu
+from toile.linear.multigrid import rows_gpu
 from toile.linear.multigrid.galerkin import Matrix, find
 from toile.linear.multigrid.galerkin_blocks import REGULARISED, TINY_BLOCK, filtered, held_part
 from toile.math.types import identity, mat33, real, vec3
