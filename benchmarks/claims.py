@@ -274,9 +274,9 @@ def lumpy_body(rings: int = 90, segments: int = 150) -> tuple[np.ndarray, np.nda
     return positions * (1.0 + 0.06 * np.sin(x) * np.sin(y + 0.5) * np.cos(z))[:, None], triangles
 
 
-def milliseconds(work: Callable[[], Any]) -> float:
+def milliseconds(context: Callable[[], Any]) -> float:
     begin = time.perf_counter()
-    work()
+    context()
     return 1e3 * (time.perf_counter() - begin)
 
 

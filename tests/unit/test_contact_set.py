@@ -39,7 +39,7 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     simulation.held.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.update_inverse_mass(contact.work.masses, simulation.held.S, simulation.held.S_user, contact.work.planes())
+    contact.bodies.update_inverse_mass(contact.context.masses, simulation.held.S, simulation.held.S_user, contact.context.planes())
     found: ClothContacts = contact.contacts
     return found
 

@@ -17,7 +17,7 @@ from toile.plugins import Plugin
 
 
 @dataclass
-class FilterWork:
+class FilterContext:
     """What a filter works with; made once per run."""
 
     model: Model
@@ -31,7 +31,7 @@ class FilterWork:
 class Filter(Plugin):
     """Settings of a filter; `start` makes the working one."""
 
-    def start(self, work: FilterWork) -> "Correction":
+    def start(self, context: FilterContext) -> "Correction":
         raise NotImplementedError
 
 
@@ -86,9 +86,9 @@ class VelocityLimit(Correction):
     limits_velocity = True
     borne: wp.array
 
-    def __init__(self, work: FilterWork):
-        self.work = work
-        n, device = len(work.masses), work.masses.device
+    def __init__(self, context: FilterContext):
+        self.context = context
+        n, device = len(context.masses), context.masses.device
         self._wanted, self._limited, self.borne = (wp.zeros(n, dtype=vec3, device=device) for _ in range(3))
         self._launch = Launcher(str(device))
 
@@ -102,7 +102,7 @@ class VelocityLimit(Correction):
         n = len(state.x)
         self._launch(mean_velocity, n, [state.x, state_out.x, h, self._wanted, self._limited])
         self.limit(state.x, self._limited, h)
-        held = self.work.held
+        held = self.context.held
         changed = [state_out.x, state_out.v, held.moved, held.kicked]
         self._launch(follow, n, [self._wanted, self._limited, h, *changed])
         return None

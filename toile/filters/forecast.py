@@ -21,7 +21,7 @@ from typing import Any
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.filters.base import Correction, Filter, FilterWork
+from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.solid import ANYWHERE, Pose, end_world, start_frame
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.corrections import JUMPED
@@ -47,8 +47,8 @@ class Forecast(Filter):
         0.1, unit="m", doc="cloth that starts deeper than this inside a solid is an error", ge=0
     )
 
-    def start(self, work: FilterWork) -> Correction:
-        return _Working(self, work)
+    def start(self, context: FilterContext) -> Correction:
+        return _Working(self, context)
 
     def recovery(self) -> str:
         """How cloth comes out of a solid, for a message."""
@@ -69,15 +69,15 @@ class Forecast(Filter):
 
 
 class _Working(Correction):
-    def __init__(self, settings: Forecast, work: FilterWork):
-        self.settings, self.work = settings, work
-        self._kernels = [forecast_kernel(solid.functions) for solid in work.solids]
-        self._launch = Launcher(work.solids.device)
+    def __init__(self, settings: Forecast, context: FilterContext):
+        self.settings, self.context = settings, context
+        self._kernels = [forecast_kernel(solid.functions) for solid in context.solids]
+        self._launch = Launcher(context.solids.device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        held, dtau = self.work.held, self.settings.relaxation or h
-        for s, (solid, kernel) in enumerate(zip(self.work.solids, self._kernels, strict=True)):
-            of_solid = [solid.shape, self.work.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
+        held, dtau = self.context.held, self.settings.relaxation or h
+        for s, (solid, kernel) in enumerate(zip(self.context.solids, self._kernels, strict=True)):
+            of_solid = [solid.shape, self.context.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
             inputs = [*of_solid, h, dtau, state.x, held.S_user, state_out.x, state_out.v, held.jumped]
             self._launch(kernel, len(state.x), inputs)
         return None

@@ -20,7 +20,7 @@ from toile.contact.response.persistent_contacts import PersistentContacts
 from toile.contact.response.resolve import CAUGHT, ClothContacts
 from toile.contact.untangle.untangle import Untangling
 from toile.device.launcher import Launcher
-from toile.filters.base import Correction, Filter, FilterWork
+from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.model import Model
 from toile.model.state import State
@@ -56,21 +56,21 @@ class SelfContact(Filter):
                 )
         return told
 
-    def start(self, work: FilterWork) -> Correction:
-        return _Working(self, work)
+    def start(self, context: FilterContext) -> Correction:
+        return _Working(self, context)
 
 
 class _Working(Correction):
     stage = "C/C"
 
-    def __init__(self, settings: SelfContact, work: FilterWork):
-        self.settings, self.work = settings, work
-        model = work.model
+    def __init__(self, settings: SelfContact, context: FilterContext):
+        self.settings, self.context = settings, context
+        model = context.model
         thickness = model.thicknesses(settings.thickness)
-        sharp = [solid for solid in work.solids if solid.settings.sharp]
-        device = work.held.device
+        sharp = [solid for solid in context.solids if solid.settings.sharp]
+        device = context.held.device
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
-        self.contacts = ClothContacts(self.bodies, settings.friction, work.max_step)
+        self.contacts = ClothContacts(self.bodies, settings.friction, context.max_step)
         self.persistent_contacts = PersistentContacts(self.bodies, self.contacts.contact_set)
         self.contact_forces = (self.persistent_contacts,)
         gives_way = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)  # [1/kg]
@@ -81,12 +81,12 @@ class _Working(Correction):
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        bodies, held = self.bodies, self.work.held
+        bodies, held = self.bodies, self.context.held
         if not bodies.moving_count:
             return None
         bodies.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
-        planes = self.work.planes()
-        bodies.update_inverse_mass(self.work.masses, held.S, held.S_user, planes)
+        planes = self.context.planes()
+        bodies.update_inverse_mass(self.context.masses, held.S, held.S_user, planes)
         if self.untangling is not None:
             self._untangle(self.untangling)
         trouble = self.contacts.resolve(planes, h)
@@ -118,7 +118,7 @@ class _Working(Correction):
             self.untangling = None
             return
         ways = untangling.displacements(bodies.x, UNTANGLING * self.settings.thickness)
-        self._launch(add_ways, bodies.moving_count, [bodies.inverse_mass, self.work.masses, ways, bodies.x_end])
+        self._launch(add_ways, bodies.moving_count, [bodies.inverse_mass, self.context.masses, ways, bodies.x_end])
 
     def hold(self) -> bool:
         if self.contacts.contact_count:
@@ -140,7 +140,7 @@ class _Working(Correction):
         way = (bodies.x_end.numpy() - bodies.x.numpy())[[*held, *solid]]
         if trouble != CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
             return None
-        own = {f'cloth "{part.name}"': part.particles for part in self.work.model.parts}
+        own = {f'cloth "{part.name}"': part.particles for part in self.context.model.parts}
         names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]
         names += ["a sharp solid"] if len(solid) else []
         where = next(f"{held[0] - of.start} of {name}" for name, of in own.items() if held[0] < of.stop)

@@ -19,7 +19,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.filters._springs import SpringLists
-from toile.filters.base import Correction, Filter, FilterWork
+from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.types import mat33, real, vec3
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL
 from toile.model.state import State
@@ -39,31 +39,31 @@ class StrainDeformationRate(Filter):
         "consistent", doc="whether velocities take the change of position over the step, or are kept"
     )
 
-    def start(self, work: FilterWork) -> Correction:
-        return _Working(self, work)
+    def start(self, context: FilterContext) -> Correction:
+        return _Working(self, context)
 
 
 class _Working(Correction):
     limits_strain = True
     borne: wp.array
 
-    def __init__(self, settings: StrainDeformationRate, work: FilterWork):
-        self.settings, self.work = settings, work
+    def __init__(self, settings: StrainDeformationRate, context: FilterContext):
+        self.settings, self.context = settings, context
         limits = {STRUCTURAL: settings.structural, SHEAR: settings.shear, FLEXION: settings.flexion}
-        device = str(work.masses.device)
-        self.springs = SpringLists(work.model, [kind for kind, tau in limits.items() if tau is not None], device)
+        device = str(context.masses.device)
+        self.springs = SpringLists(context.model, [kind for kind, tau in limits.items() if tau is not None], device)
         self.tau_c = vec3(*(tau or 0.0 for tau in limits.values()))
-        self._x, self.borne = (wp.zeros(len(work.masses), dtype=vec3, device=device) for _ in range(2))
+        self._x, self.borne = (wp.zeros(len(context.masses), dtype=vec3, device=device) for _ in range(2))
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        held, x = self.work.held, state_out.x
+        held, x = self.context.held, state_out.x
         wp.copy(self._x, x)
         self.borne.zero_()
         share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
         for _ in range(self.settings.passes):
             for springs in self.springs.colours:
-                of_springs = [springs.particles, springs.lengths, springs.kind, self.work.masses, self.tau_c]
+                of_springs = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.tau_c]
                 self._launch(shorten, len(springs), [*of_springs, held.S, share / h, x, self.borne])
         self._launch(follow, len(x), [self._x, x, share, state_out.v, held.moved, held.kicked])
         return None

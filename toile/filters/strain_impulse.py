@@ -32,7 +32,7 @@ import numpy as np
 import warp as wp
 
 from toile.filters._impulse_matrix import ImpulseMatrix
-from toile.filters.base import Correction, Filter, FilterWork, VelocityLimit
+from toile.filters.base import Correction, Filter, FilterContext, VelocityLimit
 from toile.math.types import TINY, mat33, numpy_real, real, vec3
 from toile.model.model import ClothPart, Model
 from toile.model.springs import STRUCTURAL, springs_of, warp_shares
@@ -63,8 +63,8 @@ class StrainImpulse(Filter):
         8, doc="solves per step at most; those after the first take the directions at its end", ge=1, le=100
     )
 
-    def start(self, work: FilterWork) -> Correction:
-        return _Working(self, work)
+    def start(self, context: FilterContext) -> Correction:
+        return _Working(self, context)
 
     def limits(self, warp_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest length, in lengths at rest, of threads with these shares of warp."""
@@ -114,12 +114,12 @@ def _of_triangles(part: ClothPart, model: Model) -> Rows:
 class _Working(VelocityLimit):
     limits_strain = True
 
-    def __init__(self, settings: StrainImpulse, work: FilterWork):
-        super().__init__(work)
+    def __init__(self, settings: StrainImpulse, context: FilterContext):
+        super().__init__(context)
         self.settings = settings
-        device = str(work.masses.device)
-        self.lengths = lengths = Lengths(settings, work.model)
-        self.matrix = ImpulseMatrix(lengths.particles, lengths.weights, work.masses)
+        device = str(context.masses.device)
+        self.lengths = lengths = Lengths(settings, context.model)
+        self.matrix = ImpulseMatrix(lengths.particles, lengths.weights, context.masses)
         count = len(lengths)
         self._rows = [
             wp.array(lengths.particles, dtype=wp.vec3i, device=device),
@@ -133,7 +133,7 @@ class _Working(VelocityLimit):
         self.b, self.c = (wp.zeros(count, dtype=wp.float64, device=device) for _ in range(2))
         self.outside = wp.zeros(1, dtype=wp.int32, device=device)  # how many lengths are to be corrected
         self.fastest = wp.zeros(1, dtype=real, device=device)  # how fast impulses turn any thread [rad/s]
-        self._ahead, self._still = (wp.zeros(len(work.masses), dtype=vec3, device=device) for _ in range(2))
+        self._ahead, self._still = (wp.zeros(len(context.masses), dtype=vec3, device=device) for _ in range(2))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
         self.borne.zero_()
@@ -146,9 +146,9 @@ class _Working(VelocityLimit):
 
     def _solve(self, x: wp.array, v: wp.array, h: float, slack: float, v_out: wp.array) -> None:
         """Corrects v_out for a step of h from x with v."""
-        C = self.work.held.S
+        C = self.context.held.S
         self.outside.zero_()
-        model = [*self._rows, self._shortest, self._longest, self._stiffness, self.work.masses]
+        model = [*self._rows, self._shortest, self._longest, self._stiffness, self.context.masses]
         found = [self.d, self.b, self.c, self.outside]
         self._launch(judge, len(self.lengths), [*model, C, x, v, h, slack, *found])
         if not self.outside.numpy()[0]:

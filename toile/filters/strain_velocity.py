@@ -27,7 +27,7 @@ from itertools import accumulate, pairwise
 import warp as wp
 
 from toile.filters._springs import SpringLists
-from toile.filters.base import Correction, Filter, FilterWork, VelocityLimit
+from toile.filters.base import Correction, Filter, FilterContext, VelocityLimit
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.springs import SHEAR, STRUCTURAL
 from toile.model.state_dict import Memory
@@ -54,16 +54,16 @@ class StrainVelocity(Filter):
     shear_compression: float | None = quantity(None, doc="diagonals of cells at most shorter by", ge=0, lt=1)
     passes: int = quantity(10, doc="how often all springs are gone through at most", ge=1, le=10000)
 
-    def start(self, work: FilterWork) -> Correction:
-        return _Working(self, work)
+    def start(self, context: FilterContext) -> Correction:
+        return _Working(self, context)
 
 
 class _Working(VelocityLimit):
-    def __init__(self, settings: StrainVelocity, work: FilterWork):
-        super().__init__(work)
+    def __init__(self, settings: StrainVelocity, context: FilterContext):
+        super().__init__(context)
         self.settings = settings
-        device = str(work.masses.device)
-        self.springs = SpringLists(work.model, [STRUCTURAL, SHEAR], device)
+        device = str(context.masses.device)
+        self.springs = SpringLists(context.model, [STRUCTURAL, SHEAR], device)
         # By kind, in lengths at rest
         longer = (settings.extension, settings.shear_extension)
         shorter = (settings.compression, settings.shear_compression)
@@ -83,7 +83,7 @@ class _Working(VelocityLimit):
         self._find_impulses(x, v, h)
         self.borne.zero_()
         for springs, impulses, _ in self.colours:
-            self._launch(bear, len(springs), [springs.particles, x, self.work.held.S, impulses, h, self.borne])
+            self._launch(bear, len(springs), [springs.particles, x, self.context.held.S, impulses, h, self.borne])
 
     def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
         self.h = h
@@ -93,7 +93,7 @@ class _Working(VelocityLimit):
         if self.h_kept > 0.0:
             share = h / self.h_kept
             for springs, impulses, kept in self.colours:
-                at = [springs.particles, self.work.masses, x, self.work.held.S, kept, share]
+                at = [springs.particles, self.context.masses, x, self.context.held.S, kept, share]
                 self._launch(begin_with, len(springs), [*at, impulses, v])
         for _ in range(self.settings.passes):
             if not self._pass(x, v, h):
@@ -103,8 +103,8 @@ class _Working(VelocityLimit):
         """Whether there was anything to do; with `look` nothing is done."""
         self.changed.zero_()
         for springs, impulses, _ in self.colours:
-            model = [springs.particles, springs.lengths, springs.kind, self.work.masses, self.longest, self.shortest]
-            at = [x, self.work.held.S, h, TOLERANCE, RECOVERY, readback]
+            model = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.longest, self.shortest]
+            at = [x, self.context.held.S, h, TOLERANCE, RECOVERY, readback]
             self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])
         return bool(self.changed.numpy()[0])
 

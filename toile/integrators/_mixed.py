@@ -15,7 +15,7 @@ import warp as wp
 
 from toile.integrators._damping_solve import DampingSolve
 from toile.integrators._stages import SOON, StagedStepper
-from toile.integrators.base import Workplace
+from toile.integrators.base import IntegratorContext
 from toile.linear.modified_pcg import Solution
 from toile.math.types import vec3
 from toile.model.state import State
@@ -26,10 +26,10 @@ class MixedStepper(StagedStepper):
 
     limits = True
 
-    def __init__(self, work: Workplace):
-        super().__init__(work)
-        self.damping = DampingSolve(work.system, work.held, work.solver.tolerance, work.solver.max_iterations)
-        n, device = work.system.model.particle_count, work.system.device
+    def __init__(self, context: IntegratorContext):
+        super().__init__(context)
+        self.damping = DampingSolve(context.system, context.held, context.solver.tolerance, context.solver.max_iterations)
+        n, device = context.system.model.particle_count, context.system.device
         self.f0, self.g0, self.Dv0, self.g, self.Dv, self.u = (
             wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
         )
@@ -44,7 +44,7 @@ class MixedStepper(StagedStepper):
         self.system.move(state.t + SOON)
         self.system.decide(state.x, state.v)
         self.position_velocity(state, self.g0, 0.5 * h, h, self.u)
-        with self.work.timers.stage("CG"):
+        with self.context.timers.stage("CG"):
             return self.damping.solve(state.x, state.v, 0.5 * h, 0.5 * h, self.none, self.u)
 
     def trapezoid(self, state: State, state_out: State, h: float) -> Solution:
@@ -55,7 +55,7 @@ class MixedStepper(StagedStepper):
         self.add(self.g, self.Dv, 1.0, self.g)
         self.add(self.g, self.g0, 1.0, self.g)  # g0 + g1
         self.end_velocity(state, state.v, self.g, 0.5 * h, h, h, v)
-        with self.work.timers.stage("CG"):
+        with self.context.timers.stage("CG"):
             solution = self.damping.solve(x, state.v, 0.5 * h, h, self.Dv0, v)
         if self.holds:
             self.system.damping(x, state.v, v, self.Dv)
@@ -67,4 +67,4 @@ class MixedStepper(StagedStepper):
     @property
     def holds(self) -> bool:
         """Whether anything is held: only then is the impulse of all forces asked for."""
-        return self.work.contacts is not None or len(self.held.particles) > 0
+        return self.context.contacts is not None or len(self.held.particles) > 0

@@ -24,7 +24,7 @@ from toile.device.launcher import Launcher
 from toile.errors import InputError
 from toile.integrators._damping_solve import divided
 from toile.integrators._stability import largest_step
-from toile.integrators.base import Integrator, Stepper, Workplace
+from toile.integrators.base import Integrator, IntegratorContext, Stepper
 from toile.integrators.newton import alter, held_velocity
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
@@ -60,9 +60,9 @@ class StagedStepper(Stepper):
 
     damping_limits = False  # whether damping lowers the largest stable step
 
-    def __init__(self, work: Workplace):
-        self.work, self.system, self.held = work, work.system, work.held
-        n, device = work.system.model.particle_count, work.system.device
+    def __init__(self, context: IntegratorContext):
+        self.context, self.system, self.held = context, context.system, context.held
+        n, device = context.system.model.particle_count, context.system.device
         self.f, self.impulse, self.constraint_forces, self.y, self.x_start, self.none = (
             wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
         )
@@ -77,7 +77,7 @@ class StagedStepper(Stepper):
         raise NotImplementedError
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
-        contacts, timers = self.work.contacts, self.work.timers
+        contacts, timers = self.context.contacts, self.context.timers
         self.begin(state, h)
         if self.system.springs:
             self.system.alter(self.y)
@@ -108,7 +108,7 @@ class StagedStepper(Stepper):
 
     def forces(self, x: wp.array, v: wp.array, time: float, f_out: wp.array) -> None:
         """Total force at a time."""
-        with self.work.timers.stage("EVAL"):
+        with self.context.timers.stage("EVAL"):
             self.system.move(time)
             self.system.decide(x, v)
             wp.copy(f_out, self.system.forces(x, v))

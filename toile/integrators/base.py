@@ -15,7 +15,7 @@ from toile.system.system import System
 
 
 @dataclass
-class Workplace:
+class IntegratorContext:
     """What an integrator works with; made once per run."""
 
     system: System
@@ -38,7 +38,7 @@ class Integrator(Plugin):
 
     stable_at_any_step: ClassVar[bool] = True  # if not, Stepper.largest_step says up to which
 
-    def start(self, work: Workplace) -> "Stepper":
+    def start(self, context: IntegratorContext) -> "Stepper":
         raise NotImplementedError
 
     def judge(self, max_step: float, limit: float) -> list[str]:
@@ -49,7 +49,7 @@ class Integrator(Plugin):
 class Stepper:
     """An integrator at work. `step` reads `state` and writes `state_out`, so a rejected step costs nothing."""
 
-    limits = False  # whether it calls Workplace.limit itself
+    limits = False  # whether it calls IntegratorContext.limit itself
     constraint_forces: wp.array  # [N]  of the last step; zero in free directions
 
     def step(self, state: State, state_out: State, h: float) -> Solution:

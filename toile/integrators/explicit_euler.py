@@ -9,7 +9,7 @@ Deviations  A step above the largest stable one, 2/omega_max and less with dampi
 """
 
 from toile.integrators._stages import SOON, StagedIntegrator, StagedStepper
-from toile.integrators.base import Stepper, Workplace
+from toile.integrators.base import IntegratorContext, Stepper
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
 
@@ -17,8 +17,8 @@ from toile.model.state import State
 class ExplicitEuler(StagedIntegrator):
     """One evaluation of the forces per step, and no solve; first order."""
 
-    def start(self, work: Workplace) -> Stepper:
-        return _Stepper(work)
+    def start(self, context: IntegratorContext) -> Stepper:
+        return _Stepper(context)
 
 
 class _Stepper(StagedStepper):

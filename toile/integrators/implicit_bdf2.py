@@ -14,7 +14,7 @@ Deviations  [BW98] uses backward Euler linearised at the start of the step, whic
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.integrators.base import Integrator, Stepper, Workplace
+from toile.integrators.base import Integrator, IntegratorContext, Stepper
 from toile.integrators.newton import NewtonStep, from_velocity
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
@@ -32,15 +32,15 @@ class ImplicitBdf2(Integrator):
 
     newton_iterations: int = quantity(1, doc="linearisations per step", ge=1, le=50)
 
-    def start(self, work: Workplace) -> Stepper:
-        return _Stepper(NewtonStep(work, from_velocity, self.newton_iterations), work)
+    def start(self, context: IntegratorContext) -> Stepper:
+        return _Stepper(NewtonStep(context, from_velocity, self.newton_iterations), context)
 
 
 class _Stepper(Stepper):
-    def __init__(self, newton: NewtonStep, work: Workplace):
-        self.newton, self.held = newton, work.held
+    def __init__(self, newton: NewtonStep, context: IntegratorContext):
+        self.newton, self.held = newton, context.held
         self.constraint_forces = newton.force
-        n, device = work.system.model.particle_count, work.system.device
+        n, device = context.system.model.particle_count, context.system.device
         self.x_before = wp.zeros(n, dtype=vec3, device=device)
         self.v_before = wp.zeros(n, dtype=vec3, device=device)
         self.h_before: float | None = None
@@ -64,7 +64,7 @@ class _Stepper(Stepper):
         states = [state.x, state.v, state_out.x, state_out.v]
         held = [self.held.S, self.held.S_user, self.held.jumped, self.held.moved, self.held.kicked]
         self._launch(remember, len(state.x), [*states, *held, h, self.x_before, self.v_before])
-        if self.newton.work.system.springs:
+        if self.newton.context.system.springs:
             # Position alteration is no motion: what came before is moved along.
             self._launch(shift, len(state.x), [self.newton.y, self.x_before])
         self.h_before = h

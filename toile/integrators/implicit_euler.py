@@ -9,7 +9,7 @@ Deviations  More than one Newton iteration on request. First order: it damps wha
 
 import warp as wp
 
-from toile.integrators.base import Integrator, Stepper, Workplace
+from toile.integrators.base import Integrator, IntegratorContext, Stepper
 from toile.integrators.newton import NewtonStep, from_start
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
@@ -22,8 +22,8 @@ class ImplicitEuler(Integrator):
 
     newton_iterations: int = quantity(1, doc="linearisations per step; 1 is the paper's", ge=1, le=50)
 
-    def start(self, work: Workplace) -> Stepper:
-        return _Stepper(NewtonStep(work, from_start, self.newton_iterations))
+    def start(self, context: IntegratorContext) -> Stepper:
+        return _Stepper(NewtonStep(context, from_start, self.newton_iterations))
 
 
 class _Stepper(Stepper):

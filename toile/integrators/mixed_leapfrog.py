@@ -11,7 +11,7 @@ Deviations  none
 
 from toile.integrators._mixed import MixedStepper
 from toile.integrators._stages import StagedIntegrator
-from toile.integrators.base import Stepper, Workplace
+from toile.integrators.base import IntegratorContext, Stepper
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
 
@@ -19,15 +19,15 @@ from toile.model.state import State
 class MixedLeapfrog(StagedIntegrator):
     """Second order, one damping solve; strong damping makes it oscillate."""
 
-    def start(self, work: Workplace) -> Stepper:
-        return _Stepper(work)
+    def start(self, context: IntegratorContext) -> Stepper:
+        return _Stepper(context)
 
 
 class _Stepper(MixedStepper):
     def advance(self, state: State, state_out: State, h: float) -> Solution:
         self.position_velocity(state, self.f0, 0.5 * h, h, self.u)
-        self.work.limit(state.x, self.u, h)
+        self.context.limit(state.x, self.u, h)
         self.move(state, self.u, h, state_out.x)
         solution = self.trapezoid(state, state_out, h)
-        self.work.limit(state_out.x, state_out.v, h)
+        self.context.limit(state_out.x, state_out.v, h)
         return solution

@@ -13,7 +13,7 @@ Deviations  The paper's last line has v1 on both sides and calls it explicit: wi
 
 from toile.integrators._mixed import MixedStepper
 from toile.integrators._stages import StagedIntegrator
-from toile.integrators.base import Stepper, Workplace
+from toile.integrators.base import IntegratorContext, Stepper
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
 
@@ -21,8 +21,8 @@ from toile.model.state import State
 class MixedNewmark(StagedIntegrator):
     """Second order, one damping solve; limits of strain act once."""
 
-    def start(self, work: Workplace) -> Stepper:
-        return _Stepper(work)
+    def start(self, context: IntegratorContext) -> Stepper:
+        return _Stepper(context)
 
 
 class _Stepper(MixedStepper):
@@ -32,7 +32,7 @@ class _Stepper(MixedStepper):
         if self.holds:
             self.system.damping(state.x, state.v, u, self.Dv)
             self.add(self.g0, self.Dv, -1.0, self.g)
-        self.work.limit(state.x, u, h)
+        self.context.limit(state.x, u, h)
         self.move(state, u, h, state_out.x)
         self.forces(state_out.x, u, state.t + h, self.f)
         self.end_velocity(state, u, self.f, 0.5 * h, 0.5 * h, h, state_out.v)

@@ -14,7 +14,7 @@ import numpy as np
 
 from toile.integrators._mixed import MixedStepper
 from toile.integrators._stages import StagedIntegrator
-from toile.integrators.base import Stepper, Workplace
+from toile.integrators.base import IntegratorContext, Stepper
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
 
@@ -22,17 +22,17 @@ from toile.model.state import State
 class MixedRobust(StagedIntegrator):
     """Second order and monotone under any damping, at steps that vary; two damping solves."""
 
-    def start(self, work: Workplace) -> Stepper:
-        return _Stepper(work)
+    def start(self, context: IntegratorContext) -> Stepper:
+        return _Stepper(context)
 
 
 class _Stepper(MixedStepper):
     def advance(self, state: State, state_out: State, h: float) -> Solution:
         first = self.implicit_half(state, h)
-        self.work.limit(state.x, self.u, h)
+        self.context.limit(state.x, self.u, h)
         self.move(state, self.u, h, state_out.x)
         second = self.trapezoid(state, state_out, h)
-        self.work.limit(state_out.x, state_out.v, h)
+        self.context.limit(state_out.x, state_out.v, h)
         converged = first.converged and second.converged
         residual = float(np.maximum(first.residual, second.residual))  # keeps NaN
         return Solution(first.iterations + second.iterations, residual, converged)

@@ -25,7 +25,7 @@ Deviations  Position alteration of a contact with a solid: it is brought to wher
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.integrators.base import Workplace
+from toile.integrators.base import IntegratorContext
 from toile.linear.block_matrix import row_product, tie
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
@@ -36,20 +36,20 @@ from toile.system.assembly import Linearization
 class NewtonStep:
     """Finds the end of an implicit step in a given number of linearisations."""
 
-    def __init__(self, work: Workplace, first_guess: wp.Kernel, iterations: int):
-        self.work, self.first_guess, self.iterations = work, first_guess, iterations
-        n, device = work.system.model.particle_count, work.system.device
+    def __init__(self, context: IntegratorContext, first_guess: wp.Kernel, iterations: int):
+        self.context, self.first_guess, self.iterations = context, first_guess, iterations
+        n, device = context.system.model.particle_count, context.system.device
         self.x_ref, self.v_ref, self.u, self.du, self.b, self.force, self.y = (
             wp.zeros(n, dtype=vec3, device=device) for _ in range(7)
         )
-        self.solver = work.make_solver(self.b, self.du)
+        self.solver = context.make_solver(self.b, self.du)
         self._launch = Launcher(device)
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
-        held, x, u = self.work.held, state_out.x, self.u
-        if self.work.system.springs:
-            self.work.system.alter(self.y)
+        held, x, u = self.context.held, state_out.x, self.u
+        if self.context.system.springs:
+            self.context.system.alter(self.y)
             self._launch(alter, len(u), [held.S, self.x_ref, self.y])  # eq. (17), cloth on cloth
         guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
         self._launch(self.first_guess, len(u), guess)
@@ -61,7 +61,7 @@ class NewtonStep:
 
         It is solved to the residual of before: what is left of the force is small, and a thousandth of it is nothing.
         """
-        held, contacts = self.work.held, self.work.contacts
+        held, contacts = self.context.held, self.context.contacts
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
         if contacts is not None:
             contacts.hold(h)
@@ -72,15 +72,15 @@ class NewtonStep:
     def _iterate(
         self, state: State, state_out: State, at: Linearization, count: int, again: float = 0.0
     ) -> Solution:
-        system, held, timers = self.work.system, self.work.held, self.work.timers
+        system, held, timers = self.context.system, self.context.held, self.context.timers
         n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
         for left in range(count, 0, -1):
             with timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
                 launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
-                if self.work.contacts is not None:
-                    self.work.contacts.find_drag_velocity(self.x_ref, h)
+                if self.context.contacts is not None:
+                    self.context.contacts.find_drag_velocity(self.x_ref, h)
                     launch(add_friction, n, self._friction(h))
             contacts_fit = False
             while not contacts_fit:
@@ -99,19 +99,19 @@ class NewtonStep:
                 contacts_fit = left > 1 or self._contacts_fit(state, x, h)
             at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), 0.0
         launch(finish, n, [held.S, held.S_user, held.x_held, held.v_held, u, x, state_out.v])
-        if self.work.contacts is not None:
+        if self.context.contacts is not None:
             with timers.stage("C/S"):
-                self.work.contacts.settle(state_out)
+                self.context.contacts.settle(state_out)
         return Solution(iterations, residual, True)
 
     def _contacts_fit(self, state: State, x: wp.array, h: float) -> bool:
         """Whether the contacts that were solved for are those that the result shows; if not, they are corrected."""
-        contacts, held = self.work.contacts, self.work.held
-        with self.work.timers.stage("C/C"):
-            check_contacts = self.work.system.check_contacts(x, self.u, h, self.b)
+        contacts, held = self.context.contacts, self.context.held
+        with self.context.timers.stage("C/C"):
+            check_contacts = self.context.system.check_contacts(x, self.u, h, self.b)
         if contacts is None:
             return check_contacts
-        with self.work.timers.stage("C/S"):
+        with self.context.timers.stage("C/S"):
             if contacts.fit(state, x, self.u, self.force, h) and check_contacts:
                 return True
             self._launch(add_friction, len(self.u), self._friction(-h))
@@ -122,7 +122,7 @@ class NewtonStep:
         return False
 
     def _friction(self, h: float) -> list:
-        held, A = self.work.held, self.work.system.A
+        held, A = self.context.held, self.context.system.A
         return [held.in_contact, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
 
 

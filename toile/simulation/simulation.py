@@ -20,9 +20,9 @@ from toile.constraints.solid_contact import SolidContact, SolidContacts
 from toile.constraints.state import Held
 from toile.device.timers import Timers
 from toile.errors import InputError, StepFailed
-from toile.filters.base import FilterWork
+from toile.filters.base import FilterContext
 from toile.filters.forecast import Forecast
-from toile.integrators.base import Workplace
+from toile.integrators.base import IntegratorContext
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.linear.solver import Solver
@@ -122,10 +122,10 @@ class Simulation:
         self.state = State.of(positions, start_velocities(scene, self.model, positions), self.device)
         self._next = self.state.empty_like()
         self.contacts = self._solid_contacts()
-        work = Workplace(self.system, self.held, self.contacts, self._make_solver, scene.solver, self.timers)
-        self.integrator = scene.integrator.start(work)
+        context = IntegratorContext(self.system, self.held, self.contacts, self._make_solver, scene.solver, self.timers)
+        self.integrator = scene.integrator.start(context)
         contacts = self.contacts
-        correcting = FilterWork(
+        correcting = FilterContext(
             self.model,
             self.system.masses,
             self.held,
@@ -134,7 +134,7 @@ class Simulation:
             self.control.max_step,
         )
         self.filters = [settings.start(correcting) for settings in scene.filters]
-        work.limits = [correction for correction in self.filters if correction.limits_velocity]
+        context.limits = [correction for correction in self.filters if correction.limits_velocity]
         self.system.join([contact_forces for correction in self.filters for contact_forces in correction.contact_forces])
         self.warnings += [*advice.at_start(self), *lost(scene), *unheeded(scene, meshes)]
         self.post = [settings.start(self.solids, self.device) for settings in scene.post]
