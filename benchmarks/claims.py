@@ -159,9 +159,9 @@ def explicit_reference(scene: Any, steps_per_frame: int) -> np.ndarray:
 
     simulation = Simulation(scene)
     masses = simulation.model.masses
-    simulation.held.move(0.0, 0.0, simulation.state.x)
+    simulation.constraints.move(0.0, 0.0, simulation.state.x)
     x, v, free = simulation.state.x, simulation.state.v, np.ones(len(masses), bool)
-    free[simulation.held.particles] = False
+    free[simulation.constraints.particles] = False
     scale = (free / masses)[:, None]
     h = 1.0 / scene.time.fps / steps_per_frame
     centres = []

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from figures import record
 
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.errors import StepFailed
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, springs_of
 from toile.scene.load import load
@@ -73,7 +73,7 @@ class Run:
     def limit(self) -> float:
         """The largest stable step of the springs without a filter [s], as the scene starts."""
         run = self.simulation
-        held = Held(run._held_particles(), run.model.particle_count, run.device)
+        held = ConstraintState(run._constrained_particles(), run.model.particle_count, run.device)
         held.move(0.0, 0.0, run.state.x)
         return float(run.integrator.largest_step(run.state, held.S))
 

@@ -261,7 +261,7 @@ def momentum() -> dict[str, Any]:
     for count in (1, 3):
         run = Run("ye08_swing", "constraints=[]", passes(count))
         simulation = run.simulation
-        simulation.held.move(0.0, 1e-3, simulation.state.x)
+        simulation.constraints.move(0.0, 1e-3, simulation.state.x)
         rng = np.random.default_rng(1)
         m, x = simulation.model.masses[:, None], run.x - run.x.mean(axis=0)
         x += rng.normal(scale=0.001, size=x.shape)

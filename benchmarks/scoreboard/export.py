@@ -83,7 +83,7 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
     from toile.simulation.simulation import Simulation
     scene = SCENES[name](resolution)
     simulation = Simulation(scene)
-    simulation.held.move(0.0, 0.0, simulation.state.x)  # says which particles are held at the start
+    simulation.constraints.move(0.0, 0.0, simulation.state.x)  # says which particles are held at the start
     model, fps, frames = simulation.model, scene.time.fps, scene.time.frames
     fabric = scene.cloth[0].fabric
     solids = []
@@ -105,7 +105,7 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
         "triangles": model.triangles.tolist(),
         "uv": model.uv.tolist(),
         "masses": model.masses.tolist(),
-        "pins": [{"vertex": int(i), "motion": None} for i in simulation.held.particles],
+        "pins": [{"vertex": int(i), "motion": None} for i in simulation.constraints.particles],
         "material": {key: getattr(fabric, key) for key in (*FABRIC, "damping")},
         "contact": {
             "solid_thickness": thickness.get("solid_contact"),

@@ -56,7 +56,7 @@ def test_pins_carry_the_weight(device: str, name: str, integrator: str) -> None:
     simulation = strip(device, name, integrator, gravity=(0.0, -9.81, 0.0), constraints=[pins])
     found = np.array([(simulation.constraint_forces(), known(simulation)) for _ in simulation.run()])
     forces, solved = found[-MEAN_OF:].mean(axis=0)
-    held = simulation.held.particles
+    held = simulation.constraints.particles
     np.testing.assert_array_equal(np.delete(forces, held, axis=0), 0.0)
     assert forces.sum(axis=0)[1] == pytest.approx(weight(simulation), rel=0.01)
     assert solved.sum(axis=0)[1] < 0.4 * weight(simulation)

@@ -43,10 +43,10 @@ class Limit:
         assert isinstance(filter_at_work, _Working)
         self.filter = filter_at_work
         self.masses = simulation.model.masses
-        simulation.held.move(0.0, H, simulation.state.x)
+        simulation.constraints.move(0.0, H, simulation.state.x)
 
     def __call__(self, x: np.ndarray, v: np.ndarray, h: float = H) -> np.ndarray:
-        held, device = self.simulation.held, self.simulation.device
+        held, device = self.simulation.constraints, self.simulation.device
         assert held.S.dtype == mat33
         on_device = wp.array(v, dtype=vec3, device=device)
         self.filter.limit(wp.array(x, dtype=vec3, device=device), on_device, h)
@@ -126,7 +126,7 @@ def test_constraints_are_part_of_the_system(held: str, device: str) -> None:
     simulation = sheet(device, constraints=HOLDS[held])
     limit = Limit(simulation)
     rows = limit.filter.lengths
-    C = simulation.held.S.numpy().astype(float)
+    C = simulation.constraints.S.numpy().astype(float)
     for seed in range(3):
         x, v = crumpled(simulation, seed)
         expected = limited(x, v, H, rows.particles[:, :2], rows.shortest, rows.longest, weights(limit.masses, C))
@@ -159,9 +159,9 @@ def test_contacts_with_solids_are_part_of_the_system(device: str) -> None:
     acted, heights = 0, []
     for _ in range(140):
         simulation.advance_frame()
-        acted += int(np.abs(simulation.held.kicked.numpy()).max() > 1e-6)
+        acted += int(np.abs(simulation.corrections.dv.numpy()).max() > 1e-6)
         heights.append(simulation.state.x.numpy()[:, 2].astype(float))
-    on_floor = np.abs(simulation.held.S.numpy()[:, 2, 2]) < 1e-9
+    on_floor = np.abs(simulation.constraints.S.numpy()[:, 2, 2]) < 1e-9
     assert on_floor.sum() > 50 and acted > 40
     assert np.ptp(np.array(heights)[20:, on_floor]) < 1e-12
 

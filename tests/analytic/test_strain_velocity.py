@@ -34,7 +34,7 @@ def limited(device: str, resolution: tuple[int, int], passes: int = 10, **more: 
 
 def limit(simulation: Simulation, x: np.ndarray, v: np.ndarray, h: float = H) -> np.ndarray:
     """The velocities that the filter makes of v."""
-    simulation.held.move(0.0, h, simulation.state.x)
+    simulation.constraints.move(0.0, h, simulation.state.x)
     state = State.of(x, v, simulation.device)
     simulation.filters[0].limit(state.x, state.v, h)
     assert np.array_equal(state.x.numpy(), x)
@@ -245,7 +245,7 @@ def test_limits_hold_with_every_integrator(integrator: str, device: str) -> None
             walk(simulation, [h])
             most = max(most, float(strains(simulation, positions(simulation), STRUCTURAL).max()))
         worst.append(most)
-        held = simulation.held.particles
+        held = simulation.constraints.particles
         start = simulation.surface.rest
         assert np.array_equal(positions(simulation)[held], start[held])
     assert worst[0] > 0.35

@@ -1,6 +1,6 @@
 """What every constraint must do: hold its directions exactly, at every step, while it is in force, and no others.
 
-First through `Held` alone, which turns constraints into S and held positions; then through short simulations with every
+First through `ConstraintState` alone, which turns constraints into S and held positions; then through short simulations with every
 integrator.
 """
 
@@ -17,7 +17,7 @@ from toile.constraints.base import Constraint
 from toile.constraints.pin import Pin
 from toile.constraints.slide_on_line import SlideOnLine
 from toile.constraints.slide_on_plane import SlideOnPlane
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.errors import SceneError
 from toile.math.types import vec3
 from toile.scene.schema import Scene
@@ -50,7 +50,7 @@ def held_at(
     constraints: list[Constraint], time: float, device: str, particles: np.ndarray = CHOSEN
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """S, x_held and v_held at a time, for constraints that began at 0 s."""
-    held = Held([(constraint, particles) for constraint in constraints], len(POINTS), device)
+    held = ConstraintState([(constraint, particles) for constraint in constraints], len(POINTS), device)
     x = wp.array(POINTS, dtype=vec3, device=device)
     held.move(0.0, 0.0, x)
     held.move(0.0, time, x)
@@ -161,7 +161,7 @@ def test_contradictions_obey_the_first(device: str) -> None:
 def test_constraints_on_different_particles_do_not_mix(device: str) -> None:
     first, second = np.array([0, 1]), np.array([1, 2])
     constraints = [(plane((1.0, 0.0, 0.0)), first), (plane((0.0, 1.0, 0.0)), second)]
-    held = Held(constraints, len(POINTS), device)  # type: ignore[arg-type]
+    held = ConstraintState(constraints, len(POINTS), device)  # type: ignore[arg-type]
     assert held.move(0.0, 0.0, wp.array(POINTS, dtype=vec3, device=device))
     S = held.S.numpy()
     for i, kept in enumerate([(0, 1, 1), (0, 0, 1), (1, 0, 1), (1, 1, 1)]):
@@ -171,7 +171,7 @@ def test_constraints_on_different_particles_do_not_mix(device: str) -> None:
 
 def test_only_beginnings_and_ends_are_changes(device: str) -> None:
     """`move` reports what makes an integrator forget its history, and lets go of particles at the end."""
-    held = Held([(make("pin", start=0.2, end=0.5), CHOSEN)], len(POINTS), device)
+    held = ConstraintState([(make("pin", start=0.2, end=0.5), CHOSEN)], len(POINTS), device)
     x = wp.array(POINTS, dtype=vec3, device=device)
     changes = [held.move(time, time, x) for time in (0.0, 0.1, 0.2, 0.3, 0.5, 0.6)]
     assert changes == [True, False, True, False, True, False]  # the first call always fills S
@@ -283,7 +283,7 @@ def test_a_window_of_time(integrator: str, device: str) -> None:
 
 
 def test_contradictory_pins_are_refused(device: str) -> None:
-    """Held in one place and carried to another."""
+    """ConstraintState in one place and carried to another."""
     pin = {"type": "pin", "where": {"edges": ["upper"]}}
     with pytest.raises(SceneError, match=r"constraints\[1\]: contradicts constraints\[0\]"):
         Simulation(scene([pin, {**pin, "motion": MOTION}]), device)
@@ -361,7 +361,7 @@ def test_constraint_forces_are_what_momentum_lacks(word: str, device: str) -> No
         before = frame.velocities
         forces = run.constraint_forces()
         np.testing.assert_allclose(forces.sum(axis=0), gained - weight - pulled, rtol=0, atol=1e-8 * WEIGHT)
-        np.testing.assert_allclose(np.einsum("nij,nj->ni", run.held.S.numpy(), forces), 0.0, atol=1e-13)
+        np.testing.assert_allclose(np.einsum("nij,nj->ni", run.constraints.S.numpy(), forces), 0.0, atol=1e-13)
         assert not forces[: UPPER[0]].any()
 
 

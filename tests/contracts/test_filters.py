@@ -101,19 +101,19 @@ def test_a_rejected_try_leaves_no_trace(word: str, device: str) -> None:
     used.correct(x, v, 2.0 * H, 0.5)
     again = used.correct(x, v, H, 0.5)
     assert all(np.array_equal(one, two) for one, two in zip(fresh, again, strict=True))
-    jumped = Filtering(device, [word], SOLIDS, COUNT)
-    jumped.correct(x, v, H, 0.5)
-    assert np.array_equal(used.simulation.held.jumped.numpy(), jumped.simulation.held.jumped.numpy())
+    marked = Filtering(device, [word], SOLIDS, COUNT)
+    marked.correct(x, v, H, 0.5)
+    assert np.array_equal(used.simulation.corrections.discontinuous.numpy(), marked.simulation.corrections.discontinuous.numpy())
 
 
-def test_says_who_jumped(word: str, device: str) -> None:
+def test_marks_discontinuous_motion(word: str, device: str) -> None:
     """Those whose velocity it changed, and no longer in a step that leaves them alone."""
     x, v = moving()
     filtering = Filtering(device, [word], SOLIDS, COUNT)
     _, v_out = filtering.correct(x, v, H, 0.5)
-    jumped = changed(filtering)
-    assert np.array_equal(jumped, (v_out != v).any(axis=1)) and jumped.any()
-    assert word in ALL_AT_ONCE or not jumped.all()
+    marked = changed(filtering)
+    assert np.array_equal(marked, (v_out != v).any(axis=1)) and marked.any()
+    assert word in ALL_AT_ONCE or not marked.all()
     far = filtering.simulation.state.x.numpy().astype(float)
     filtering.correct(far, np.zeros_like(far), H, 0.5)
     assert not changed(filtering).any()
@@ -121,8 +121,8 @@ def test_says_who_jumped(word: str, device: str) -> None:
 
 def changed(filtering: Filtering) -> np.ndarray:
     """Of which particles the integrator is told that their motion changed at once."""
-    held = filtering.simulation.held
-    return (held.jumped.numpy() != 0) | (held.kicked.numpy() != 0.0).any(axis=1)
+    corrections = filtering.simulation.corrections
+    return (corrections.discontinuous.numpy() != 0) | (corrections.dv.numpy() != 0.0).any(axis=1)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def changed(filtering: Filtering) -> np.ndarray:
     ids=["pin", "slide_on_plane", "slide_on_line"],
 )
 def test_constraints_hold(word: str, held: dict[str, Any], normals: np.ndarray, device: str) -> None:
-    """Held directions of half of the particles keep the position and velocity of the step; the others are corrected."""
+    """ConstraintState directions of half of the particles keep the position and velocity of the step; the others are corrected."""
     chosen = np.arange(0, COUNT, 2)
     constraint = {**held, "where": {"indices": chosen.tolist()}}
     x, v = moving()

@@ -89,7 +89,7 @@ def test_runs_small(name: str, device: str) -> None:
         assert np.isfinite(frame.velocities).all()
     assert np.abs(frames[-1].positions - first.positions).max() > 1e-4
     if not any(constraint.word() == "pin" and constraint.motion for constraint in scene.constraints):
-        held = simulation.held.particles
+        held = simulation.constraints.particles
         np.testing.assert_array_equal(frames[-1].positions[held], first.positions[held])
     report = simulation.report()
     assert report["scene"] == name

@@ -13,7 +13,7 @@ import pytest
 import warp as wp
 from reference.filtering import Filtering
 
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.errors import InputError, StepFailed
 from toile.filters._springs import SpringLists
 from toile.filters.strain_deformation_rate import shorten
@@ -142,7 +142,7 @@ def test_a_pass_takes_one_spring_after_the_other(passes: int, device: str) -> No
     springs = SpringLists(run.model, [STRUCTURAL, SHEAR], "cpu")
     expected = x + 1e-2 * v
     for _ in range(passes):
-        S = run.held.S.numpy().astype(float)
+        S = run.constraints.S.numpy().astype(float)
         expected = one_by_one(expected, springs, {STRUCTURAL: 0.05, SHEAR: 0.2}, run.model.masses, S)
     np.testing.assert_allclose(x_out, expected, atol=1e-12)  # 1 km from the origin
     np.testing.assert_allclose(v_out, v + (expected - x - 1e-2 * v) / 1e-2, atol=1e-10)
@@ -212,7 +212,7 @@ class Sheet:
     def limit(self) -> float:
         """The largest stable step of the springs by themselves [s]."""
         run = self.simulation
-        held = Held(run._held_particles(), run.model.particle_count, run.device)
+        held = ConstraintState(run._constrained_particles(), run.model.particle_count, run.device)
         held.move(0.0, 0.0, run.state.x)
         return float(run.integrator.largest_step(run.state, held.S))
 
@@ -367,9 +367,10 @@ def test_what_touches_a_ball_is_moved_along_it(device: str) -> None:
         "integrator=implicit_bdf2", limited(10, 0.02),
     ]  # fmt: skip
     sheet = Sheet(device, "pro95_sheet", *overrides)
-    held, in_contact = sheet.simulation.held, 0
+    constraints, in_contact = sheet.simulation.constraints, 0
     for _ in sheet.walk(0.5):
-        moved, S = held.moved.numpy().astype(float), held.S.numpy().astype(float)
+        moved = sheet.simulation.corrections.dx.numpy().astype(float)
+        S = constraints.S.numpy().astype(float)
         into = np.einsum("nij,nj->ni", np.eye(3) - S, moved)
         assert np.abs(into).max() < 1e-14  # rounding of ten passes
         vertices_in_contact = np.trace(S, axis1=1, axis2=2) < 2.5

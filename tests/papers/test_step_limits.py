@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from reference.vibration import by_mass, grid_springs, growth_of_symplectic_euler, spring_matrix
 
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.errors import InputError
 from toile.scene.schema import Scene
 from toile.simulation.certificate import FrameTally
@@ -56,7 +56,7 @@ def grid(device: str, integrator: str, every_kind: bool, damping: float = 0.0, *
 
 
 def limit(simulation: Simulation) -> float:
-    held = Held(simulation._held_particles(), simulation.model.particle_count, simulation.device)
+    held = ConstraintState(simulation._constrained_particles(), simulation.model.particle_count, simulation.device)
     held.move(0.0, 0.0, simulation.state.x)
     return simulation.integrator.largest_step(simulation.state, held.S)
 

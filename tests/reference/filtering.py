@@ -29,11 +29,11 @@ class Filtering:
         run = self.simulation
         state = State.of(x, v, run.device)
         state_out = State.of(x + h * v if x_out is None else x_out, v, run.device)
-        run.held.move(time, time + h, state.x)
+        run.constraints.move(time, time + h, state.x)
         run.solids.move(time, time + h)
         if run.contacts is not None:  # what solids hold, the filters must respect
             run.contacts.begin(state, h)
-        run.held.forget_jumps()
+        run.corrections.begin_step()
         for correction in run.filters:
             assert correction.apply(state, state_out, h) is None
         assert np.array_equal(state.x.numpy(), x.astype(state.x.numpy().dtype))

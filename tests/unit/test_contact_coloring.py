@@ -52,10 +52,10 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     state, end = simulation.state, simulation.state.empty_like()
     d = np.random.default_rng(seed).normal(scale=2e-3, size=(75, 3))
     end.x.assign(state.x.numpy() + d)
-    simulation.held.move(0.0, H, state.x)
+    simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.update_inverse_mass(contact.context.masses, simulation.held.S, simulation.held.S_user, None)
+    contact.bodies.update_inverse_mass(contact.context.masses, simulation.constraints.S, simulation.constraints.S_user, None)
     contacts, contact_set = contact.contacts, contact.contacts.contact_set
     contacts._search()
     contact_set.find_close_contacts()

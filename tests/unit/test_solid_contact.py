@@ -140,7 +140,7 @@ def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.Mon
     def solve_and_compare(again: bool = False) -> Any:
         nonlocal solves
         solves += 1
-        held, count = running.held.S.numpy() != running.held.S_user.numpy(), contacts._now.count.numpy()
+        held, count = running.constraints.S.numpy() != running.constraints.S_user.numpy(), contacts._now.count.numpy()
         np.testing.assert_array_equal(held.any(axis=(1, 2)), count > 0)
         assert contacts._now.load.numpy()[::3][count > 0].min(initial=0.0) >= 0.0
         return solve(again)

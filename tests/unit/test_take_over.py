@@ -59,7 +59,7 @@ def test_pins_go_on_along_their_motion(kind: str, device: str) -> None:
     second.take_over(first)
     for _ in range(3):
         second.advance_frame()
-    corners = second.held.particles
+    corners = second.constraints.particles
     moved = second.state.x.numpy()[corners] - second.surface.rest[corners]
     assert np.abs(moved).max() > 0.02
     np.testing.assert_allclose(second.state.x.numpy(), whole.state.x.numpy(), atol=1e-9)
@@ -73,7 +73,7 @@ def test_pins_hold_particles_where_they_are(device: str) -> None:
     where = first.state.x.numpy().copy()
     for _ in range(2):
         second.advance_frame()
-    left = second.held.particles
+    left = second.constraints.particles
     np.testing.assert_allclose(second.state.x.numpy()[left], where[left], atol=1e-12)
     assert np.abs(where[left] - second.surface.rest[left]).max() > 0.01
     assert np.abs(second.state.x.numpy() - where).max() > 0.01

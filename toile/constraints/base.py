@@ -26,7 +26,7 @@ Direction = Annotated[Vector, AfterValidator(_not_zero)]
 
 @dataclass(frozen=True)
 class Hold:
-    """Held directions of some particles at one time."""
+    """ConstraintState directions of some particles at one time."""
 
     directions: np.ndarray  # (particles, held, 3), orthonormal per particle
     offsets: np.ndarray  # [m]  (particles, held)

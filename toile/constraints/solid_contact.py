@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.contact.collision_mesh import Planes
 from toile.contact.solid.contacts import (
     FRICTION_INEXACT,
@@ -39,6 +39,7 @@ from toile.contact.solid.modes import begin_step, choose_modes, end_step, judge_
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import vec3
+from toile.model.corrections import Corrections
 from toile.model.motion import Vector
 from toile.model.state import State
 from toile.model.state_dict import Memory
@@ -72,14 +73,22 @@ class SolidContacts:
     """All solids of a scene against all its particles."""
 
     def __init__(
-        self, settings: SolidContact, solids: Any, held: Held, masses: wp.array, gravity: Vector, max_step: float
+        self,
+        settings: SolidContact,
+        solids: Any,
+        constraints: ConstraintState,
+        corrections: Corrections,
+        masses: wp.array,
+        gravity: Vector,
+        max_step: float,
     ):
         """`solids` is a toile.colliders.solids.Solids."""
         # A speed: were it the same in every step, cloth that it stretches too much would be so at any step size.
         self._recovery = settings.most_recovery / max_step  # [m/s]
         self._gravity = vec3(*gravity)
-        self.settings, self.solids, self.held, self.masses = settings, solids, held, masses
-        self.device, n = held.device, len(masses)
+        self.settings, self.solids, self.constraints, self.masses = settings, solids, constraints, masses
+        self._corrections = corrections
+        self.device, n = constraints.device, len(masses)
         self._now, self._before = (make_solid_contacts(n, len(solids), self.device) for _ in range(2))
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._urgent = make_counts(n, self.device)
@@ -97,10 +106,10 @@ class SolidContacts:
 
     def begin(self, state: State, h: float) -> None:
         """The constraints that a step starts with."""
-        n, now, before, held = len(state.x), self._now, self._before, self.held
+        n, now, before, constraints = len(state.x), self._now, self._before, self.constraints
         self._launch.split(begin_step, n, [before, now])
         for s, (predict, _) in enumerate(self._kernels):
-            inputs = [*self._solid(s, h), self.masses, state.x, state.v, h, held.S_user, self._first, before, now]
+            inputs = [*self._solid(s, h), self.masses, state.x, state.v, h, constraints.S_user, self._first, before, now]
             self._launch.split(predict, n, inputs, fewest=1)
         self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
         self._step, self._solves = h, 0
@@ -108,7 +117,7 @@ class SolidContacts:
 
     def fit(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
         """Compares a solve with its contacts and corrects them; False if so much was wrong that it must be repeated."""
-        n, now, before, held = len(x), self._now, self._before, self.held
+        n, now, before, constraints = len(x), self._now, self._before, self.constraints
         self._solves += 1
         self._urgent.zero_()
         now.recovery.zero_()
@@ -116,11 +125,11 @@ class SolidContacts:
         again = self._solves > 1
         for s, (_, review) in enumerate(self._kernels):
             positions = [state.x, self._reviewed, x, again, self._step]
-            inputs = [*self._solid(s, self._step), *positions, held.S_user, before, now, self._urgent]
+            inputs = [*self._solid(s, self._step), *positions, constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(self._reviewed, x)
         thickness = self.settings.thickness
-        held_now = [held.S, held.S_user, held.friction, held.drag, held.v_drag]
+        held_now = [constraints.S, constraints.S_user, constraints.friction, constraints.drag, constraints.v_drag]
         judged = [self.masses, *held_now, force, u, thickness, h, before, now, self._urgent]
         self._launch.split(judge_forces, n, judged)
         urgent = total(self._readback)
@@ -131,13 +140,13 @@ class SolidContacts:
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
         """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
-        self._launch.split(drag_velocity, len(x_ref), [self._now, x_ref, h, self.held.v_drag])
+        self._launch.split(drag_velocity, len(x_ref), [self._now, x_ref, h, self.constraints.v_drag])
 
     def settle(self, state_out: State) -> None:
         """After the last solve."""
         self._solves = 0
         self._launch.split(project_out, len(state_out.x), [self.masses, self._step, self._now, state_out.x, state_out.v])
-        self._launch.split(end_step, len(state_out.x), [self._before, self._now, self.held.jumped])
+        self._launch.split(end_step, len(state_out.x), [self._before, self._now, self._corrections.discontinuous])
 
     def accept(self) -> None:
         """The step stands: its contacts are what the next one remembers."""
@@ -161,8 +170,8 @@ class SolidContacts:
 
     def counts(self) -> np.ndarray:
         """Particles that touch each solid."""
-        held = np.arange(int(MOST)) < self._before.count.numpy()[:, None]  # which slots hold a contact
-        return np.bincount(self._before.solid.numpy()[held.ravel()], minlength=len(self.solids))
+        used = np.arange(int(MOST)) < self._before.count.numpy()[:, None]  # which slots hold a contact
+        return np.bincount(self._before.solid.numpy()[used.ravel()], minlength=len(self.solids))
 
     def forces(self, borne: np.ndarray | None = None) -> np.ndarray:
         """Force of the cloth on each solid in the last step [N]. `borne` is what constraints exerted on each particle
@@ -171,17 +180,17 @@ class SolidContacts:
         forces = -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1, dtype=float)
         if borne is not None:
             in_contact = np.flatnonzero(self._before.count.numpy())
-            S_user, S = (S.numpy()[in_contact].astype(float) for S in (self.held.S_user, self.held.S))
+            S_user, S = (S.numpy()[in_contact].astype(float) for S in (self.constraints.S_user, self.constraints.S))
             solid = self._before.solid.numpy().reshape(-1, int(MOST))[in_contact, 0]
             np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, borne[in_contact]))
         return forces
 
     def hold(self, h: float) -> None:
         """Makes constraints of the contacts as they are now."""
-        held, again = self.held, self._solves > 0
-        user = [held.S_user, held.x_user, held.v_user, self.settings.thickness, h, again]
-        out = [held.S, held.x_held, held.v_held, held.friction, held.drag]
-        self._launch.split(hold_contacts, len(held.S), [*user, self._now, held.in_contact, *out])
+        constraints, again = self.constraints, self._solves > 0
+        user = [constraints.S_user, constraints.x_user, constraints.v_user, self.settings.thickness, h, again]
+        out = [constraints.S, constraints.x_held, constraints.v_held, constraints.friction, constraints.drag]
+        self._launch.split(hold_contacts, len(constraints.S), [*user, self._now, constraints.in_contact, *out])
 
     def _solid(self, s: int, h: float) -> list[Any]:
         solid, settings = self.solids.solids[s], self.settings

@@ -15,11 +15,11 @@ from toile.constraints.base import Constraint, Hold
 from toile.math.types import identity, mat33, numpy_real, vec3
 from toile.model.state_dict import Memory, joined
 
-# Held directions of two constraints closer to parallel than this count as one [sine of the angle].
+# ConstraintState directions of two constraints closer to parallel than this count as one [sine of the angle].
 PARALLEL = 1e-6
 
 
-class Held:
+class ConstraintState:
     """The constraints of a scene on its particles."""
 
     def __init__(
@@ -42,10 +42,6 @@ class Held:
         self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
         self.in_contact = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
-        # Whether something changed a particle's motion at once: 0, JUMPED_WHERE_HELD or JUMPED
-        self.jumped = wp.zeros(particle_count, dtype=wp.int32, device=device)
-        # What filters that keep momentum added to a particle's position [m] and velocity [m/s] at the end of the step
-        self.moved, self.kicked = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         self.particles = np.zeros(0, np.int32)  # held in any direction
         self._anchors: dict[int, np.ndarray] = {}
         self._active: list[int] | None = None
@@ -66,7 +62,7 @@ class Held:
         self._fill([(self.constraints[k][1], self.constraints[k][0].hold(self._anchors[k], time)) for k in active])
         return changed
 
-    def take_over(self, other: "Held", time: float, x: np.ndarray) -> None:
+    def take_over(self, other: "ConstraintState", time: float, x: np.ndarray) -> None:
         """Goes on from another's state: a constraint that both have holds what it held. Another that holds now holds
         particles where they are in x, on their way along its motion.
         """
@@ -95,16 +91,6 @@ class Held:
         held = [(*self.constraints[k], self._anchors[k]) for k in self._active]
         # Those that move are held anew by the next step; others are the same at any time.
         self._fill([(particles, constraint.hold(anchors, constraint.start)) for constraint, particles, anchors in held])
-
-    def forget_jumps(self) -> None:
-        """A step is tried: nothing has changed at once yet."""
-        self.jumped.zero_()
-        self.forget_changes()
-
-    def forget_changes(self) -> None:
-        """Its end is corrected, maybe again."""
-        self.moved.zero_()
-        self.kicked.zero_()
 
     def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
         user = [self.S_user, self.x_user, self.v_user]

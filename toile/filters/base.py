@@ -10,6 +10,7 @@ import warp as wp
 from toile.contact.collision_mesh import Planes
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
+from toile.model.corrections import Corrections
 from toile.model.model import Model
 from toile.model.state import State
 from toile.model.state_dict import Memory
@@ -22,7 +23,8 @@ class FilterContext:
 
     model: Model
     masses: wp.array
-    held: Any  # constraints.held.Held
+    constraints: Any  # constraints.state.ConstraintState
+    corrections: Corrections
     solids: Any  # colliders.solids.Solids
     planes: Callable[[], Planes | None]  # those that contacts with solids keep particles at, in the present step
     max_step: float  # [s]  the longest that there will be
@@ -102,8 +104,8 @@ class VelocityLimit(Correction):
         n = len(state.x)
         self._launch(mean_velocity, n, [state.x, state_out.x, h, self._wanted, self._limited])
         self.limit(state.x, self._limited, h)
-        held = self.context.held
-        changed = [state_out.x, state_out.v, held.moved, held.kicked]
+        corrections = self.context.corrections
+        changed = [state_out.x, state_out.v, corrections.dx, corrections.dv]
         self._launch(follow, n, [self._wanted, self._limited, h, *changed])
         return None
 
@@ -127,12 +129,12 @@ def follow(
     wanted: wp.array(dtype=vec3), limited: wp.array(dtype=vec3), h: real,
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
-    moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
+    dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
 ):
     """What was not limited keeps its bits; integrators that remember are told what was."""
     i = wp.tid()
     change = limited[i] - wanted[i]
     x_out[i] = x_out[i] + h * change
     v_out[i] = v_out[i] + change
-    moved_out[i] = moved_out[i] + h * change
-    kicked_out[i] = kicked_out[i] + change
+    dx_out[i] = dx_out[i] + h * change
+    dv_out[i] = dv_out[i] + change

@@ -24,7 +24,7 @@ from toile.device.launcher import Launcher
 from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.solid import ANYWHERE, Pose, end_world, start_frame
 from toile.math.types import TINY, mat33, real, vec3
-from toile.model.corrections import JUMPED
+from toile.model.corrections import DISCONTINUOUS
 from toile.model.state import State
 from toile.plugins import quantity
 
@@ -75,10 +75,11 @@ class _Working(Correction):
         self._launch = Launcher(context.solids.device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        held, dtau = self.context.held, self.settings.relaxation or h
+        constraints, dtau = self.context.constraints, self.settings.relaxation or h
         for s, (solid, kernel) in enumerate(zip(self.context.solids, self._kernels, strict=True)):
             of_solid = [solid.shape, self.context.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
-            inputs = [*of_solid, h, dtau, state.x, held.S_user, state_out.x, state_out.v, held.jumped]
+            inputs = [*of_solid, h, dtau, state.x, constraints.S_user, state_out.x, state_out.v]
+            inputs.append(self.context.corrections.discontinuous)
             self._launch(kernel, len(state.x), inputs)
         return None
 
@@ -110,7 +111,7 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
         # in
         dt: real, dtau: real, x: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33),
         # in and out
-        x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3), jumped_out: wp.array(dtype=wp.int32),
+        x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3), discontinuous_out: wp.array(dtype=wp.int32),
     ):
         i = wp.tid()
         pose = poses[solid]
@@ -129,6 +130,6 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
             # Schemes of second order end with another velocity than the mean; what a contact stopped goes on with this.
             x_out[i] = x_out[i] + dt * change
             v_out[i] = v_out[i] + S_user[i] * (v_new - v_out[i])
-            jumped_out[i] = JUMPED
+            discontinuous_out[i] = DISCONTINUOUS
 
     return wp.Kernel(forecast, module=wp.get_module(f"toile.forecast.{functions.kind}"))

@@ -68,7 +68,7 @@ class _Working(Correction):
         model = context.model
         thickness = model.thicknesses(settings.thickness)
         sharp = [solid for solid in context.solids if solid.settings.sharp]
-        device = context.held.device
+        device = context.constraints.device
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
         self.contacts = ClothContacts(self.bodies, settings.friction, context.max_step)
         self.persistent_contacts = PersistentContacts(self.bodies, self.contacts.contact_set)
@@ -81,18 +81,19 @@ class _Working(Correction):
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        bodies, held = self.bodies, self.context.held
+        bodies, constraints = self.bodies, self.context.constraints
         if not bodies.moving_count:
             return None
         bodies.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
         planes = self.context.planes()
-        bodies.update_inverse_mass(self.context.masses, held.S, held.S_user, planes)
+        bodies.update_inverse_mass(self.context.masses, constraints.S, constraints.S_user, planes)
         if self.untangling is not None:
             self._untangle(self.untangling)
         trouble = self.contacts.resolve(planes, h)
         if trouble is None:
+            corrections = self.context.corrections
             before, after = [state_out.x, state_out.v], [bodies.x_end, bodies.v_end]
-            self._launch(note_changes, bodies.moving_count, [*before, *after, held.moved, held.kicked])
+            self._launch(note_changes, bodies.moving_count, [*before, *after, corrections.dx, corrections.dv])
             bodies.finish(state_out.x, state_out.v)
         return trouble
 
@@ -136,14 +137,14 @@ class _Working(Correction):
         """Pins that lead cloth through cloth do so in steps of any size."""
         bodies, caught = self.bodies, self.contacts.caught
         solid = caught[caught >= len(pinned)]
-        held = caught[np.isin(caught, np.flatnonzero(pinned))]
-        way = (bodies.x_end.numpy() - bodies.x.numpy())[[*held, *solid]]
-        if trouble != CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
+        constraints = caught[np.isin(caught, np.flatnonzero(pinned))]
+        way = (bodies.x_end.numpy() - bodies.x.numpy())[[*constraints, *solid]]
+        if trouble != CAUGHT or not len(constraints) or np.ptp(way, axis=0).max() == 0.0:
             return None
         own = {f'cloth "{part.name}"': part.particles for part in self.context.model.parts}
         names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]
         names += ["a sharp solid"] if len(solid) else []
-        where = next(f"{held[0] - of.start} of {name}" for name, of in own.items() if held[0] < of.stop)
+        where = next(f"{constraints[0] - of.start} of {name}" for name, of in own.items() if constraints[0] < of.stop)
         through = "each other" if len(names) > 1 else "itself"
         return f"Pins move {' and '.join(names)} through {through} at vertex {where}: change their motion."
 
@@ -164,8 +165,8 @@ def note_changes(
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
     # in and out
-    moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
+    dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    moved_out[i] = moved_out[i] + (x_end[i] - x[i])
-    kicked_out[i] = kicked_out[i] + (v_end[i] - v[i])
+    dx_out[i] = dx_out[i] + (x_end[i] - x[i])
+    dv_out[i] = dv_out[i] + (v_end[i] - v[i])

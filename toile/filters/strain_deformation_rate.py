@@ -57,15 +57,15 @@ class _Working(Correction):
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        held, x = self.context.held, state_out.x
+        constraints, corrections, x = self.context.constraints, self.context.corrections, state_out.x
         wp.copy(self._x, x)
         self.borne.zero_()
         share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
         for _ in range(self.settings.passes):
             for springs in self.springs.colours:
                 of_springs = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.tau_c]
-                self._launch(shorten, len(springs), [*of_springs, held.S, share / h, x, self.borne])
-        self._launch(follow, len(x), [self._x, x, share, state_out.v, held.moved, held.kicked])
+                self._launch(shorten, len(springs), [*of_springs, constraints.S, share / h, x, self.borne])
+        self._launch(follow, len(x), [self._x, x, share, state_out.v, corrections.dx, corrections.dv])
         return None
 
 
@@ -107,11 +107,11 @@ def follow(
     # in
     x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3), share: real,
     # in and out
-    v_out: wp.array(dtype=vec3), moved_out: wp.array(dtype=vec3), kicked_out: wp.array(dtype=vec3),
+    v_out: wp.array(dtype=vec3), dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
 ):
     """Velocities go along, and integrators that remember are told."""
     i = wp.tid()
     change = x[i] - x_before[i]
     v_out[i] = v_out[i] + share * change
-    moved_out[i] = moved_out[i] + change
-    kicked_out[i] = kicked_out[i] + share * change
+    dx_out[i] = dx_out[i] + change
+    dv_out[i] = dv_out[i] + share * change

@@ -146,7 +146,7 @@ class _Working(VelocityLimit):
 
     def _solve(self, x: wp.array, v: wp.array, h: float, slack: float, v_out: wp.array) -> None:
         """Corrects v_out for a step of h from x with v."""
-        C = self.context.held.S
+        C = self.context.constraints.S
         self.outside.zero_()
         model = [*self._rows, self._shortest, self._longest, self._stiffness, self.context.masses]
         found = [self.d, self.b, self.c, self.outside]

@@ -83,7 +83,7 @@ class _Working(VelocityLimit):
         self._find_impulses(x, v, h)
         self.borne.zero_()
         for springs, impulses, _ in self.colours:
-            self._launch(bear, len(springs), [springs.particles, x, self.context.held.S, impulses, h, self.borne])
+            self._launch(bear, len(springs), [springs.particles, x, self.context.constraints.S, impulses, h, self.borne])
 
     def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
         self.h = h
@@ -93,7 +93,7 @@ class _Working(VelocityLimit):
         if self.h_kept > 0.0:
             share = h / self.h_kept
             for springs, impulses, kept in self.colours:
-                at = [springs.particles, self.context.masses, x, self.context.held.S, kept, share]
+                at = [springs.particles, self.context.masses, x, self.context.constraints.S, kept, share]
                 self._launch(begin_with, len(springs), [*at, impulses, v])
         for _ in range(self.settings.passes):
             if not self._pass(x, v, h):
@@ -104,7 +104,7 @@ class _Working(VelocityLimit):
         self.changed.zero_()
         for springs, impulses, _ in self.colours:
             model = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.longest, self.shortest]
-            at = [x, self.context.held.S, h, TOLERANCE, RECOVERY, readback]
+            at = [x, self.context.constraints.S, h, TOLERANCE, RECOVERY, readback]
             self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])
         return bool(self.changed.numpy()[0])
 

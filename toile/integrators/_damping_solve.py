@@ -16,7 +16,7 @@ Deviations  Directions are scaled by P, which is free. Each of them then has no 
 import numpy as np
 import warp as wp
 
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.device.launcher import Launcher
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, precision, real, vec3
@@ -31,8 +31,8 @@ ROUNDING = 1e-14 if precision == "double" else 1e-6
 class DampingSolve:
     """The solver with its vectors, made once."""
 
-    def __init__(self, system: System, held: Held, tolerance: float, max_iterations: int):
-        self.system, self.held = system, held
+    def __init__(self, system: System, constraints: ConstraintState, tolerance: float, max_iterations: int):
+        self.system, self.constraints = system, constraints
         self.tolerance, self.max_iterations = tolerance, max_iterations
         n, device = system.model.particle_count, system.device
         self.r, self.c, self.q = (wp.zeros(n, dtype=vec3, device=device) for _ in range(3))
@@ -44,11 +44,11 @@ class DampingSolve:
     def solve(self, x: wp.array, v_at: wp.array, tau: float, tau_friction: float, e: wp.array, v: wp.array) -> Solution:
         """Improves v, which has all but tau (D v + e) in it already. D is taken at x and v_at."""
         n, launch, scalars = len(v), self._launch, self.scalars
-        masses, held = self.system.masses, self.held
-        P = [masses, held.in_contact, held.drag, tau_friction]
+        masses, constraints = self.system.masses, self.constraints
+        P = [masses, constraints.in_contact, constraints.drag, tau_friction]
         scalars.zero_()
         self.system.damping(x, v_at, v, self.q)
-        launch(start, n, [*P, held.S, tau, self.q, e, v, self.r, scalars])
+        launch(start, n, [*P, constraints.S, tau, self.q, e, v, self.r, scalars])
         r_r, whole = (float(scalars.numpy()[place]) for place in (R_R, WHOLE))
         if not np.isfinite(r_r + whole):
             return Solution(0, np.nan, False)  # a force is not a finite number, or its speed is not
@@ -57,10 +57,10 @@ class DampingSolve:
         at_start, limit = r_r, max(self.tolerance**2 * min(r_r, whole), ROUNDING**2 * whole)
         iterations = 0
         while r_r > limit and iterations < self.max_iterations:
-            launch(direction, n, [*P, held.S, self.r, self.c, scalars])
+            launch(direction, n, [*P, constraints.S, self.r, self.c, scalars])
             self.system.damping(x, v_at, self.c, self.q)
             launch(next_iteration, 1, [scalars])
-            launch(multiply, n, [*P, held.S, tau, self.c, self.q, scalars])
+            launch(multiply, n, [*P, constraints.S, tau, self.c, self.q, scalars])
             launch(advance, n, [*P, self.c, self.q, v, self.r, scalars])
             iterations += 1
             if iterations % self._check_every == 0 or iterations == self.max_iterations:

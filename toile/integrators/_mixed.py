@@ -28,7 +28,7 @@ class MixedStepper(StagedStepper):
 
     def __init__(self, context: IntegratorContext):
         super().__init__(context)
-        self.damping = DampingSolve(context.system, context.held, context.solver.tolerance, context.solver.max_iterations)
+        self.damping = DampingSolve(context.system, context.constraints, context.solver.tolerance, context.solver.max_iterations)
         n, device = context.system.model.particle_count, context.system.device
         self.f0, self.g0, self.Dv0, self.g, self.Dv, self.u = (
             wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
@@ -67,4 +67,4 @@ class MixedStepper(StagedStepper):
     @property
     def holds(self) -> bool:
         """Whether anything is held: only then is the impulse of all forces asked for."""
-        return self.context.contacts is not None or len(self.held.particles) > 0
+        return self.context.contacts is not None or len(self.constraints.particles) > 0

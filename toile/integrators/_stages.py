@@ -61,7 +61,7 @@ class StagedStepper(Stepper):
     damping_limits = False  # whether damping lowers the largest stable step
 
     def __init__(self, context: IntegratorContext):
-        self.context, self.system, self.held = context, context.system, context.held
+        self.context, self.system, self.constraints = context, context.system, context.constraints
         n, device = context.system.model.particle_count, context.system.device
         self.f, self.impulse, self.constraint_forces, self.y, self.x_start, self.none = (
             wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
@@ -92,7 +92,7 @@ class StagedStepper(Stepper):
             if not solution.converged:
                 return solution
             change = [self.system.masses, state.v, state_out.v, self.impulse, h]
-            self._launch(constraint_force, len(state.x), [self.held.S, *change, self.constraint_forces])
+            self._launch(constraint_force, len(state.x), [self.constraints.S, *change, self.constraint_forces])
             if contacts is None:
                 return solution
             with timers.stage("C/S"):
@@ -134,21 +134,21 @@ class StagedStepper(Stepper):
         at_end: bool,
         v_out: wp.array,
     ) -> None:
-        held = self.held
-        hold = [held.S, held.S_user, held.x_held, held.v_held, at_end]
-        friction = [held.in_contact, held.friction, held.drag, held.v_drag, tau_friction]
+        constraints = self.constraints
+        hold = [constraints.S, constraints.S_user, constraints.x_held, constraints.v_held, at_end]
+        friction = [constraints.in_contact, constraints.friction, constraints.drag, constraints.v_drag, tau_friction]
         self._launch(
             constrained_velocity, len(v), [self.system.masses, *hold, *friction, state.x, h, v, f, tau, v_out]
         )
 
     def move(self, state: State, u: wp.array, h: float, x_out: wp.array) -> None:
         """x1 = x0 + h u, and to the last bit where constraints hold it."""
-        held, x = self.held, state.x
+        constraints, x = self.constraints, state.x
         if self.system.springs:  # [BW98] eq. (17), cloth on cloth
             x = self.x_start
             wp.copy(x, state.x)
-            self._launch(alter, len(x), [held.S, x, self.y])
-        self._launch(carry, len(x), [held.S, held.x_held, x, u, h, x_out])
+            self._launch(alter, len(x), [constraints.S, x, self.y])
+        self._launch(carry, len(x), [constraints.S, constraints.x_held, x, u, h, x_out])
 
     def add(self, one: wp.array, other: wp.array, factor: float, sum_out: wp.array) -> None:
         self._launch(weighted_sum, len(one), [one, other, factor, sum_out])

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 import warp as wp
 
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.device.timers import Timers
 from toile.linear.modified_pcg import Solution
+from toile.model.corrections import Corrections
 from toile.model.state import State
 from toile.model.state_dict import Memory
 from toile.plugins import Plugin
@@ -19,7 +20,8 @@ class IntegratorContext:
     """What an integrator works with; made once per run."""
 
     system: System
-    held: Held
+    constraints: ConstraintState
+    corrections: Corrections
     contacts: Any  # constraints.solid_contact.SolidContacts, or None
     make_solver: Any  # (b, dv) -> linear.solver.Solver
     solver: Any  # the scene's settings of it: tolerance, max_iterations

@@ -18,7 +18,7 @@ from toile.integrators.base import Integrator, IntegratorContext, Stepper
 from toile.integrators.newton import NewtonStep, from_velocity
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
-from toile.model.corrections import JUMPED, JUMPED_WHERE_HELD
+from toile.model.corrections import DISCONTINUOUS, DISCONTINUOUS_WHERE_HELD
 from toile.model.state import State
 from toile.model.state_dict import Memory
 from toile.plugins import quantity
@@ -38,7 +38,7 @@ class ImplicitBdf2(Integrator):
 
 class _Stepper(Stepper):
     def __init__(self, newton: NewtonStep, context: IntegratorContext):
-        self.newton, self.held = newton, context.held
+        self.newton, self.context = newton, context
         self.constraint_forces = newton.force
         n, device = context.system.model.particle_count, context.system.device
         self.x_before = wp.zeros(n, dtype=vec3, device=device)
@@ -62,8 +62,9 @@ class _Stepper(Stepper):
 
     def accept(self, state: State, state_out: State, h: float) -> None:
         states = [state.x, state.v, state_out.x, state_out.v]
-        held = [self.held.S, self.held.S_user, self.held.jumped, self.held.moved, self.held.kicked]
-        self._launch(remember, len(state.x), [*states, *held, h, self.x_before, self.v_before])
+        constraints, corrections = self.context.constraints, self.context.corrections
+        changes = [constraints.S, constraints.S_user, corrections.discontinuous, corrections.dx, corrections.dv]
+        self._launch(remember, len(state.x), [*states, *changes, h, self.x_before, self.v_before])
         if self.newton.context.system.springs:
             # Position alteration is no motion: what came before is moved along.
             self._launch(shift, len(state.x), [self.newton.y, self.x_before])
@@ -111,8 +112,8 @@ def shift(y: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3)):
 def remember(
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
-    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), jumped: wp.array(dtype=wp.int32),
-    moved: wp.array(dtype=vec3), kicked: wp.array(dtype=vec3), h: real,
+    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), discontinuous: wp.array(dtype=wp.int32),
+    dx: wp.array(dtype=vec3), dv: wp.array(dtype=vec3), h: real,
     # out
     x_before_out: wp.array(dtype=vec3), v_before_out: wp.array(dtype=vec3),
 ):
@@ -120,11 +121,11 @@ def remember(
     # Where a contact changed a particle's motion at once the past is made to fit: as if it had always moved as it does
     # now. What it was before it landed, or was put elsewhere, would be carried on into a rebound.
     C = mat33()
-    if jumped[i] == JUMPED_WHERE_HELD:
+    if discontinuous[i] == DISCONTINUOUS_WHERE_HELD:
         C = S_user[i] - S[i]
-    if jumped[i] == JUMPED:
+    if discontinuous[i] == DISCONTINUOUS:
         C = identity()
     # What cloth did to cloth is taken out of the past, and no more: all of it together then keeps its momentum.
-    x_past, v_past = x[i] + moved[i] - h * kicked[i], v[i] + kicked[i]
+    x_past, v_past = x[i] + dx[i] - h * dv[i], v[i] + dv[i]
     x_before_out[i] = x_past + C * (x_end[i] - h * v_end[i] - x_past)
     v_before_out[i] = v_past + C * (v_end[i] - v_past)

@@ -47,11 +47,11 @@ class NewtonStep:
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
-        held, x, u = self.context.held, state_out.x, self.u
+        constraints, x, u = self.context.constraints, state_out.x, self.u
         if self.context.system.springs:
             self.context.system.alter(self.y)
-            self._launch(alter, len(u), [held.S, self.x_ref, self.y])  # eq. (17), cloth on cloth
-        guess = [held.S, held.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
+            self._launch(alter, len(u), [constraints.S, self.x_ref, self.y])  # eq. (17), cloth on cloth
+        guess = [constraints.S, constraints.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
         self._launch(self.first_guess, len(u), guess)
         at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
         return self._iterate(state, state_out, at, self.iterations)
@@ -61,18 +61,18 @@ class NewtonStep:
 
         It is solved to the residual of before: what is left of the force is small, and a thousandth of it is nothing.
         """
-        held, contacts = self.context.held, self.context.contacts
+        constraints, contacts = self.context.constraints, self.context.contacts
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
         if contacts is not None:
             contacts.hold(h)
-            self._launch(hold_again, len(self.u), [held.S, held.x_held, self.x_ref, self.u, h, self.du])
+            self._launch(hold_again, len(self.u), [constraints.S, constraints.x_held, self.x_ref, self.u, h, self.du])
         at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
         return self._iterate(state, state_out, at, 1, again=1.0)
 
     def _iterate(
         self, state: State, state_out: State, at: Linearization, count: int, again: float = 0.0
     ) -> Solution:
-        system, held, timers = self.context.system, self.context.held, self.context.timers
+        system, constraints, timers = self.context.system, self.context.constraints, self.context.timers
         n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
         for left in range(count, 0, -1):
@@ -93,12 +93,12 @@ class NewtonStep:
                 launch.split(subtract_product, n, [*A.arrays, du, self.b])
                 A.add_coupled(du, -1.0, self.b)
                 launch(update, n, [self.x_ref, h, u, du, x])
-                contact = [held.S_user, held.x_held, held.v_held, system.masses, self.x_ref]
-                launch(constraint_force, n, [held.S, *contact, self.b, h, self.force])  # sec. 5.4
+                contact = [constraints.S_user, constraints.x_held, constraints.v_held, system.masses, self.x_ref]
+                launch(constraint_force, n, [constraints.S, *contact, self.b, h, self.force])  # sec. 5.4
                 # Before the last linearisation forces are not yet those that contacts can be judged by.
                 contacts_fit = left > 1 or self._contacts_fit(state, x, h)
             at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), 0.0
-        launch(finish, n, [held.S, held.S_user, held.x_held, held.v_held, u, x, state_out.v])
+        launch(finish, n, [constraints.S, constraints.S_user, constraints.x_held, constraints.v_held, u, x, state_out.v])
         if self.context.contacts is not None:
             with timers.stage("C/S"):
                 self.context.contacts.settle(state_out)
@@ -106,7 +106,7 @@ class NewtonStep:
 
     def _contacts_fit(self, state: State, x: wp.array, h: float) -> bool:
         """Whether the contacts that were solved for are those that the result shows; if not, they are corrected."""
-        contacts, held = self.context.contacts, self.context.held
+        contacts, constraints = self.context.contacts, self.context.constraints
         with self.context.timers.stage("C/C"):
             check_contacts = self.context.system.check_contacts(x, self.u, h, self.b)
         if contacts is None:
@@ -118,12 +118,12 @@ class NewtonStep:
             contacts.hold(h)
             contacts.find_drag_velocity(self.x_ref, h)
             self._launch(add_friction, len(self.u), self._friction(h))
-            self._launch(hold_again, len(self.u), [held.S, held.x_held, self.x_ref, self.u, h, self.du])
+            self._launch(hold_again, len(self.u), [constraints.S, constraints.x_held, self.x_ref, self.u, h, self.du])
         return False
 
     def _friction(self, h: float) -> list:
-        held, A = self.context.held, self.context.system.A
-        return [held.in_contact, held.friction, held.drag, held.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
+        constraints, A = self.context.constraints, self.context.system.A
+        return [constraints.in_contact, constraints.friction, constraints.drag, constraints.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
 
 
 @wp.func

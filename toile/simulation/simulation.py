@@ -17,7 +17,7 @@ from toile import __version__
 from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.solid_contact import SolidContact, SolidContacts
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.device.timers import Timers
 from toile.errors import InputError, StepFailed
 from toile.filters.base import FilterContext
@@ -27,6 +27,7 @@ from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.linear.solver import Solver
 from toile.math.types import precision
+from toile.model.corrections import Corrections
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
@@ -118,17 +119,27 @@ class Simulation:
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
         self._most_excess = np.inf if scene.time.most_excess is None else scene.time.most_excess
         with_contacts = self._solid_contact() is not None
-        self.held = Held(self._held_particles(), self.model.particle_count, self.device, with_contacts)
+        self.constraints = ConstraintState(self._constrained_particles(), self.model.particle_count, self.device, with_contacts)
+        self.corrections = Corrections(self.model.particle_count, self.device)
         self.state = State.of(positions, start_velocities(scene, self.model, positions), self.device)
         self._next = self.state.empty_like()
         self.contacts = self._solid_contacts()
-        context = IntegratorContext(self.system, self.held, self.contacts, self._make_solver, scene.solver, self.timers)
+        context = IntegratorContext(
+            self.system,
+            self.constraints,
+            self.corrections,
+            self.contacts,
+            self._make_solver,
+            scene.solver,
+            self.timers,
+        )
         self.integrator = scene.integrator.start(context)
         contacts = self.contacts
         correcting = FilterContext(
             self.model,
             self.system.masses,
-            self.held,
+            self.constraints,
+            self.corrections,
             self.solids,
             lambda: None if contacts is None else contacts.planes(),
             self.control.max_step,
@@ -174,7 +185,7 @@ class Simulation:
             state.v.assign(v)
             state.t = t
         self.frame = other.frame
-        self.held.take_over(other.held, t, x.astype(float))
+        self.constraints.take_over(other.constraints, t, x.astype(float))
         self.strain.move(t)
         if self.contacts is not None:
             self.contacts.start(self.state.x, t)
@@ -216,7 +227,7 @@ class Simulation:
 
     def _remembering(self) -> dict[str, Any]:
         """Whatever remembers anything from step to step."""
-        parts = {"control": self.control, "held": self.held, "integrator": self.integrator}
+        parts = {"control": self.control, "constraints": self.constraints, "integrator": self.integrator}
         if self.contacts is not None:
             parts["contacts"] = self.contacts
         return {**parts, **{f"filters.{k}": correction for k, correction in enumerate(self.filters)}}
@@ -243,7 +254,7 @@ class Simulation:
         """One accepted step of at most h; rejected tries are halved until one stands."""
         while True:
             t = self._time_after(h)
-            if self.held.move(self.state.t, t, self.state.x):
+            if self.constraints.move(self.state.t, t, self.state.x):
                 self.integrator.restart()
             self.system.move(t)
             self.solids.move(self.state.t, t)
@@ -253,7 +264,7 @@ class Simulation:
             if self.contacts is not None:
                 with self.timers.stage("C/S"):
                     self.contacts.begin(self.state, h)
-            self.held.forget_jumps()
+            self.corrections.begin_step()
             solution = self.integrator.step(self.state, self._next, h)
             for done in range(1 if self._most_excess < np.inf else MOST_IMPROVES):
                 change, excess = self._changes()
@@ -295,7 +306,7 @@ class Simulation:
 
     def _correct(self, h: float) -> str | None:
         """Filters, in the order of the scene. Why the candidate must be discarded, or None."""
-        self.held.forget_changes()
+        self.corrections.clear()
         for correction in self.filters:
             if correction.limits_velocity and self.integrator.limits:
                 continue  # the integrator has done it
@@ -341,7 +352,7 @@ class Simulation:
         found = [correction.borne.numpy() for correction in self.filters if correction.borne is not None]
         return np.sum(found, axis=0, dtype=float) if found else None
 
-    def _held_particles(self) -> list:
+    def _constrained_particles(self) -> list:
         found = []
         for constraint in self.scene.constraints:
             if not isinstance(constraint, Constraint):
@@ -365,7 +376,9 @@ class Simulation:
         if settings is None:
             return None
         masses, gravity = self.system.masses, self.scene.gravity
-        contacts = SolidContacts(settings, self.solids, self.held, masses, gravity, self.control.max_step)
+        contacts = SolidContacts(
+            settings, self.solids, self.constraints, self.corrections, masses, gravity, self.control.max_step
+        )
         contacts.start(self.state.x, 0.0)
         return contacts
 
@@ -393,8 +406,8 @@ class Simulation:
     def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
         settings = self.scene.solver
         preconditioner = settings.preconditioner or automatic(self.model.particle_count, self.device)
-        pcg = ModifiedPCG(self.system.A, b, self.held.S, dv)
-        working = preconditioner.build(self.system.A, self.held.S)
+        pcg = ModifiedPCG(self.system.A, b, self.constraints.S, dv)
+        working = preconditioner.build(self.system.A, self.constraints.S)
         return Solver(pcg, working, settings.tolerance, settings.max_iterations)
 
     def _trouble(self, solution: Solution) -> str | None:

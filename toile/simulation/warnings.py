@@ -9,7 +9,7 @@ import numpy as np
 from toile.colliders.solids import inside_at_start
 from toile.constraints.pin import Pin
 from toile.constraints.solid_contact import SolidContact
-from toile.constraints.state import Held
+from toile.constraints.state import ConstraintState
 from toile.errors import SMALLER_STEP
 from toile.filters.forecast import Forecast
 from toile.filters.self_contact import SelfContact
@@ -39,8 +39,8 @@ def remedy(simulation: Simulation, trouble: str) -> str:
     for solid, found in zip(simulation.solids, simulation.solids.survey(state.x, state.t), strict=True):
         worst = int(np.argmin(found["distance"]))
         if settings is not None and (depth := -float(found["distance"][worst])) > settings.thickness:
-            held, move = ("pinned ", "Move the pin") if pinned[worst] else ("", "Start the cloth")
-            return f'Vertex {worst} is {held}{depth:.3g} m inside solid "{solid.name}". {move} out of it.'
+            constraints, move = ("pinned ", "Move the pin") if pinned[worst] else ("", "Start the cloth")
+            return f'Vertex {worst} is {constraints}{depth:.3g} m inside solid "{solid.name}". {move} out of it.'
     return SMALLER_STEP
 
 
@@ -51,10 +51,10 @@ def _unstable(simulation: Simulation) -> list[str]:
         return []
     # What is let go, or not held yet, has to be stable as well: only what holds in all of the run counts.
     last = scene.time.frames / scene.time.fps
-    lasting = [found for found in simulation.held.constraints if found[0].end is None or found[0].end >= last]
-    held = Held(lasting, simulation.model.particle_count, simulation.device)
-    held.move(0.0, 0.0, simulation.state.x)
-    return settings.judge(simulation.control.max_step, simulation.integrator.largest_step(simulation.state, held.S))
+    lasting = [found for found in simulation.constraints.constraints if found[0].end is None or found[0].end >= last]
+    constraints = ConstraintState(lasting, simulation.model.particle_count, simulation.device)
+    constraints.move(0.0, 0.0, simulation.state.x)
+    return settings.judge(simulation.control.max_step, simulation.integrator.largest_step(simulation.state, constraints.S))
 
 
 def _coarse(simulation: Simulation) -> list[str]:
@@ -127,6 +127,6 @@ def _keeps_out(simulation: Simulation) -> SolidContact | Forecast | None:
 def _pinned(simulation: Simulation) -> np.ndarray:
     """Whether a pin holds each particle now."""
     pinned = np.zeros(simulation.model.particle_count, bool)
-    for constraint, particles in simulation.held.constraints:
+    for constraint, particles in simulation.constraints.constraints:
         pinned[particles] |= isinstance(constraint, Pin) and constraint.active(simulation.state.t)
     return pinned

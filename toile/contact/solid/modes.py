@@ -28,7 +28,7 @@ from toile.contact.solid.contacts import (
 from toile.contact.solid.faces import between_faces, loads, squeeze
 from toile.contact.solid.holding import CREEP, creep_speed
 from toile.math.types import mat33, real, vec3
-from toile.model.corrections import JUMPED, JUMPED_WHERE_HELD
+from toile.model.corrections import DISCONTINUOUS, DISCONTINUOUS_WHERE_HELD
 
 # A contact that pulls is released within the step when it would change the speed by this share of thickness/h, and
 # otherwise in the next; what comes down slower than friction matters likewise.
@@ -242,13 +242,13 @@ def judge_forces(
 
 
 @wp.kernel
-def end_step(first: wp.int32, before: SolidContactArrays, now: SolidContactArrays, jumped_out: wp.array(dtype=wp.int32)):
+def end_step(first: wp.int32, before: SolidContactArrays, now: SolidContactArrays, discontinuous_out: wp.array(dtype=wp.int32)):
     """Locks what has stopped, and finds whose motion contacts changed at once: where they hold it, or altogether."""
     i = first + wp.tid()
     if now.mode[i] == SLIDING and now.stops[i] >= PATIENCE:
         now.mode[i] = LOCKED
         now.stops[i] = 0
     landed = now.count[i] > before.count[i]
-    jumped_out[i] = wp.where(landed or now.count[i] == 0, JUMPED_WHERE_HELD, 0)
+    discontinuous_out[i] = wp.where(landed or now.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)
     if (landed and now.limit[i] > real(0.0)) or wp.length_sq(now.recovery[i]) > real(0.0):
-        jumped_out[i] = JUMPED
+        discontinuous_out[i] = DISCONTINUOUS

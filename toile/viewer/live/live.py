@@ -257,15 +257,15 @@ class Live:
         x, v = (array.numpy().astype(np.float32) for array in (simulation.state.x, simulation.state.v))
         for finish in simulation.post:
             x = finish.apply(x, simulation.state.t).astype(np.float32)
-        held = simulation.held
+        constraints = simulation.constraints
         return {
             "frame": simulation.frame,
             "time": simulation.state.t,
             "positions": x,
             "velocities": v,
             "solids": tuple(solid.vertices(simulation.state.t) for solid in simulation.solids),
-            "pinned": np.array(held.particles),
-            "vertices_on_solids": np.flatnonzero(held.in_contact.numpy()),
+            "pinned": np.array(constraints.particles),
+            "vertices_on_solids": np.flatnonzero(constraints.in_contact.numpy()),
             "vertices_on_cloth": np.unique(np.concatenate([_NONE, *(filter.vertices_in_contact() for filter in simulation.filters)])),
             "forces": simulation.constraint_forces().astype(np.float32),
             "rest_stretch": _rest_stretch(simulation),
