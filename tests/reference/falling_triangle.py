@@ -56,7 +56,7 @@ class FallingTriangle:
     def identity(self) -> dict[str, Any]:
         return {"scene": self.scene.name, "files": {}}
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         return {"frame": np.array(len(self.entries))}
 
     def report(self) -> dict[str, Any]:

@@ -101,11 +101,11 @@ def test_memory_is_what_the_next_step_begins_with(device: str) -> None:
     simulation, contact = folded()
     for _ in simulation.run(3):
         pass
-    memory = contact.memory()
-    assert len(memory["normal_impulse"]) > 10 and (memory["normal_impulse"] > 0.0).all()
+    state_dict = contact.state_dict()
+    assert len(state_dict["normal_impulse"]) > 10 and (state_dict["normal_impulse"] > 0.0).all()
     _, other = folded()
-    other.recall(memory)
-    again = other.memory()
-    assert set(again) == set(memory)
-    for name, values in memory.items():
+    other.load_state_dict(state_dict)
+    again = other.state_dict()
+    assert set(again) == set(state_dict)
+    for name, values in state_dict.items():
         np.testing.assert_array_equal(again[name], values)

@@ -151,13 +151,13 @@ def test_checkpoints_take_a_share_of_the_time(tmp_path: Path, monkeypatch: pytes
         def identity(self) -> dict[str, Any]:
             return {"scene": {}, "files": {}}
 
-        def memory(self) -> dict[str, np.ndarray]:
+        def state_dict(self) -> dict[str, np.ndarray]:
             return {"frame": np.array(number)}
 
-    def save(path: Path, **memory: Any) -> None:
+    def save(path: Path, **state_dict: Any) -> None:
         nonlocal now
         now += 0.03
-        saved.append(int(memory["frame"]))
+        saved.append(int(state_dict["frame"]))
         path.touch()
 
     monkeypatch.setattr(toile.runs.checkpoint.time, "perf_counter", lambda: now)

@@ -198,7 +198,7 @@ def resume() -> Arrays:
     for simulation, frames in ((whole, 6), (first, 3)):
         for _ in simulation.run(frames):
             pass
-    second.recall(first.memory())
+    second.load_state_dict(first.state_dict())
     for _ in second.run(6):
         pass
     return {"whole": whole.state.x.numpy(), "resumed": second.state.x.numpy()}

@@ -38,7 +38,7 @@ def simulation(**changes: Any) -> Simulation:
     return Simulation(Scene(**{**SCENE, **changes}))
 
 
-def memory(running: Simulation) -> dict[str, bytes]:
+def state_dict(running: Simulation) -> dict[str, bytes]:
     """All that the next step will know of the contacts of the last one."""
     assert running.contacts is not None
     names = (*PER_PARTICLE, *PER_SLOT, "clearance")
@@ -67,13 +67,13 @@ def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.Monk
     judge, tally, in_contact = Simulation._trouble, FrameTally(), 0
     for step in range(30):
         tried.control = StepControl(2.0 * H, 1e-5)
-        kept, verdicts, after_try = memory(tried), ["not this one"] if step % 3 == 0 else [], []
+        kept, verdicts, after_try = state_dict(tried), ["not this one"] if step % 3 == 0 else [], []
 
         def discard_first(
             self: Simulation, solution: Any, verdicts: list[str] = verdicts, after_try: list[Any] = after_try
         ) -> str | None:
             if self is tried and verdicts:
-                after_try.append(memory(tried))
+                after_try.append(state_dict(tried))
                 return verdicts.pop()
             return judge(self, solution)
 

@@ -87,9 +87,9 @@ def made(case: str) -> Simulation:
     return Simulation(Scene(**{**defaults, **CASES[case]}), "cpu")
 
 
-def through_a_file(memory: dict[str, Any]) -> dict[str, np.ndarray]:
+def through_a_file(state_dict: dict[str, Any]) -> dict[str, np.ndarray]:
     file = io.BytesIO()
-    np.savez(file, **memory)
+    np.savez(file, **state_dict)
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
@@ -109,10 +109,10 @@ def assert_same(one: Frame, other: Frame) -> None:
 
 
 def assert_remembered(one: Simulation, other: Simulation) -> None:
-    memories = one.memory(), other.memory()
-    assert list(memories[0]) == list(memories[1])
-    for name, value in memories[0].items():
-        assert value.tobytes() == memories[1][name].tobytes(), name
+    state_dicts = one.state_dict(), other.state_dict()
+    assert list(state_dicts[0]) == list(state_dicts[1])
+    for name, value in state_dicts[0].items():
+        assert value.tobytes() == state_dicts[1][name].tobytes(), name
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -123,7 +123,7 @@ def test_goes_on_bit_for_bit(case: str) -> None:
     for number in range(frames):
         if number in (0, frames // 3, 2 * frames // 3):
             follower = made(case)
-            follower.recall(through_a_file(whole.memory()))
+            follower.load_state_dict(through_a_file(whole.state_dict()))
         assert_same(follower.advance_frame(), whole.advance_frame())
     assert_remembered(follower, whole)
 
@@ -151,7 +151,7 @@ def test_there_is_something_to_remember(case: str, frames: int, name: str, least
     simulation, found = made(case), []
     for _ in range(frames):
         simulation.advance_frame()
-        found.append(np.max(np.abs(simulation.memory().get(name, np.zeros(1))), initial=0.0))
+        found.append(np.max(np.abs(simulation.state_dict().get(name, np.zeros(1))), initial=0.0))
     assert max(found) >= least
 
 
@@ -161,23 +161,23 @@ def test_a_factor_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = made("history and anchors")
     for _ in range(5):
         whole.advance_frame()
-    memory = through_a_file(whole.memory())
-    assert "integrator.preconditioner" in memory
+    state_dict = through_a_file(whole.state_dict())
+    assert "integrator.preconditioner" in state_dict
     follower = made("history and anchors")
-    follower.recall(memory)
+    follower.load_state_dict(state_dict)
     for _ in range(3):
         assert_same(follower.advance_frame(), whole.advance_frame())
     without = made("history and anchors")
-    del memory["integrator.preconditioner"]
-    without.recall(memory)
+    del state_dict["integrator.preconditioner"]
+    without.load_state_dict(state_dict)
     for _ in range(3):
         frame = without.advance_frame()
     assert frame.positions.tobytes() != follower.advance_frame().positions.tobytes()
 
 
 def test_nothing_to_remember_is_nothing_written() -> None:
-    memory = made("inextensible").memory()
-    assert sorted(memory) == [*(f"control.{n}" for n in ("growing", "level", "patience", "successes")), "frame", *"tvx"]
+    state_dict = made("inextensible").state_dict()
+    assert sorted(state_dict) == [*(f"control.{n}" for n in ("growing", "level", "patience", "successes")), "frame", *"tvx"]
 
 
 def coarse(name: str) -> Simulation:
@@ -207,7 +207,7 @@ def test_shipped_scenes_go_on_bit_for_bit(name: str) -> None:
     for number in range(last):
         if number in {k * last // 5 for k in range(1, 5)}:
             follower, left = coarse(name), 3
-            follower.recall(through_a_file(whole.memory()))
+            follower.load_state_dict(through_a_file(whole.state_dict()))
         frame = whole.advance_frame()
         if follower is not None and left:
             assert_same(follower.advance_frame(), frame)

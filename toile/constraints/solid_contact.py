@@ -27,10 +27,10 @@ from toile.contact.solid.contacts import (
     IN_CONTACT,
     MOST,
     WRONG,
+    contacts_state_dict,
+    load_contacts,
     make_counts,
     make_solid_contacts,
-    recall_contacts,
-    remembered,
     total,
 )
 from toile.contact.solid.detection import detection_kernels
@@ -42,7 +42,7 @@ from toile.math.types import vec3
 from toile.model.corrections import Corrections
 from toile.model.motion import Vector
 from toile.model.state import State
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import Plugin, quantity
 
 # Solves of one step with constraints corrected in between. Each correction leaves about half of what was wrong.
@@ -153,12 +153,12 @@ class SolidContacts:
         self._now, self._before = self._before, self._now
         self._first = False
 
-    def memory(self) -> Memory:
-        return {"first": self._first, **remembered(self._before)}
+    def state_dict(self) -> StateDict:
+        return {"first": self._first, **contacts_state_dict(self._before)}
 
-    def recall(self, memory: Memory) -> None:
-        self._first = bool(memory["first"])
-        recall_contacts(memory, self._before)
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        self._first = bool(state_dict["first"])
+        load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
         """What holds particles in the present step."""

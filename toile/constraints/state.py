@@ -13,7 +13,7 @@ import warp as wp
 
 from toile.constraints.base import Constraint, Hold
 from toile.math.types import identity, mat33, numpy_real, vec3
-from toile.model.state_dict import Memory, joined
+from toile.model.state_dict import StateDict, joined
 
 # ConstraintState directions of two constraints closer to parallel than this count as one [sine of the angle].
 PARALLEL = 1e-6
@@ -76,18 +76,18 @@ class ConstraintState:
                     if same == constraint and np.array_equal(of, particles):
                         self._anchors[k] = anchors
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         """Where particles were when their constraints began; nothing before the first step."""
         if self._active is None:
             return {}
         anchors = {str(k): positions for k, positions in self._anchors.items()}
         return {"active": np.array(self._active, np.int64), **joined({"anchors": anchors})}
 
-    def recall(self, memory: Memory) -> None:
-        if "active" not in memory:
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        if "active" not in state_dict:
             return
-        self._active = np.asarray(memory["active"]).tolist()
-        self._anchors = {k: np.asarray(memory[f"anchors.{k}"]) for k in self._active}
+        self._active = np.asarray(state_dict["active"]).tolist()
+        self._anchors = {k: np.asarray(state_dict[f"anchors.{k}"]) for k in self._active}
         held = [(*self.constraints[k], self._anchors[k]) for k in self._active]
         # Those that move are held anew by the next step; others are the same at any time.
         self._fill([(particles, constraint.hold(anchors, constraint.start)) for constraint, particles, anchors in held])

@@ -13,7 +13,7 @@ from toile.math.types import real, vec3
 from toile.model.corrections import Corrections
 from toile.model.model import Model
 from toile.model.state import State
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import Plugin
 
 
@@ -58,11 +58,11 @@ class Correction:
     def accept(self) -> None:
         """The step stands."""
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         """What the next step needs of those before it (toile/model/state_dict.py)."""
         return {}
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Goes on from there."""
 
     def contact_count(self) -> int:

@@ -24,7 +24,7 @@ from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.model import Model
 from toile.model.state import State
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import quantity
 
 # Of the thickness: how far a step moves what is tangled.
@@ -100,13 +100,13 @@ class _Working(Correction):
     def accept(self) -> None:
         self.persistent_contacts.keep()
 
-    def memory(self) -> Memory:
-        return {"tangled": self.untangling is not None, **self.persistent_contacts.memory()}
+    def state_dict(self) -> StateDict:
+        return {"tangled": self.untangling is not None, **self.persistent_contacts.state_dict()}
 
-    def recall(self, memory: Memory) -> None:
-        if not memory["tangled"]:
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        if not state_dict["tangled"]:
             self.untangling = None
-        self.persistent_contacts.recall(memory)
+        self.persistent_contacts.load_state_dict(state_dict)
 
     def _untangle(self, untangling: Untangling) -> None:
         """Lets pass what is tangled, and moves it apart. Once nothing is, nothing will be."""

@@ -30,7 +30,7 @@ from toile.filters._springs import SpringLists
 from toile.filters.base import Correction, Filter, FilterContext, VelocityLimit
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.springs import SHEAR, STRUCTURAL
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import quantity
 
 # Of its length: a spring that is outside by less is let be, so that what rests at its limits keeps its bits.
@@ -112,12 +112,12 @@ class _Working(VelocityLimit):
         wp.copy(self.kept, self.impulses)
         self.h_kept = self.h
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         return {"impulses": self.kept.numpy(), "h": self.h_kept}
 
-    def recall(self, memory: Memory) -> None:
-        self.kept.assign(memory["impulses"])
-        self.h_kept = float(memory["h"])
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        self.kept.assign(state_dict["impulses"])
+        self.h_kept = float(state_dict["h"])
 
 
 @wp.kernel

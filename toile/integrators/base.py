@@ -10,7 +10,7 @@ from toile.device.timers import Timers
 from toile.linear.modified_pcg import Solution
 from toile.model.corrections import Corrections
 from toile.model.state import State
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import Plugin
 from toile.system.system import System
 
@@ -71,9 +71,9 @@ class Stepper:
     def restart(self) -> None:
         """Something jumped (constraints began or ended): forget what lies before."""
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         """What the next step needs of those before it (toile/model/state_dict.py)."""
         return {}
 
-    def recall(self, memory: Memory) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Goes on from there."""

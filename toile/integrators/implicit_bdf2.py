@@ -20,7 +20,7 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.corrections import DISCONTINUOUS, DISCONTINUOUS_WHERE_HELD
 from toile.model.state import State
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import quantity
 
 # Steps may grow by this much; beyond 1 + sqrt(2) BDF2 is not stable, and a step starts afresh with backward Euler.
@@ -73,18 +73,18 @@ class _Stepper(Stepper):
     def restart(self) -> None:
         self.h_before = None
 
-    def memory(self) -> Memory:
-        memory = dict(self.newton.solver.memory())
+    def state_dict(self) -> StateDict:
+        state_dict = dict(self.newton.solver.state_dict())
         if self.h_before is not None:
-            memory |= {"h": self.h_before, "x": self.x_before.numpy(), "v": self.v_before.numpy()}
-        return memory
+            state_dict |= {"h": self.h_before, "x": self.x_before.numpy(), "v": self.v_before.numpy()}
+        return state_dict
 
-    def recall(self, memory: Memory) -> None:
-        self.newton.solver.recall(memory)
-        if "h" in memory:
-            self.h_before = float(memory["h"])
-            self.x_before.assign(memory["x"])
-            self.v_before.assign(memory["v"])
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        self.newton.solver.load_state_dict(state_dict)
+        if "h" in state_dict:
+            self.h_before = float(state_dict["h"])
+            self.x_before.assign(state_dict["x"])
+            self.v_before.assign(state_dict["v"])
 
 
 @wp.kernel

@@ -13,7 +13,7 @@ from toile.integrators.base import Integrator, IntegratorContext, Stepper
 from toile.integrators.newton import NewtonStep, from_start
 from toile.linear.modified_pcg import Solution
 from toile.model.state import State
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 from toile.plugins import quantity
 
 
@@ -39,8 +39,8 @@ class _Stepper(Stepper):
     def improve(self, state: State, state_out: State, h: float) -> Solution:
         return self.newton.improve(state, state_out, h)
 
-    def memory(self) -> Memory:
-        return self.newton.solver.memory()
+    def state_dict(self) -> StateDict:
+        return self.newton.solver.state_dict()
 
-    def recall(self, memory: Memory) -> None:
-        self.newton.solver.recall(memory)
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        self.newton.solver.load_state_dict(state_dict)

@@ -7,7 +7,7 @@ import warp as wp
 
 from toile.device.cuda_graph import CudaGraph
 from toile.linear.modified_pcg import ModifiedPCG, Solution
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 
 # After an old preconditioner failed to serve, so many solves get a new one before an old one is tried again.
 SOLVES_BEFORE_RETRY = 8
@@ -53,13 +53,13 @@ class Solver:
         self._update(*(array for couplings in self.pcg.A.couplings for array in couplings.arrays))
         return True
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         """The preconditioner that is kept, if one is: what was solved with it depends on it by rounding."""
         if self.preconditioner.give_up_after == 0 or not self._usable:
             return {}
         return {"wait": self._wait, "preconditioner": self.preconditioner.made_from()}
 
-    def recall(self, memory: Memory) -> None:
-        if "preconditioner" in memory:
-            self._wait = int(memory["wait"])
-            self._usable = self.preconditioner.make_again(memory["preconditioner"])
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        if "preconditioner" in state_dict:
+            self._wait = int(state_dict["wait"])
+            self._usable = self.preconditioner.make_again(state_dict["preconditioner"])

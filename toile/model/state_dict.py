@@ -14,14 +14,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-Memory = Mapping[str, np.ndarray | float]
+StateDict = Mapping[str, np.ndarray | float]
 
 
-def joined(parts: Mapping[str, Memory]) -> Memory:
+def joined(parts: Mapping[str, StateDict]) -> StateDict:
     """One memory of those of several parts."""
-    return {f"{part}.{name}": value for part, memory in parts.items() for name, value in memory.items()}
+    return {f"{part}.{name}": value for part, state_dict in parts.items() for name, value in state_dict.items()}
 
 
-def part_of(memory: Memory, part: str) -> Memory:
+def part_of(state_dict: StateDict, part: str) -> StateDict:
     """The memory of one of them."""
-    return {name.removeprefix(f"{part}."): value for name, value in memory.items() if name.startswith(f"{part}.")}
+    return {name.removeprefix(f"{part}."): value for name, value in state_dict.items() if name.startswith(f"{part}.")}

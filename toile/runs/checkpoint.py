@@ -73,7 +73,7 @@ class Checkpoints:
         self._key = _key_of(self._text)
         self.resumed: int | None = None  # the frame that `resume` went back to
         self._file: IO[bytes] | None = None
-        self._memory: dict[str, Any] | None = None  # of the last frame, if that is not saved yet
+        self._state_dict: dict[str, Any] | None = None  # of the last frame, if that is not saved yet
         self._saved, self._saved_at, self._cost = -1, 0.0, 0.0  # frame, when [s], and how long it took [s]
 
     def standing(self) -> Standing | None:
@@ -104,8 +104,8 @@ class Checkpoints:
             )
         try:
             with np.load(self.folder / "checkpoint.npz", allow_pickle=False) as archive:
-                memory = {name: archive[name] for name in archive.files}
-            last = int(memory["frame"])
+                state_dict = {name: archive[name] for name in archive.files}
+            last = int(state_dict["frame"])
             file = (self.folder / "frames").open("r+b")
             try:
                 entries = [_read(file)[0]["certificate"] for _ in range(last + 1)]
@@ -118,7 +118,7 @@ class Checkpoints:
         self._forget("complete.json")
         self._file, self._saved, self._saved_at = file, last, time.perf_counter()
         self.resumed = last
-        self.simulation.recall(memory, entries[1:])
+        self.simulation.load_state_dict(state_dict, entries[1:])
         return True
 
     def past(self) -> Iterator[Frame]:
@@ -137,23 +137,23 @@ class Checkpoints:
         assert self._file is not None
         with explained(self.folder / "frames"):
             _append(self._file, frame)
-        self._memory = self.simulation.memory()
+        self._state_dict = self.simulation.state_dict()
         if time.perf_counter() - self._saved_at >= self._cost / SHARE:
             self.save()
 
     def save(self) -> None:
         """A checkpoint of the last frame that was kept."""
         assert self._file is not None
-        if self._memory is None:
+        if self._state_dict is None:
             return
-        begin, memory = time.perf_counter(), {**self._memory, "run": np.array(self._key)}
+        begin, state_dict = time.perf_counter(), {**self._state_dict, "run": np.array(self._key)}
         with explained(self.folder / "frames"):
             self._file.flush()
             os.fsync(self._file.fileno())
         draft = Draft(self.folder / "checkpoint.npz")
         with draft.finishing():
-            np.savez(draft.part, **memory)
-        self._memory, self._saved, self._saved_at = None, int(memory["frame"]), time.perf_counter()
+            np.savez(draft.part, **state_dict)
+        self._state_dict, self._saved, self._saved_at = None, int(state_dict["frame"]), time.perf_counter()
         self._cost = self._saved_at - begin
 
     def finish(self) -> None:

@@ -31,7 +31,7 @@ from toile.model.corrections import Corrections
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.model.model import build_model
 from toile.model.state import State
-from toile.model.state_dict import Memory, joined, part_of
+from toile.model.state_dict import StateDict, joined, part_of
 from toile.scene.load import meshes as load_meshes
 from toile.scene.presets import lost
 from toile.scene.unheeded import unheeded
@@ -192,23 +192,23 @@ class Simulation:
         self.intersections.begin(self.state.x, strict=False, time=t)
         self.certificate.intersections_start = self.intersections.start
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """All that the next step needs of those before it (toile/model/state_dict.py)."""
         x, v = self.state.x.numpy(), self.state.v.numpy()
         own = {"x": x, "v": v, "t": self.state.t, "frame": self.frame}
-        parts = joined({name: part.memory() for name, part in self._remembering().items()})
+        parts = joined({name: part.state_dict() for name, part in self._stateful_parts().items()})
         return {name: np.array(value) for name, value in {**own, **parts}.items()}  # copies: the next step overwrites
 
-    def recall(self, memory: Memory, entries: Sequence[dict[str, Any]] = ()) -> None:
+    def load_state_dict(self, state_dict: StateDict, entries: Sequence[dict[str, Any]] = ()) -> None:
         """Goes on, as if never interrupted, from a memory of the same scene: to the last bit on the CPU.
 
         `entries` are those of the certificate, of the frames so far.
         """
-        self.state.x.assign(memory["x"])
-        self.state.v.assign(memory["v"])
-        self.state.t, self.frame = float(memory["t"]), int(memory["frame"])
-        for name, part in self._remembering().items():
-            part.recall(part_of(memory, name))
+        self.state.x.assign(state_dict["x"])
+        self.state.v.assign(state_dict["v"])
+        self.state.t, self.frame = float(state_dict["t"]), int(state_dict["frame"])
+        for name, part in self._stateful_parts().items():
+            part.load_state_dict(part_of(state_dict, name))
         if self.frame:
             self.strain.move(self.state.t)
         self.intersections.look(self.state.x, self.state.t)
@@ -225,7 +225,7 @@ class Simulation:
         """The vertices of each solid at a time."""
         return tuple(solid.vertices(time) for solid in self.solids)
 
-    def _remembering(self) -> dict[str, Any]:
+    def _stateful_parts(self) -> dict[str, Any]:
         """Whatever remembers anything from step to step."""
         parts = {"control": self.control, "constraints": self.constraints, "integrator": self.integrator}
         if self.contacts is not None:

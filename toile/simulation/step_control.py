@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 
 # Successes at a reduced step before a larger one is tried; doubled each time that fails, up to the second number.
 FIRST_PATIENCE, LAST_PATIENCE = 2, 40
@@ -63,9 +63,9 @@ class StepControl:
         self.level += 1
         return self.size >= self.min_step
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         return {name: getattr(self, name) for name in ("level", "patience", "successes", "growing")}
 
-    def recall(self, memory: Memory) -> None:
-        self.level, self.patience = int(memory["level"]), int(memory["patience"])
-        self.successes, self.growing = int(memory["successes"]), bool(memory["growing"])
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        self.level, self.patience = int(state_dict["level"]), int(state_dict["patience"])
+        self.successes, self.growing = int(state_dict["successes"]), bool(state_dict["growing"])

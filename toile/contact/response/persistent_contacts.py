@@ -27,7 +27,7 @@ from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 
 # Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
 # iterations grow with its root where its preconditioner, such as a factor, does not know which particles are coupled.
@@ -72,15 +72,15 @@ class PersistentContacts:
         self._merge()
         self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
 
-    def memory(self) -> Memory:
+    def state_dict(self) -> StateDict:
         """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
         anew."""
         return {"inverse_mass": self.bodies.inverse_mass.numpy(), "h": self._kept_h, **self._kept.numpy()}
 
-    def recall(self, memory: Memory) -> None:
-        self.bodies.inverse_mass.assign(memory["inverse_mass"])
-        self._kept_h = float(memory["h"])
-        self._kept.assign(memory)
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        self.bodies.inverse_mass.assign(state_dict["inverse_mass"])
+        self._kept_h = float(state_dict["h"])
+        self._kept.assign(state_dict)
 
     def find(self, x: wp.array, v: wp.array, h: float) -> None:
         """Where touches of the step before are now; those that separate are let go."""

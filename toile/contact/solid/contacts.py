@@ -17,7 +17,7 @@ import warp as wp
 from toile.device.launcher import SHARE
 from toile.device.readback import Readback
 from toile.math.types import real, vec3
-from toile.model.state_dict import Memory
+from toile.model.state_dict import StateDict
 
 MOST = wp.constant(3)  # contacts of a particle
 FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
@@ -79,7 +79,7 @@ def make_solid_contacts(particles: int, solids: int, device: str) -> SolidContac
     return contacts
 
 
-def remembered(contacts: SolidContactArrays) -> Memory:
+def contacts_state_dict(contacts: SolidContactArrays) -> StateDict:
     """All but forces, which every solve finds anew; of the slots those that are in use."""
     used = _slots_in_use(contacts)
     return {
@@ -89,14 +89,14 @@ def remembered(contacts: SolidContactArrays) -> Memory:
     }
 
 
-def recall_contacts(memory: Memory, contacts_out: SolidContactArrays) -> None:
+def load_contacts(state_dict: StateDict, contacts_out: SolidContactArrays) -> None:
     for name in ("clearance", *PER_PARTICLE):
-        getattr(contacts_out, name).assign(memory[name])
+        getattr(contacts_out, name).assign(state_dict[name])
     used = _slots_in_use(contacts_out)
     for name in PER_SLOT:
         array = getattr(contacts_out, name)
         values = array.numpy().copy()
-        values[used] = memory[name]
+        values[used] = state_dict[name]
         array.assign(values)
 
 
