@@ -111,11 +111,11 @@ def relaxed(
     def array(values: np.ndarray, kind: type) -> wp.array:
         return wp.array(values, dtype=kind, device=device)
 
-    count, normal, room = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
+    count, normal, clearance = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
     contacts, d, inverse_mass = problem.contacts(device), array(problem.d, vec3), array(problem.inverse_mass, mat33)
     taken = wp.zeros(1, dtype=wp.int32, device=device)
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
-    solids = [array(count, wp.int32), array(normal, vec3), array(room, real)]
+    solids = [array(count, wp.int32), array(normal, vec3), array(clearance, real)]
     inputs = [contacts, inverse_mass, False, *solids, tolerance, sweeps, contacts.normal_impulse, contacts.friction_impulse, d, taken]
     if order == "in turn":
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)

@@ -51,19 +51,19 @@ def array(values: np.ndarray, dtype: Any, device: str) -> wp.array:
 @given(
     seed=st.integers(0, 2**32 - 1),
     dim=st.integers(0, 200),
-    room=st.sampled_from([0, 1, 50, 5000]),
+    capacity=st.sampled_from([0, 1, 50, 5000]),
     count=st.integers(1, 6),
 )
-def test_everything_is_listed_once(seed: int, dim: int, room: int, count: int, device: str) -> None:
+def test_everything_is_listed_once(seed: int, dim: int, capacity: int, count: int, device: str) -> None:
     """Also when a second launch goes on behind what the first has listed: keys included."""
     random = np.random.default_rng(seed)
     threads.use(count)
     often, cut = random.integers(0, 5, dim), int(random.integers(0, dim + 1))
     pairs = np.column_stack([random.integers(0, 9, dim), np.arange(dim)])
-    keyed, launch = AppendBuffer(wp.vec2i, room, device, keyed=True), Launcher(device)
+    keyed, launch = AppendBuffer(wp.vec2i, capacity, device, keyed=True), Launcher(device)
     odd = []
     for begin, end in ((0, cut), (cut, dim)):
-        other = AppendBuffer(wp.vec2i, room + keyed.count, device)
+        other = AppendBuffer(wp.vec2i, capacity + keyed.count, device)
         inputs = [array(often[begin:end], wp.int32, device), array(pairs[begin:end], wp.vec2i, device)]
         kept = keyed.count
         fill([keyed, other], launch, list_pairs, end - begin, inputs, block=8, kept=kept)

@@ -256,7 +256,7 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
         for array in (normal_impulse, friction_impulse, d):
             array.zero_()
         sweeps.begin()
-        sweeps.run(contact_set, False, none, contact.contacts._room, 1e-12, 20, normal_impulse, friction_impulse, d)
+        sweeps.run(contact_set, False, none, contact.contacts._clearance, 1e-12, 20, normal_impulse, friction_impulse, d)
         return float(d.numpy()[0, 2])
 
     normal_impulse, friction_impulse, d = (wp.zeros(4 * len(contact_set.contacts.normal_impulse), dtype=kind, device=device) for kind in (real, vec3, vec3))

@@ -206,14 +206,14 @@ def layers(device: str) -> LinearSystem:
     points = np.concatenate([sheet.positions, sheet.positions + np.array([0.0, 0.0, 0.1])])
     system = springs(triangles, 2 * n, 0.2, device)
     system.matrix.sites = partial(find_sites, triangles, np.concatenate([sheet.uv, sheet.uv]), points)
-    at, count, room = rng.integers(0, len(sheet.triangles), 60), 60, 70
-    particles, weights = np.zeros((room, 4), int), np.zeros((room, 4))
+    at, count, capacity = rng.integers(0, len(sheet.triangles), 60), 60, 70
+    particles, weights = np.zeros((capacity, 4), int), np.zeros((capacity, 4))
     particles[:count] = np.column_stack([sheet.triangles[at, 0], n + sheet.triangles[at]])
     weights[:count, 0], weights[:count, 1:] = 1.0, -rng.dirichlet(np.ones(3), count)
-    normals = rng.normal(size=(room, 3))
+    normals = rng.normal(size=(capacity, 3))
     blocks = 1e4 * np.einsum("ka,kb->kab", normals, normals)
     couplings = Couplings(device)
-    couplings.make_room(room)
+    couplings.reserve(capacity)
     for array, given in zip(couplings.arrays, ([count], particles, weights, blocks), strict=True):
         array.assign(given)
     diagonal = np.zeros((2 * n, 3, 3))

@@ -63,10 +63,10 @@ def test_contacts_push_nodes_as_by_numpy(device, count):
     if wp.get_device(device).is_cpu:
         pytest.skip("no GPU")
     random = np.random.default_rng(count)
-    n, nodes, room = 60, 25, 41
-    particles = np.array([random.permutation(n)[:4] for _ in range(room)], np.int32)
-    weights = random.normal(size=(room, 4)).astype(numpy_real)
-    blocks = random.normal(size=(room, 3, 3)).astype(numpy_real)
+    n, nodes, capacity = 60, 25, 41
+    particles = np.array([random.permutation(n)[:4] for _ in range(capacity)], np.int32)
+    weights = random.normal(size=(capacity, 4)).astype(numpy_real)
+    blocks = random.normal(size=(capacity, 3, 3)).astype(numpy_real)
     S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
     Q = sparse.csr_array(sparse.random_array((n, nodes), density=0.3, rng=random, dtype=np.float32))
     d, r = (random.normal(size=(nodes, 3)).astype(np.float32) for _ in range(2))
@@ -76,7 +76,7 @@ def test_contacts_push_nodes_as_by_numpy(device, count):
 
     groups = [on([count], wp.int32), on(particles, wp.vec4i), on(weights, vec4), on(blocks, mat33), on(S, mat33)]
     through = [on(Q.indptr, wp.int32), on(Q.indices, wp.int32), on(Q.data, wp.float32)]
-    found, threads = on(r, wp.vec3f), thread_count(room, int(couplings_gpu.LANES))
+    found, threads = on(r, wp.vec3f), thread_count(capacity, int(couplings_gpu.LANES))
     inputs = [*groups, *through, on(d, wp.vec3f), found]
     wp.launch(couplings_gpu.subtract_coupled, dim=threads, inputs=inputs, device=device)
     left = r.astype(float)

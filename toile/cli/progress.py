@@ -122,10 +122,10 @@ class Progress:
         while rest and len(", ".join([head, *rest, *known])) > width:
             rest.pop()
         words = ", ".join([*rest, *known])
-        room = width - len(head) - len(words) - 3
-        if left is None or not left.total or room < SHORTEST_BAR:
+        space = width - len(head) - len(words) - 3
+        if left is None or not left.total or space < SHORTEST_BAR:
             return Text(", ".join([head, *rest, *known])[:width], no_wrap=True, overflow="crop")
-        columns = min(room, LONGEST_BAR)
+        columns = min(space, LONGEST_BAR)
         full = columns * left.done // left.total
         full_mark, empty_mark = ("━", "━") if errors.encoding.startswith("utf") else ("#", "-")
         bar = ((full_mark * full, "green"), (empty_mark * (columns - full), "dim"))

@@ -258,7 +258,7 @@ def shape_kernels(functions: Functions) -> tuple[wp.Kernel, ...]:
 def _lay_out(box: np.ndarray, cell: float, band: float) -> tuple[np.ndarray, tuple[int, int, int]]:
     """Low corner of the tiles, and how many there are along x, y and z; the surface is at least the band inside."""
     counts = np.ceil((np.ptp(box, axis=0) + 2.0 * band) / (CELLS * cell))
-    _require_room(float(np.prod(counts)), COARSE_BYTES, cell)
+    _require_memory(float(np.prod(counts)), COARSE_BYTES, cell)
     tiles = tuple(int(max(n, 1)) for n in counts)
     return box.mean(axis=0) - 0.5 * CELLS * cell * np.array(tiles), tiles  # type: ignore[return-value]
 
@@ -267,13 +267,13 @@ def _choose(middles: np.ndarray, side: float, band: float) -> tuple[np.ndarray, 
     """Numbers of the tiles that need a fine grid (-1: none), which they are, and how far their surface can be."""
     to_corner = 0.5 * np.sqrt(3.0) * side
     fine = middles <= to_corner + band
-    _require_room(float(np.count_nonzero(fine)), FINE_BYTES, side / CELLS)
+    _require_memory(float(np.count_nonzero(fine)), FINE_BYTES, side / CELLS)
     slots = np.where(fine, np.cumsum(fine).reshape(fine.shape) - 1, -1).astype(np.int32)
     farthest = (1.0 + 2.0 / CELLS) * to_corner  # a cell beyond the corner
     return slots, np.argwhere(fine).astype(np.int32), middles[fine] + farthest
 
 
-def _require_room(tiles: float, size: int, cell: float) -> None:
+def _require_memory(tiles: float, size: int, cell: float) -> None:
     needed, available = tiles * size, available_memory()
     if tiles > np.iinfo(np.int32).max or (available is not None and needed > available):
         raise InputError(

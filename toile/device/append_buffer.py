@@ -24,7 +24,7 @@ class BufferRanges:
 
     block: wp.int32  # indices in a block
     begin: wp.array(dtype=wp.int32)
-    room: wp.array(dtype=wp.int32)
+    capacity: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
     keys: wp.array(dtype=wp.int64)  # of the entries; empty if they have none
 
@@ -34,7 +34,7 @@ def next_slot(ranges: BufferRanges, first: wp.int32) -> wp.int32:
     """The place of one more entry, or -1 if there is no room for it. `first` is where the range begins."""
     part = first // ranges.block
     n = wp.atomic_add(ranges.count, part, 1)
-    if n < 0 or n >= ranges.room[part]:
+    if n < 0 or n >= ranges.capacity[part]:
         return -1
     return ranges.begin[part] + n
 
@@ -48,8 +48,8 @@ def pair_key(kind: wp.int32, pair: wp.vec2i) -> wp.int64:
 class AppendBuffer:
     """Entries of one kind: the first `count` of `values`."""
 
-    def __init__(self, kind: Any, room: int, device: str, keyed: bool = False):
-        self.values, self.count, self.device = wp.empty(room, dtype=kind, device=device), 0, device
+    def __init__(self, kind: Any, capacity: int, device: str, keyed: bool = False):
+        self.values, self.count, self.device = wp.empty(capacity, dtype=kind, device=device), 0, device
         self._on_cpu, self._keyed = wp.get_device(device).is_cpu, keyed
         self._keys = self._make_keys()
         self._order = wp.empty(0, dtype=wp.int32, device=device)
@@ -62,18 +62,18 @@ class AppendBuffer:
         blocks = ranges[-1][0] // block + 1
         if len(self.ranges.count) < blocks or int(self.ranges.block) != block:
             self._make_ranges(2 * blocks - 1, block)
-        self._kept, self._room = kept, (len(self.values) - kept) // len(ranges)
+        self._kept, self._capacity = kept, (len(self.values) - kept) // len(ranges)
         self._starts = [begin // block for begin, _ in ranges]
-        self._begins = [kept + self._room * k for k in range(len(ranges))]
+        self._begins = [kept + self._capacity * k for k in range(len(ranges))]
         if self._on_cpu:
             self.ranges.begin.numpy()[self._starts] = self._begins
-            self.ranges.room.numpy()[self._starts] = self._room
+            self.ranges.capacity.numpy()[self._starts] = self._capacity
             self.ranges.count.numpy()[self._starts] = 0
         else:
-            if self._known != (kept, self._room):
+            if self._known != (kept, self._capacity):
                 self.ranges.begin.fill_(kept)
-                self.ranges.room.fill_(self._room)
-                self._known = (kept, self._room)
+                self.ranges.capacity.fill_(self._capacity)
+                self._known = (kept, self._capacity)
             self.ranges.count.zero_()
 
     def close(self) -> bool:
@@ -81,8 +81,8 @@ class AppendBuffer:
         counts = self._readback()[self._starts].tolist()
         if min(counts) < 0:
             raise OverflowError("more than 2,147,483,647 pairs of elements are near each other: too many to count.")
-        if max(counts) > self._room:  # by half at least, so that growing ends soon
-            self._grow(self._kept + len(counts) * max(*counts, self._room * 3 // 2))
+        if max(counts) > self._capacity:  # by half at least, so that growing ends soon
+            self._grow(self._kept + len(counts) * max(*counts, self._capacity * 3 // 2))
             return False
         self.count = self._kept + counts[0]
         for begin, count in zip(self._begins[1:], counts[1:], strict=True):
@@ -107,9 +107,9 @@ class AppendBuffer:
             wp.utils.radix_sort_pairs(self._sorted, self._order, n)
         return self._order
 
-    def _grow(self, room: int) -> None:
+    def _grow(self, capacity: int) -> None:
         values, keys = self.values, self._keys
-        self.values = wp.empty(room, dtype=values.dtype, device=self.device)
+        self.values = wp.empty(capacity, dtype=values.dtype, device=self.device)
         self._keys = self._make_keys()
         if self._kept:
             wp.copy(self.values, values, count=self._kept)
@@ -123,7 +123,7 @@ class AppendBuffer:
         # A new structure each time, because recorded launches know it by its identity.
         self.ranges, self._known = BufferRanges(), (-1, -1)
         self.ranges.block, self.ranges.keys = block, self._keys
-        for name in ("begin", "room", "count"):
+        for name in ("begin", "capacity", "count"):
             setattr(self.ranges, name, wp.zeros(count if self._on_cpu else 1, dtype=wp.int32, device=self.device))
         self._readback = Readback(self.ranges.count)
 

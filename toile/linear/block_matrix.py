@@ -32,26 +32,26 @@ class Couplings:
     def __init__(self, device: str):
         self.device = device
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # groups in use; the arrays may be longer
-        self.make_room(0)
+        self.reserve(0)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return len(self.blocks)
 
     @property
     def arrays(self) -> list[wp.array]:
         return [self.count, self.particles, self.weights, self.blocks]
 
-    def make_room(self, room: int) -> None:
+    def reserve(self, capacity: int) -> None:
         """Arrays for so many groups; what they held is lost."""
-        self.particles = wp.zeros(room, dtype=wp.vec4i, device=self.device)
-        self.weights = wp.zeros(room, dtype=vec4, device=self.device)
-        self.blocks = wp.zeros(room, dtype=mat33, device=self.device)
+        self.particles = wp.zeros(capacity, dtype=wp.vec4i, device=self.device)
+        self.weights = wp.zeros(capacity, dtype=vec4, device=self.device)
+        self.blocks = wp.zeros(capacity, dtype=mat33, device=self.device)
         self._launch = Launcher(self.device)  # a new one: the old remembers the old arrays
 
     def add_product(self, x: wp.array, factor: float, y_out: wp.array) -> None:
         """y += factor (the blocks that only are here) x."""
-        self._launch(add_coupled, self.room, [*self.arrays, x, factor, y_out])
+        self._launch(add_coupled, self.capacity, [*self.arrays, x, factor, y_out])
 
 
 @dataclass

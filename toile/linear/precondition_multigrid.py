@@ -43,7 +43,7 @@ SMOOTHED = 20.0
 # Of elements with p points D^-1 A has no eigenvalue above p, because x A_e x <= p (sum of x_i A_e,ii x_i) for each of
 # them. Hinges have 4. On coarser grids elements reach more nodes, but as smooth functions: 2.9 was the largest found in
 # the plane. Grids through the room are crossed by the cloth in all directions; there it was 5.5.
-BOUND, BOUND_IN_ROOM = 4.0, 8.0
+BOUND, BOUND_3D = 4.0, 8.0
 
 
 class Multigrid(Preconditioner):
@@ -60,7 +60,7 @@ class _Working:
 
     def __init__(self, A: BlockMatrix, S: wp.array, smoothing: int):
         self.A, self.S, n = A, S, A.row_count
-        weights, in_room = _weights(A)
+        weights, is_3d = _weights(A)
         self.weights = [P.astype(np.float32) for P in weights]
         pattern = sparse.csr_array((np.ones(len(A.columns), np.float32), A.columns, A.offsets), shape=(n, n))
         matrix = Matrix(pattern, A.device_offsets, A.device_columns, A.values, S)
@@ -71,7 +71,7 @@ class _Working:
             self.levels.append(_Level(self.products[-1].coarse, A.device))
         self.coarsest = dense_inverse(self.levels[-1].matrix, A.device)
         self._coupled: CoupledLevels | None = None
-        bounds = [BOUND] + [BOUND_IN_ROOM if in_room else BOUND] * len(self.products)
+        bounds = [BOUND] + [BOUND_3D if is_3d else BOUND] * len(self.products)
         self._steps = [_chebyshev(smoothing, bound) for bound in bounds]
         self._contact_shares = [1.0] + [_contact_share(*of) for of in zip(self._steps[1:], bounds[1:], strict=True)]
 
@@ -143,8 +143,8 @@ def _weights(A: BlockMatrix) -> tuple[list[sparse.csr_array], bool]:
     sites = None if A.sites is None else A.sites()
     found = [] if sites is None else uv_hierarchy.interpolations(sites, A.row_count)
     n = found[-1].shape[1] if found else A.row_count
-    in_room = sites is not None and bool(sites.at[:, 2:].any())
-    return found if n <= uv_hierarchy.COARSEST else [*found, sparse.csr_array((n, 0))], in_room
+    is_3d = sites is not None and bool(sites.at[:, 2:].any())
+    return found if n <= uv_hierarchy.COARSEST else [*found, sparse.csr_array((n, 0))], is_3d
 
 
 class _Level:

@@ -42,7 +42,7 @@ BYTES_PER_VERTEX = 4000
 def check(mesh: Mesh) -> Mesh:
     """The mesh ready to simulate, with warnings for all that was found; InputError lists what cannot be used."""
     _require_arrays(mesh)
-    require_room(mesh.vertex_count)
+    require_memory_for(mesh.vertex_count)
     problems = [*_not_finite(mesh)] or [*_broken_triangles(mesh), *_broken_topology(mesh.triangles)]
     if problems:
         raise InputError("\n".join(problems))
@@ -52,7 +52,7 @@ def check(mesh: Mesh) -> Mesh:
     return replace(mesh, warnings=(*mesh.warnings, *_oddities(mesh)))
 
 
-def require_room(vertex_count: int) -> None:
+def require_memory_for(vertex_count: int) -> None:
     """InputError when a mesh of so many vertices does not fit into memory; called before it is made."""
     if vertex_count > np.iinfo(np.int32).max:
         raise InputError(f"{vertex_count:.3g} vertices are more than can be numbered. Use a coarser mesh.")

@@ -18,7 +18,7 @@ from toile.render.camera import Camera, ground_height
 # Judgements of taste, as multiples of the diagonal of the box around the cloth.
 REACH = 2.5  # cloth and solid together are at most this large when both are framed
 FLOOR_SIZE = 1.5  # a floor is at least this large
-FLOOR_ROOM = 0.02  # cloth that is pressed into the floor less than this does not hang over its side
+FLOOR_MARGIN = 0.02  # cloth that is pressed into the floor less than this does not hang over its side
 # How much lower than it is a floor is drawn, so that float32 keeps it from the cloth on it: less than a pixel.
 FLOOR_GAP = 5e-4  # [share of the view's distance]
 
@@ -64,7 +64,7 @@ class Staging:
         backdrop = frozenset(i for i, own in enumerate(sizes) if own > REACH * size)
         # A wall may go on under the floor; cloth, or the legs of a table, may not.
         lowest = min([self.cloth, *(foot for i, foot in self.feet.items() if i not in backdrop)])
-        beneath = lowest + FLOOR_ROOM * size
+        beneath = lowest + FLOOR_MARGIN * size
         floors = {i: z for i, z in self.flat.items() if sizes[i] >= FLOOR_SIZE * size and z <= beneath}
         camera = frame_camera(self._framed(shown, size, frozenset(floors)))
         return Stage(camera, self._ground(camera.distance, floors), frozenset(floors), backdrop)

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from toile.errors import InputError
 from toile.model.mesh import Mesh
-from toile.model.mesh_check import check, require_room
+from toile.model.mesh_check import check, require_memory_for
 from toile.model.mesh_repair import FARTHEST
 from toile.model.motion import rotation_matrix
 from toile.model.selection import Selection
@@ -160,7 +160,7 @@ def _air_twice(parts: Parts) -> Iterator[str]:
 
 
 def _placed(cloth: Cloth, parts: Parts) -> Mesh:
-    require_room(_announced_vertices(cloth.shape))
+    require_memory_for(_announced_vertices(cloth.shape))
     mesh = check(cloth.shape.mesh(parts.folder, parts.allow_outside))
     with np.errstate(all="ignore"):  # what overflows is farther away than cloth may be, and told as that
         return mesh.moved(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from toile.model import mesh as model
-from toile.model.mesh_check import require_room
+from toile.model.mesh_check import require_memory_for
 from toile.model.mesh_files import PolygonMesh, read
 from toile.model.mesh_files.inside import resolve_inside
 from toile.model.mesh_files.parts import select_part
@@ -42,7 +42,7 @@ class Mesh(Shape):
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> model.Mesh:
         polygons = read(resolve_inside(folder, self.file, allow_outside))
-        require_room(len(polygons.positions))
+        require_memory_for(len(polygons.positions))
         mesh = self._triangles(select_part(polygons, self.part))
         if self.weld:
             mesh = weld(mesh)

@@ -39,7 +39,7 @@ RELATIVE, ABSOLUTE = wp.constant(real(2.0**-23)), wp.constant(real(1e-37))
 # Patches in a leaf of the tree: with one each, building takes twice as long, and searching as long.
 LEAF = 4
 # Pairs that there is room for at first, per vertex: of patches, of vertices and triangles, of edges.
-ROOM = 2, 8, 16
+CAPACITY_PER_VERTEX = 2, 8, 16
 # The tree is built anew after so many searches.
 REBUILD = 32
 # Patches, and pairs of patches, that a thread takes at least.
@@ -86,8 +86,8 @@ class BroadPhase:
         self._searches = 0
         # One object, because recorded launches know it by its identity.
         self._tree_id = 0 if self._tree is None else self._tree.id
-        rooms = [room * vertex_count if capacity is None else capacity for room in ROOM]
-        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, room, device) for room in rooms)  # patches, and elements
+        capacities = [capacity * vertex_count if capacity is None else capacity for capacity in CAPACITY_PER_VERTEX]
+        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, capacity, device) for capacity in capacities)  # patches, and elements
         self._on_gpu = self.runs_on_gpu(device)
         self._launch = Launcher(device)
 

@@ -40,7 +40,7 @@ from toile.model.model import Model
 # Acceleration that pairs are looked for with, besides their velocities: gravity [m/s^2]
 FALL = 10.0
 # Springs that there is room for at first.
-FIRST_ROOM = 1024
+FIRST_CAPACITY = 1024
 # Solves of one step with other springs pushing. They are repeated when more than this share of the springs pulled or
 # was missing, and for each that was missing deep.
 MOST_SOLVES = 6
@@ -57,8 +57,8 @@ class Springs:
         self.device, self.law, n = device, law, model.particle_count
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
-        self.springs, self._energies = self._make_room(0)
-        self._found = AppendBuffer(FoundSpring, FIRST_ROOM, device, keyed=True)
+        self.springs, self._energies = self._reserve(0)
+        self._found = AppendBuffer(FoundSpring, FIRST_CAPACITY, device, keyed=True)
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
         thicknesses = model.thicknesses(thickness)
@@ -80,11 +80,11 @@ class Springs:
         """Springs of this step."""
         return int(self.couplings.count.numpy()[0])
 
-    def _make_room(self, room: int) -> tuple[wp.array, wp.array]:
-        self.couplings.make_room(room)
+    def _reserve(self, capacity: int) -> tuple[wp.array, wp.array]:
+        self.couplings.reserve(capacity)
         self._launch = Launcher(self.device)  # the old one remembers the old arrays
-        springs = wp.zeros(room, dtype=Spring, device=self.device)
-        return springs, wp.zeros(room, dtype=real, device=self.device)
+        springs = wp.zeros(capacity, dtype=Spring, device=self.device)
+        return springs, wp.zeros(capacity, dtype=real, device=self.device)
 
     def move(self, time: float) -> None:
         """Nothing depends on time."""
@@ -105,8 +105,8 @@ class Springs:
             inputs = [*elements, int(kind), array, x, self._x_end, slack]
             fill([self._found], self._launch, find_springs, count, inputs, kept=self._found.count)
         count = self._found.count
-        if count > self.couplings.room:
-            self.springs, self._energies = self._make_room(2 * count)
+        if count > self.couplings.capacity:
+            self.springs, self._energies = self._reserve(2 * count)
         c = self.couplings
         c.count.fill_(count)
         out = [c.particles, c.weights, self.springs]
@@ -115,23 +115,23 @@ class Springs:
             array.zero_()
         groups = [c.count, c.particles, c.weights]
         self._launch(add_normals, len(broad.triangles), [broad.triangles, x, self._normal])
-        self._launch(find_deepest, c.room, [*groups, self.springs, self._normal, self._deepest])
-        self._launch(sum_weights, c.room, [*groups, self.springs, self._normal, self._deepest, self._sum])
+        self._launch(find_deepest, c.capacity, [*groups, self.springs, self._normal, self._deepest])
+        self._launch(sum_weights, c.capacity, [*groups, self.springs, self._normal, self._deepest, self._sum])
         at_start = [self._area, self.law, *groups, self._normal, self._deepest, self._sum, v]
-        self._launch(set_strength, c.room, [*at_start, self.springs])
+        self._launch(set_strength, c.capacity, [*at_start, self.springs])
 
     def alter(self, masses: wp.array, y_out: wp.array) -> None:
         """Adds what moves apart at once what is nearer than half its length; the centre of mass stays."""
         c = self.couplings
         groups = [c.count, c.particles, c.weights, self.springs]
-        self._launch(alter, c.room, [self._area, masses, self.law, *groups, y_out])
+        self._launch(alter, c.capacity, [self._area, masses, self.law, *groups, y_out])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
         """Adds to the force and to the diagonal of A; the rest of the matrix goes to the couplings."""
         c = self.couplings
         self._solves = 0
         state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
-        self._launch(linearize, c.room, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
+        self._launch(linearize, c.capacity, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
 
     def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
         """Whether those springs push that should, at x and v that a solve has found.
@@ -141,23 +141,23 @@ class Springs:
         c = self.couplings
         self._solves += 1
         self._counts.zero_()
-        self._launch(judge, c.room, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
+        self._launch(judge, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
         wrong, deep, active = self._counts.numpy()
         if self._solves >= MOST_SOLVES or not (wrong > WRONG_LEFT * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
-        self._launch(correct, c.room, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
+        self._launch(correct, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
         return False
 
     def decide(self, x: wp.array, v: wp.array) -> None:
         """Those push that do at x and v: for a step in which no solve tells."""
         c = self.couplings
-        self._launch(decide, c.room, [c.count, c.particles, c.weights, x, v, self.springs])
+        self._launch(decide, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
         """y += -df/dv u, of those that push."""
         c = self.couplings
-        self._launch(add_damping, c.room, [c.count, c.particles, c.weights, self.springs, u, y_out])
+        self._launch(add_damping, c.capacity, [c.count, c.particles, c.weights, self.springs, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
         """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]: layers that are pressed from both sides in turn."""
@@ -166,12 +166,12 @@ class Springs:
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         c = self.couplings
-        self._launch(add_forces, c.room, [c.count, c.particles, c.weights, self.springs, x, v, f_out])
+        self._launch(add_forces, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, f_out])
 
     def measure(self, x: wp.array, v: wp.array) -> float:
         """Energy in the springs of the last step [J]."""
         c = self.couplings
-        self._launch(measure, c.room, [c.count, c.particles, c.weights, self.springs, x, self._energies])
+        self._launch(measure, c.capacity, [c.count, c.particles, c.weights, self.springs, x, self._energies])
         return float(np.sum(self._energies.numpy()[: self.count], dtype=np.float64))
 
 

@@ -47,7 +47,7 @@ class Colours:
         self._waiting_count = wp.zeros(2, dtype=wp.int32, device=device)
         self.ends, self._next = (wp.zeros(MOST_COLOURS + 1, dtype=wp.int32, device=device) for _ in range(2))
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # of colours in use
-        self._make_room(0)
+        self._reserve(0)
 
     def clear(self) -> None:
         """A new step."""
@@ -57,16 +57,16 @@ class Colours:
     def add(self, contacts: ContactArrays, count: wp.array, inverse_mass: wp.array, known: int = 0) -> None:
         """Colours those that are new; `count` is that of all touches, and `known` about as many."""
         if len(self.order) < len(contacts.normal_impulse):
-            self._make_room(len(contacts.normal_impulse))
+            self._reserve(len(contacts.normal_impulse))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
         sorted_out = [self.count, self.ends, self._next, self.order]
         blocks = self._blocks.of(known)
         self._launch(add_colours, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_out])
 
-    def _make_room(self, room: int) -> None:
+    def _reserve(self, capacity: int) -> None:
         kept = getattr(self, "_colour", None)
-        self.order, self._colour = (wp.zeros(room, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._waiting = wp.zeros((2, room), dtype=wp.int32, device=self.device)
+        self.order, self._colour = (wp.zeros(capacity, dtype=wp.int32, device=self.device) for _ in range(2))
+        self._waiting = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
         if kept is not None and len(kept):
             wp.copy(self._colour, kept, count=len(kept))
         self._launch = Launcher(self.device)  # it remembers the arrays of before

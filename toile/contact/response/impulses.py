@@ -45,12 +45,12 @@ class Sweeps:
             self._colours.clear()
 
     def run(
-        self, contact_set: ContactSet, of_velocities: bool, planes: Planes, room: wp.array, tolerance: float, most: int,
+        self, contact_set: ContactSet, of_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, most: int,
         normal_impulse_out: wp.array, friction_impulse_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
         """Until no touch corrects by more than `tolerance`, but no more than so many times."""
         inverse_mass = contact_set.bodies.inverse_mass
-        inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, room, tolerance, most]
+        inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, clearance, tolerance, most]
         out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
         if self._colours is None:
             self._launch(relax, 1, [contact_set.count, *inputs, *out])
@@ -94,13 +94,13 @@ def planes_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
 
 @wp.func
 def held_out(
-    d: vec3, i: wp.int32, planes: wp.int32, plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real)
+    d: vec3, i: wp.int32, planes: wp.int32, plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real)
 ) -> vec3:
     """Out of a solid it may go, but not in."""
     found = real(1.0) * d
     for p in range(planes):
         q = MOST_PLANES * i + p
-        into = wp.dot(plane_normal[q], found) - room[q]
+        into = wp.dot(plane_normal[q], found) - clearance[q]
         if into < real(0.0):
             found = found - into * plane_normal[q]
     return found
@@ -110,7 +110,7 @@ def held_out(
 def relax_one(
     # in
     k: wp.int32, contact: Fixed, with_friction: wp.bool, mu: wp.array(dtype=real), inverse_mass: wp.array(dtype=mat33),
-    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
 ) -> real:
@@ -157,13 +157,13 @@ def relax_one(
         return real(0.0)
     # What does not move may be common to touches that are swept at a time.
     if moves(inv_m0):
-        d_out[at[0]] = held_out(d0 + (w[0] * inv_m0) * impulse, at[0], planes[0], plane_normal, room)
+        d_out[at[0]] = held_out(d0 + (w[0] * inv_m0) * impulse, at[0], planes[0], plane_normal, clearance)
     if moves(inv_m1):
-        d_out[at[1]] = held_out(d1 + (w[1] * inv_m1) * impulse, at[1], planes[1], plane_normal, room)
+        d_out[at[1]] = held_out(d1 + (w[1] * inv_m1) * impulse, at[1], planes[1], plane_normal, clearance)
     if moves(inv_m2):
-        d_out[at[2]] = held_out(d2 + (w[2] * inv_m2) * impulse, at[2], planes[2], plane_normal, room)
+        d_out[at[2]] = held_out(d2 + (w[2] * inv_m2) * impulse, at[2], planes[2], plane_normal, clearance)
     if moves(inv_m3):
-        d_out[at[3]] = held_out(d3 + (w[3] * inv_m3) * impulse, at[3], planes[3], plane_normal, room)
+        d_out[at[3]] = held_out(d3 + (w[3] * inv_m3) * impulse, at[3], planes[3], plane_normal, clearance)
     return K * wp.length(impulse)
 
 
@@ -171,7 +171,7 @@ def relax_one(
 def relax(
     # in
     count: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
-    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
@@ -184,7 +184,7 @@ def relax(
         worst = real(0.0)
         for k in range(count[0]):
             contact = fixed_of(contacts, k, of_velocities)
-            done = relax_one(k, contact, with_friction, contacts.mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+            done = relax_one(k, contact, with_friction, contacts.mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
             worst = wp.max(worst, done)
         sweep += 1
         going = worst > tolerance or not with_friction
@@ -199,7 +199,7 @@ def relax_in_colours(
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64),
     colour_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
     order: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
-    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), room: wp.array(dtype=real),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     tolerance: real, most: wp.int32,
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
@@ -228,12 +228,12 @@ def relax_in_colours(
                 ahead = order[end + lane]
                 contact_ahead = fixed_of(contacts, ahead, of_velocities)
             if k >= 0:
-                done = relax_one(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_one(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             for place in range(begin + lane + lanes, end, lanes):  # of a colour with more touches than threads
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             begin = end
             if c + 1 < colour_count[0]:
@@ -243,7 +243,7 @@ def relax_in_colours(
             for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, room, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
         # One of three places in turn: the next is made ready while all still look at this one.
         if worst > tolerance:
@@ -261,16 +261,16 @@ def relax_in_colours(
 
 
 @wp.kernel
-def find_room(
+def find_clearance(
     # in
     x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
-    room_out: wp.array(dtype=real), room_of_velocity_out: wp.array(dtype=real),
+    clearance_out: wp.array(dtype=real), clearance_of_velocity_out: wp.array(dtype=real),
 ):
     """Particles on a solid are where it holds them: from there they go no farther towards it."""
     i = wp.tid()
     for p in range(plane_count[i]):
         q = MOST_PLANES * i + p
-        room_out[q] = wp.dot(plane_normal[q], x_end[i] - x[i])
-        room_of_velocity_out[q] = wp.dot(plane_normal[q], v_end[i])
+        clearance_out[q] = wp.dot(plane_normal[q], x_end[i] - x[i])
+        clearance_of_velocity_out[q] = wp.dot(plane_normal[q], v_end[i])

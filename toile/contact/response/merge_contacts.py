@@ -19,7 +19,7 @@ from toile.device.readback import Readback
 from toile.math.types import real
 
 # Places in the table, at least, for each touch there may be: others are seldom in the way.
-ROOMY = 2
+SLOTS_PER_CONTACT = 2
 # Odd, and without a pattern.
 MIXER = wp.constant(wp.uint32(0x9E3779B1))
 
@@ -28,16 +28,16 @@ class ContactList:
     """ContactArrays on the device; the arrays may be longer than their number."""
 
     def __init__(self, device: str):
-        self.device, self.contacts, self.count, self.room = device, ContactArrays(), 0, -1
-        self.make_room(0)
+        self.device, self.contacts, self.count, self.capacity = device, ContactArrays(), 0, -1
+        self.reserve(0)
 
-    def make_room(self, count: int) -> None:
+    def reserve(self, count: int) -> None:
         """For so many, and more if there were fewer; what there was is lost then."""
-        if self.room < count:
-            self.room = 2 * count
+        if self.capacity < count:
+            self.capacity = 2 * count
             self.contacts = ContactArrays()
             for name, kind in CONTACT_FIELDS.items():
-                setattr(self.contacts, name, wp.zeros(self.room, dtype=kind, device=self.device))
+                setattr(self.contacts, name, wp.zeros(self.capacity, dtype=kind, device=self.device))
 
     def numpy(self) -> dict[str, np.ndarray]:
         """By name; nothing if there are none."""
@@ -45,7 +45,7 @@ class ContactList:
 
     def assign(self, values: Mapping[str, Any]) -> None:
         self.count = len(values.get("normal_impulse", ()))
-        self.make_room(self.count)
+        self.reserve(self.count)
         for name, kind in CONTACT_FIELDS.items():
             if self.count:
                 given = wp.array(np.asarray(values[name]), dtype=kind, device=self.device)
@@ -57,14 +57,14 @@ class ContactMerger:
 
     def __init__(self, device: str):
         self.device = device
-        self._make_room((0, 0))
+        self._reserve((0, 0))
 
     def merge(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], found: ContactList) -> None:
         """Of two lists of touches, with their number and what they bear [kg m], which is the push of what is found."""
         (first, _, _), (second, _, _) = lists
-        rooms = max(self._rooms[0], len(first.normal_impulse)), max(self._rooms[1], len(second.normal_impulse))
-        if self._rooms != rooms:
-            self._make_room(rooms)
+        capacities = max(self._capacities[0], len(first.normal_impulse)), max(self._capacities[1], len(second.normal_impulse))
+        if self._capacities != capacities:
+            self._reserve(capacities)
         self._table.fill_(-1)
         self._bears.zero_()
         self._leader.fill_(self._size)
@@ -75,14 +75,14 @@ class ContactMerger:
         self._launch(choose, self._size, [self._place_of, self._leader, self._number])
         wp.utils.array_scan(self._number, self._number, inclusive=True)
         found.count = int(self._readback()[0]) if self._size else 0
-        found.make_room(found.count)
+        found.reserve(found.count)
         chosen = [self._place_of, self._leader, self._bears, self._number]
         self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.contacts])
 
-    def _make_room(self, rooms: tuple[int, int]) -> None:
+    def _reserve(self, capacities: tuple[int, int]) -> None:
         """Entries of the second list come after the room of the first."""
-        self._rooms, self._begins, self._size = rooms, (0, rooms[0]), sum(rooms)
-        places = 1 << (ROOMY * max(self._size, 1) - 1).bit_length()
+        self._capacities, self._begins, self._size = capacities, (0, capacities[0]), sum(capacities)
+        places = 1 << (SLOTS_PER_CONTACT * max(self._size, 1) - 1).bit_length()
         self._mask = places - 1
         self._table, self._leader = (wp.zeros(places, dtype=wp.int32, device=self.device) for _ in range(2))
         self._bears = wp.zeros(places, dtype=real, device=self.device)

@@ -63,7 +63,7 @@ class PersistentContacts:
         """What impulses pushed in this step becomes part of the system, for another solve."""
         self._merge()
         self._springs, self._spare = self._spare, self._springs
-        self._make_room()
+        self._reserve()
         self._slip.zero_()  # what has been solved tells it
         self._start = self.bodies.x
 
@@ -86,9 +86,9 @@ class PersistentContacts:
         """Where touches of the step before are now; those that separate are let go."""
         self._start, self._h = x, h
         springs, count = self._springs, self._kept.count
-        springs.make_room(count)
+        springs.reserve(count)
         springs.count = count
-        self._make_room()
+        self._reserve()
         ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
         at = [x, v, h, ratio, self.bodies.moving_count]
         self._launch(renew, count, [self._kept.contacts, *at, springs.contacts, self._slip])
@@ -96,8 +96,8 @@ class PersistentContacts:
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
         c, bodies = self.couplings, self.bodies
         springs = self._springs
-        if c.room < springs.count:
-            c.make_room(springs.room)
+        if c.capacity < springs.count:
+            c.reserve(springs.capacity)
             self._launch = Launcher(bodies.device)
         self._solves = 0
         c.count.fill_(springs.count)
@@ -126,13 +126,13 @@ class PersistentContacts:
         loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.normal_impulse))
         self._merger.merge(loads, self._spare)
 
-    def _make_room(self) -> None:
+    def _reserve(self) -> None:
         if len(self._load) < self._springs.count:
-            self._stiffness, self._drag, self._load, self._slip = self._figures(self._springs.room)
+            self._stiffness, self._drag, self._load, self._slip = self._figures(self._springs.capacity)
             self._launch = Launcher(self.bodies.device)
 
-    def _figures(self, room: int) -> list[wp.array]:
-        return [wp.zeros(room, dtype=real, device=self.bodies.device) for _ in range(4)]
+    def _figures(self, capacity: int) -> list[wp.array]:
+        return [wp.zeros(capacity, dtype=real, device=self.bodies.device) for _ in range(4)]
 
 
 @wp.kernel

@@ -19,7 +19,7 @@ from toile.contact.broad_phase.motion import Motion
 from toile.contact.collision_mesh import Bodies, Planes
 from toile.contact.narrow_phase.contact_set import RECOVERY, ContactSet
 from toile.contact.response.impact_zones import ImpactZones, body_motion
-from toile.contact.response.impulses import Sweeps, find_room
+from toile.contact.response.impulses import Sweeps, find_clearance
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
@@ -67,7 +67,7 @@ class ClothContacts:
         self._sweeps = Sweeps(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
-        self._room, self._room_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
+        self._capacity, self._clearance_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
         self._launch = Launcher(self.device)
         self.contact_count = 0
         self.zone_count = 0  # of the fail-safe, in the last step
@@ -78,8 +78,8 @@ class ClothContacts:
         bodies, contact_set = self.bodies, self.contact_set
         planes = planes or self._no_planes
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
-        self._launch(find_room, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
-                                                    self._room, self._room_v])  # fmt: skip
+        self._launch(find_clearance, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
+                                                    self._capacity, self._clearance_v])  # fmt: skip
         self._search()
         self._sweeps.begin()
         if contact_set.find_close_contacts():
@@ -133,7 +133,7 @@ class ClothContacts:
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
         settled = float(SETTLED * bodies.thickest)
         own = [contact_set.contacts.normal_impulse, contact_set.contacts.friction_impulse, self._d]
-        self._sweeps.run(contact_set, False, planes, self._room, settled, MOST_SWEEPS, *own)
+        self._sweeps.run(contact_set, False, planes, self._capacity, settled, MOST_SWEEPS, *own)
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
     def _recheck_last(self, hits: int) -> None:
@@ -151,7 +151,7 @@ class ClothContacts:
         self._friction_impulse_v.zero_()
         settled = float(SETTLED * bodies.thickest / h)
         own = [self._normal_impulse_v, self._friction_impulse_v, bodies.v_end]
-        self._sweeps.run(contact_set, True, planes, self._room_v, settled, MOST_SWEEPS, *own)
+        self._sweeps.run(contact_set, True, planes, self._clearance_v, settled, MOST_SWEEPS, *own)
 
     def _join(self, hits: int, h: float) -> str | None:
         """The fail-safe."""

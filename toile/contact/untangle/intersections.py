@@ -31,7 +31,7 @@ ERROR = wp.constant(wp.float64(8.0 * 2.0**-53))
 OUTWARDS, LEAST = wp.constant(wp.float32(1.2e-7)), wp.constant(wp.float32(1e-37))
 
 # Crossings that there is room for at first.
-FIRST_ROOM = 256
+FIRST_CAPACITY = 256
 # The tree keeps its shape while cloth moves; after so many searches it is built anew, at ten times the cost of one.
 REBUILD = 256
 
@@ -59,7 +59,7 @@ class Crossings:
         self._uppers = wp.zeros(len(triangles), dtype=wp.vec3, device=device)
         self._tree: wp.Bvh | None = None
         self._searches = 0
-        self._crossings = AppendBuffer(Crossing, FIRST_ROOM, device)
+        self._crossings = AppendBuffer(Crossing, FIRST_CAPACITY, device)
 
     def find(self, x: wp.array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Edge and triangle of every crossing, ordered by edge and then triangle, and where it is [m]."""

@@ -45,25 +45,25 @@ class CoupledLevels:
             K.zero_()
             for groups in self._A.couplings:
                 if level == 0:
-                    self._launch[0](add_squares, groups.room, [*groups.arrays, K])
+                    self._launch[0](add_squares, groups.capacity, [*groups.arrays, K])
                 else:
-                    self._launch[level](add_bounds, groups.room, [*groups.arrays, *self._through(level), K])
+                    self._launch[level](add_bounds, groups.capacity, [*groups.arrays, *self._through(level), K])
 
     def add_to(self, dense_out: wp.array) -> None:
         """The dense matrix of the coarsest level."""
         for groups in self._A.couplings:
             inputs = [*groups.arrays, *self._through(-1), dense_out]
-            self._launch[-1](add_dense, 4 * groups.room, inputs)
+            self._launch[-1](add_dense, 4 * groups.capacity, inputs)
 
     def subtract_product(self, level: int, d: wp.array, r_out: wp.array) -> None:
         """r -= C_l d."""
         for groups in self._A.couplings:
             inputs = [*groups.arrays, *self._through(level), d, r_out]
             if self._on_gpu:
-                threads = thread_count(groups.room, int(couplings_gpu.LANES))
+                threads = thread_count(groups.capacity, int(couplings_gpu.LANES))
                 self._launch[level](couplings_gpu.subtract_coupled, threads, inputs)
             else:
-                self._launch[level](subtract_coupled, groups.room, inputs)
+                self._launch[level](subtract_coupled, groups.capacity, inputs)
 
     def _through(self, level: int) -> list[wp.array]:
         return [self._S, *self._Q[level].arrays]
