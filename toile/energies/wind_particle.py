@@ -18,7 +18,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.energies.base import Energy
-from toile.linear.block_matrix import BlockMatrix, Couplings, tie
+from toile.linear.block_matrix import BlockMatrix, Couplings, add_external_block
 from toile.math.types import TINY, mat33, numpy_real, real, vec3
 from toile.model.model import Model
 from toile.model.motion import Vector
@@ -54,7 +54,7 @@ class _Working:
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
         self._find_normals(at.x)
-        inputs = [self._C, self._normals, self.u, at.v_at, at.h, A_out.diagonal, f_out, A_out.values, A_out.ground]
+        inputs = [self._C, self._normals, self.u, at.v_at, at.h, A_out.diagonal, f_out, A_out.values, A_out.row_sum]
         self._launch(blow_and_resist, len(at.x), inputs)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
@@ -149,9 +149,9 @@ def blow_and_resist(
     # in
     normals: wp.array(dtype=vec3), u: vec3, v: wp.array(dtype=vec3), h: real, diagonal: wp.array(dtype=wp.int32),
     # in and out
-    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), ground_out: wp.array(dtype=mat33),
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33),
 ):
     i = wp.tid()
     n = unit(normals[i])
     f_out[i] = f_out[i] + C[i] * wp.dot(n, u - v[i]) * n
-    tie(diagonal, i, h * C[i] * wp.outer(n, n), A_out, ground_out)
+    add_external_block(diagonal, i, h * C[i] * wp.outer(n, n), A_out, row_sum_out)

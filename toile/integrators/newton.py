@@ -26,7 +26,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.integrators.base import IntegratorContext
-from toile.linear.block_matrix import row_product, tie
+from toile.linear.block_matrix import add_external_block, row_product
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.state import State
@@ -123,7 +123,7 @@ class NewtonStep:
 
     def _friction(self, h: float) -> list:
         constraints, A = self.context.constraints, self.context.system.A
-        return [constraints.in_contact, constraints.friction, constraints.drag, constraints.v_drag, self.u, h, A.diagonal, A.values, A.ground, self.b]
+        return [constraints.in_contact, constraints.friction, constraints.drag, constraints.v_drag, self.u, h, A.diagonal, A.values, A.row_sum, self.b]
 
 
 @wp.func
@@ -190,13 +190,13 @@ def add_friction(
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in and out
-    A_out: wp.array(dtype=mat33), ground_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
+    A_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
 ):
     """Friction friction - drag (u - v_drag) of sliding contacts; with -h it is taken out again."""
     i = wp.tid()
     if in_contact[i] == 0:
         return
-    tie(diagonal, i, h * drag[i], A_out, ground_out)
+    add_external_block(diagonal, i, h * drag[i], A_out, row_sum_out)
     b_out[i] = b_out[i] + h * (friction[i] - drag[i] * (u[i] - v_drag[i]))
 
 
@@ -220,12 +220,12 @@ def subtract_product(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    A: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), du: wp.array(dtype=vec3),
+    A: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), du: wp.array(dtype=vec3),
     # in and out
     b_out: wp.array(dtype=vec3),
 ):
     i = first + wp.tid()
-    b_out[i] = b_out[i] - row_product(offsets, columns, A, ground, du, i)
+    b_out[i] = b_out[i] - row_product(offsets, columns, A, row_sum, du, i)
 
 
 @wp.kernel

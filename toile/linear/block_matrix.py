@@ -71,7 +71,7 @@ class BlockMatrix:
         self._keys = self.rows.astype(np.int64) * max(n, 1) + self.columns
         self.values = wp.zeros(len(self.columns), dtype=mat33, device=self.device)
         # Sums of the rows; empty in double precision, where products do not need them.
-        self.ground = wp.zeros(n if precision == "single" else 0, dtype=mat33, device=self.device)
+        self.row_sum = wp.zeros(n if precision == "single" else 0, dtype=mat33, device=self.device)
         self.diagonal = wp.array(self.slots(np.arange(n), np.arange(n)), dtype=wp.int32, device=self.device)
         self.device_offsets = wp.array(self.offsets, dtype=wp.int32, device=self.device)
         self.device_columns = wp.array(self.columns, dtype=wp.int32, device=self.device)
@@ -106,7 +106,7 @@ class BlockMatrix:
     @property
     def arrays(self) -> list[wp.array]:
         """For `row_product`."""
-        return [self.device_offsets, self.device_columns, self.values, self.ground]
+        return [self.device_offsets, self.device_columns, self.values, self.row_sum]
 
     def multiply(self, x: wp.array, y_out: wp.array) -> None:
         """y = A x."""
@@ -140,12 +140,12 @@ class BlockMatrix:
 @wp.func
 def row_product(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), values: wp.array(dtype=mat33),
-    ground: wp.array(dtype=mat33), x: wp.array(dtype=vec3), i: int,
+    row_sum: wp.array(dtype=mat33), x: wp.array(dtype=vec3), i: int,
 ) -> vec3:
     """Row i of A times x."""
     total = vec3()
     if wp.static(precision == "single"):
-        total = ground[i] * x[i]
+        total = row_sum[i] * x[i]
         for slot in range(offsets[i], offsets[i + 1]):
             if columns[slot] != i:
                 total += values[slot] * (x[columns[slot]] - x[i])
@@ -156,13 +156,13 @@ def row_product(
 
 
 @wp.func
-def tie(
-    diagonal: wp.array(dtype=wp.int32), i: int, block: mat33, A: wp.array(dtype=mat33), ground: wp.array(dtype=mat33)
+def add_external_block(
+    diagonal: wp.array(dtype=wp.int32), i: int, block: mat33, A: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33)
 ):
     """Adds to the diagonal of A what ties a particle to nothing that moves with it."""
     A[diagonal[i]] = A[diagonal[i]] + block
     if wp.static(precision == "single"):
-        ground[i] = ground[i] + block
+        row_sum[i] = row_sum[i] + block
 
 
 @wp.kernel
@@ -170,12 +170,12 @@ def block_multiply(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), x: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), x: wp.array(dtype=vec3),
     # out
     y_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    y_out[i] = row_product(offsets, columns, values, ground, x, i)
+    y_out[i] = row_product(offsets, columns, values, row_sum, x, i)
 
 
 @wp.kernel

@@ -149,14 +149,14 @@ def start(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
     b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), rows: wp.int32, r_r_out: wp.array(dtype=wp.float64),
     whole_out: wp.array(dtype=wp.float64),
 ):
     i = first + wp.tid()
-    whole = b[i] - row_product(offsets, columns, values, ground, dv, i) - coupled[i]
+    whole = b[i] - row_product(offsets, columns, values, row_sum, dv, i) - coupled[i]
     # Twice: what the filter leaves of a large force in a held direction by rounding, it takes out the second time. CG
     # cannot reduce it, and would take it for a residual that it must.
     r = S[i] * (S[i] * whole)
@@ -234,13 +234,13 @@ def multiply_direction(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), ground: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
+    values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
     S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
     q_out: wp.array(dtype=vec3), rows: wp.int32, c_q_out: wp.array(dtype=wp.float64),
 ):
     i = first + wp.tid()
-    q = S[i] * (row_product(offsets, columns, values, ground, c, i) + coupled[i])
+    q = S[i] * (row_product(offsets, columns, values, row_sum, c, i) + coupled[i])
     q_out[i] = q
     add_to_sum(c_q_out, i // rows, wp.float64(wp.dot(c[i], q)))
 

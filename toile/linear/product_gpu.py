@@ -20,7 +20,7 @@ def rows_of(blocks: wp.array) -> wp.array:
 @wp.func
 def row_product(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), block_rows: wp.array(dtype=vec3),
-    ground_rows: wp.array(dtype=vec3), x: wp.array(dtype=vec3), i: int, lane: int, lanes: int,
+    row_sums: wp.array(dtype=vec3), x: wp.array(dtype=vec3), i: int, lane: int, lanes: int,
 ) -> vec3:
     """Row i of A times x, as in toile/linear/block_matrix.py; every block has three `block_rows`."""
     total = real(0.0)
@@ -30,7 +30,7 @@ def row_product(
         if wp.static(precision == "single"):
             own = real(1.0) * x[i]
             if lane == c:
-                total = wp.dot(ground_rows[3 * i + c], own)
+                total = wp.dot(row_sums[3 * i + c], own)
             while slot < end:
                 total += wp.dot(block_rows[3 * slot + c], x[columns[slot]] - own)
                 slot += lanes >> 2
@@ -47,7 +47,7 @@ def multiply_direction(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    block_rows: wp.array(dtype=vec3), ground_rows: wp.array(dtype=vec3), coupled: wp.array(dtype=vec3),
+    block_rows: wp.array(dtype=vec3), row_sums: wp.array(dtype=vec3), coupled: wp.array(dtype=vec3),
     S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
     q_out: wp.array(dtype=vec3), rows: wp.int32, c_q_out: wp.array(dtype=wp.float64),
@@ -55,7 +55,7 @@ def multiply_direction(
     i, lane = wp.tid() // lanes, wp.tid() % lanes
     at = wp.min(i, n - 1)
     outside, free, along = real(1.0) * coupled[at], real(1.0) * S[at], real(1.0) * c[at]
-    q = free * (row_product(offsets, columns, block_rows, ground_rows, c, at, lane, lanes) + outside)
+    q = free * (row_product(offsets, columns, block_rows, row_sums, c, at, lane, lanes) + outside)
     part = wp.float64(0.0)
     if lane == 0 and i < n:
         q_out[i] = q

@@ -35,7 +35,7 @@ class Kernels:
 def make_kernels(name: str, formulas: Formulas) -> Kernels:
     """Kernels from an energy's formulas; `name` becomes the name of the compiled module."""
     points = wp.constant(formulas.points)
-    ties = formulas.outside and precision == "single"
+    is_external = formulas.outside and precision == "single"
     stencil = wp.types.matrix(shape=(formulas.points, 3), dtype=real)
     Rest, Uniform = formulas.Rest, formulas.Uniform
     prepare, energy, force, block = formulas.prepare, formulas.energy, formulas.force, formulas.block
@@ -59,7 +59,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         uniform: Uniform, x: wp.array(dtype=vec3), x_tension: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
         v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
         # out
-        f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), ground_out: wp.array(dtype=mat33),
+        f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33),
     ):
         e = first + wp.tid()
         x_e, x_tension_e = gather(particles, e, x), gather(particles, e, x_tension)
@@ -69,15 +69,15 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
             for b in range(points):
                 if b == a:
                     wp.atomic_add(A_out, slots[e, a * points + a], block(local, alpha_x, alpha_v, a, a))
-                    if wp.static(ties):
-                        wp.atomic_add(ground_out, particles[e, a], block(local, alpha_x, alpha_v, a, a))
+                    if wp.static(is_external):
+                        wp.atomic_add(row_sum_out, particles[e, a], block(local, alpha_x, alpha_v, a, a))
                 if b > a:
                     upper = block(local, alpha_x, alpha_v, a, b)
                     wp.atomic_add(A_out, slots[e, a * points + b], upper)
                     wp.atomic_add(A_out, slots[e, b * points + a], wp.transpose(upper))
-                    if wp.static(ties):
-                        wp.atomic_add(ground_out, particles[e, a], upper)
-                        wp.atomic_add(ground_out, particles[e, b], wp.transpose(upper))
+                    if wp.static(is_external):
+                        wp.atomic_add(row_sum_out, particles[e, a], upper)
+                        wp.atomic_add(row_sum_out, particles[e, b], wp.transpose(upper))
 
     def add_forces(
         first: wp.int32,
@@ -286,7 +286,7 @@ class Batch:
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         model = [self._particles, self._slots, self._rest]
         inputs = [*model, self.uniform, at.x, at.x_tension, at.v, at.v_at, at.h * at.h, at.h, f_out]
-        self._launch.by_color(self.kernels.linearize, self.terms[0].ends, [*inputs, A_out.values, A_out.ground])
+        self._launch.by_color(self.kernels.linearize, self.terms[0].ends, [*inputs, A_out.values, A_out.row_sum])
 
     def add_damping(self, x: wp.array, v: wp.array, u: wp.array, y_out: wp.array) -> None:
         """y += -df/dv u, at x and v."""

@@ -7,7 +7,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.energies.base import Elements, Energy
-from toile.linear.block_matrix import BlockMatrix, tie
+from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.linear.multigrid.uv_hierarchy import find_sites
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
@@ -69,9 +69,9 @@ class System:
         """A = M - h df/dv - h^2 df/dx, and the force."""
         A, f = self.A, self.f
         A.values.zero_()
-        A.ground.zero_()
+        A.row_sum.zero_()
         f.zero_()
-        self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values, A.ground])
+        self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values, A.row_sum])
         for batch in self._batches:
             batch.linearize(at, f, A)
         for contact_forces in self.contact_forces:
@@ -112,9 +112,9 @@ def add_masses(
     # model
     diagonal: wp.array(dtype=wp.int32), masses: wp.array(dtype=real),
     # in and out
-    values_out: wp.array(dtype=mat33), ground_out: wp.array(dtype=mat33),
+    values_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33),
 ):
     i = first + wp.tid()
-    tie(diagonal, i, masses[i] * identity(), values_out, ground_out)
+    add_external_block(diagonal, i, masses[i] * identity(), values_out, row_sum_out)
 
 
