@@ -32,12 +32,12 @@ def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.
     """The first of each pair that bears a load, with the sum of the loads."""
     both = {name: np.concatenate([contacts[name] for contacts, _ in lists]) for name in CONTACT_FIELDS}
     load = np.concatenate([load for _, load in lists])
-    bears = np.flatnonzero(load > 0.0)
-    pairs = np.column_stack([both["vertices"], both["kind"]])[bears]
+    loaded = np.flatnonzero(load > 0.0)
+    pairs = np.column_stack([both["vertices"], both["kind"]])[loaded]
     _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    sums = np.bincount(which.ravel(), load[bears], len(first))
+    sums = np.bincount(which.ravel(), load[loaded], len(first))
     turn = np.argsort(first)
-    return {**{name: values[bears[first[turn]]] for name, values in both.items()}, "normal_impulse": sums[turn]}
+    return {**{name: values[loaded[first[turn]]] for name, values in both.items()}, "normal_impulse": sums[turn]}
 
 
 def on_device(values: dict[str, np.ndarray], device: str) -> ContactList:
@@ -84,8 +84,8 @@ def test_lists_that_grow_are_read_anew(device: str) -> None:
         values = random_contacts(count, count, 200)
         made, load = on_device(values, device), np.ones(count, numpy_real)
         none = ContactList(device)
-        bears = wp.array(load, dtype=real, device=device)
-        merger.merge(((made.contacts, count, bears), (none.contacts, 0, bears)), found)
+        loaded = wp.array(load, dtype=real, device=device)
+        merger.merge(((made.contacts, count, loaded), (none.contacts, 0, loaded)), found)
         wanted = once([(values, load)])
         np.testing.assert_array_equal(found.numpy()["vertices"], wanted["vertices"])
 

@@ -173,16 +173,16 @@ class SolidContacts:
         used = np.arange(int(MOST)) < self._before.count.numpy()[:, None]  # which slots hold a contact
         return np.bincount(self._before.solid.numpy()[used.ravel()], minlength=len(self.solids))
 
-    def forces(self, borne: np.ndarray | None = None) -> np.ndarray:
-        """Force of the cloth on each solid in the last step [N]. `borne` is what constraints exerted on each particle
+    def forces(self, reaction: np.ndarray | None = None) -> np.ndarray:
+        """Force of the cloth on each solid in the last step [N]. `reaction` is what constraints exerted on each particle
         beside what the solve knew of; contacts have their part of it, and of several the first.
         """
         forces = -self._before.exerted.numpy().reshape(len(self.solids), -1, 3).sum(axis=1, dtype=float)
-        if borne is not None:
+        if reaction is not None:
             in_contact = np.flatnonzero(self._before.count.numpy())
             S_user, S = (S.numpy()[in_contact].astype(float) for S in (self.constraints.S_user, self.constraints.S))
             solid = self._before.solid.numpy().reshape(-1, int(MOST))[in_contact, 0]
-            np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, borne[in_contact]))
+            np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, reaction[in_contact]))
         return forces
 
     def hold(self, h: float) -> None:

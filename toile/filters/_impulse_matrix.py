@@ -59,7 +59,7 @@ class ImpulseMatrix:
         self._values = wp.zeros(len(keys), dtype=wp.float64, device=device)
         self._s = wp.zeros(self.row_count, dtype=wp.float64, device=device)
         self.dv = wp.zeros(len(masses), dtype=vec3, device=device)
-        self.borne = wp.zeros(len(masses), dtype=vec3, device=device)  # [N s]  by constraints
+        self.reaction = wp.zeros(len(masses), dtype=vec3, device=device)  # [N s]  by constraints
         self._launch = Launcher(device)
 
     def assemble(self, C: wp.array, d: wp.array, c: wp.array) -> np.ndarray:
@@ -70,11 +70,11 @@ class ImpulseMatrix:
 
     def solve(self, b: wp.array, C: wp.array, d: wp.array) -> np.ndarray:
         """Impulses s with A s = b, by the present factor; `dv` is what they do: it makes rates less by b. What they
-        would do to held directions, constraints undo: `borne`.
+        would do to held directions, constraints undo: `reaction`.
         """
         s = self.factor.solve(b.numpy())
         self._s.assign(s)
-        found = [self.dv, self.borne]
+        found = [self.dv, self.reaction]
         self._launch(find_changes, len(self.dv), [*self._of_particles, self.masses, C, d, self._s, *found])
         return s
 
@@ -116,7 +116,7 @@ def find_changes(
     # in
     C: wp.array(dtype=mat33), d: wp.array(dtype=vec3), s: wp.array(dtype=wp.float64),
     # out
-    dv_out: wp.array(dtype=vec3), borne_out: wp.array(dtype=vec3),
+    dv_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     impulse = vec3()
@@ -124,4 +124,4 @@ def find_changes(
         p = rows[t]
         impulse += weights[t] * real(s[p]) * d[p]
     dv_out[i] = -(C[i] * impulse) / masses[i]
-    borne_out[i] = impulse - C[i] * impulse
+    reaction_out[i] = impulse - C[i] * impulse

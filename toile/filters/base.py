@@ -45,7 +45,7 @@ class Correction:
     limits_strain = False  # whether it shortens what the step before it stretched: steps are judged after it
     contact_forces: tuple = ()  # assembly.ContactForce: what it adds to the linear system
     # [N] on each particle: what constraints exert in the present step because its impulses pull at what they hold
-    borne: wp.array | None = None
+    reaction: wp.array | None = None
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
         """Why the candidate cannot be corrected and the step must be shorter; None if all is well."""
@@ -86,16 +86,16 @@ class VelocityLimit(Correction):
     """
 
     limits_velocity = True
-    borne: wp.array
+    reaction: wp.array
 
     def __init__(self, context: FilterContext):
         self.context = context
         n, device = len(context.masses), context.masses.device
-        self._wanted, self._limited, self.borne = (wp.zeros(n, dtype=vec3, device=device) for _ in range(3))
+        self._wanted, self._limited, self.reaction = (wp.zeros(n, dtype=vec3, device=device) for _ in range(3))
         self._launch = Launcher(str(device))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Changes v in place so that x + h v is where it may be. What constraints hold stays as it is; `borne` is what
+        """Changes v in place so that x + h v is where it may be. What constraints hold stays as it is; `reaction` is what
         that takes. Integrators may call it for two velocities: the last one is that at the end of the step.
         """
         raise NotImplementedError

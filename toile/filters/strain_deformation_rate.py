@@ -45,7 +45,7 @@ class StrainDeformationRate(Filter):
 
 class _Working(Correction):
     limits_strain = True
-    borne: wp.array
+    reaction: wp.array
 
     def __init__(self, settings: StrainDeformationRate, context: FilterContext):
         self.settings, self.context = settings, context
@@ -53,18 +53,18 @@ class _Working(Correction):
         device = str(context.masses.device)
         self.springs = SpringLists(context.model, [kind for kind, tau in limits.items() if tau is not None], device)
         self.tau_c = vec3(*(tau or 0.0 for tau in limits.values()))
-        self._x, self.borne = (wp.zeros(len(context.masses), dtype=vec3, device=device) for _ in range(2))
+        self._x, self.reaction = (wp.zeros(len(context.masses), dtype=vec3, device=device) for _ in range(2))
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
         constraints, corrections, x = self.context.constraints, self.context.corrections, state_out.x
         wp.copy(self._x, x)
-        self.borne.zero_()
+        self.reaction.zero_()
         share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
         for _ in range(self.settings.passes):
             for springs in self.springs.colours:
                 of_springs = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.tau_c]
-                self._launch(shorten, len(springs), [*of_springs, constraints.S, share / h, x, self.borne])
+                self._launch(shorten, len(springs), [*of_springs, constraints.S, share / h, x, self.reaction])
         self._launch(follow, len(x), [self._x, x, share, state_out.v, corrections.dx, corrections.dv])
         return None
 
@@ -77,7 +77,7 @@ def shorten(
     # in
     S: wp.array(dtype=mat33), rate: real,
     # in and out
-    x_out: wp.array(dtype=vec3), borne_out: wp.array(dtype=vec3),
+    x_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
 ):
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
@@ -98,8 +98,8 @@ def shorten(
     x_out[i] = x_out[i] + way * q_i
     x_out[j] = x_out[j] - way * q_j
     # Impulses of way d/h; where an end is held, its constraint exerts the opposite.
-    borne_out[i] = borne_out[i] - (rate * way) * (d - S[i] * d)
-    borne_out[j] = borne_out[j] + (rate * way) * (d - S[j] * d)
+    reaction_out[i] = reaction_out[i] - (rate * way) * (d - S[i] * d)
+    reaction_out[j] = reaction_out[j] + (rate * way) * (d - S[j] * d)
 
 
 @wp.kernel

@@ -136,7 +136,7 @@ class _Working(VelocityLimit):
         self._ahead, self._still = (wp.zeros(len(context.masses), dtype=vec3, device=device) for _ in range(2))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
-        self.borne.zero_()
+        self.reaction.zero_()
         self._solve(x, v, h, ROUNDING, v)
         for _ in range(1, self.settings.passes):
             if not self.outside.numpy()[0]:
@@ -159,7 +159,7 @@ class _Working(VelocityLimit):
         self.fastest.zero_()
         dv = self.matrix.dv
         self._launch(find_turns, len(self.lengths), [*self._rows, self._rest, self.d, dv, self.fastest])
-        self._launch(apply, len(v), [dv, self.matrix.borne, self.fastest, MOST_TURN / h, h, v_out, self.borne])
+        self._launch(apply, len(v), [dv, self.matrix.reaction, self.fastest, MOST_TURN / h, h, v_out, self.reaction])
 
 
 @wp.kernel
@@ -235,13 +235,13 @@ def find_turns(
 @wp.kernel
 def apply(
     # in
-    dv: wp.array(dtype=vec3), borne: wp.array(dtype=vec3), fastest: wp.array(dtype=real), most: real, h: real,
+    dv: wp.array(dtype=vec3), reaction: wp.array(dtype=vec3), fastest: wp.array(dtype=real), most: real, h: real,
     # in and out
-    v_out: wp.array(dtype=vec3), borne_out: wp.array(dtype=vec3),
+    v_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     share = real(1.0)
     if fastest[0] > most:
         share = most / fastest[0]
     v_out[i] = v_out[i] + share * dv[i]
-    borne_out[i] = borne_out[i] + share * borne[i] / h
+    reaction_out[i] = reaction_out[i] + share * reaction[i] / h

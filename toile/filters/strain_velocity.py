@@ -81,9 +81,9 @@ class _Working(VelocityLimit):
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
         self._find_impulses(x, v, h)
-        self.borne.zero_()
+        self.reaction.zero_()
         for springs, impulses, _ in self.colours:
-            self._launch(bear, len(springs), [springs.particles, x, self.context.constraints.S, impulses, h, self.borne])
+            self._launch(add_reaction, len(springs), [springs.particles, x, self.context.constraints.S, impulses, h, self.reaction])
 
     def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
         self.h = h
@@ -141,20 +141,20 @@ def begin_with(
 
 
 @wp.kernel
-def bear(
+def add_reaction(
     # model
     particles: wp.array(dtype=wp.vec2i),
     # in
     x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), impulses: wp.array(dtype=real), h: real,
     # in and out
-    borne_out: wp.array(dtype=vec3),
+    reaction_out: wp.array(dtype=vec3),
 ):
     """What constraints exert so that impulses leave held directions alone."""
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
     force = (impulses[s] / h) * wp.normalize(x[j] - x[i])
-    borne_out[i] = borne_out[i] + (force - S[i] * force)
-    borne_out[j] = borne_out[j] - (force - S[j] * force)
+    reaction_out[i] = reaction_out[i] + (force - S[i] * force)
+    reaction_out[j] = reaction_out[j] - (force - S[j] * force)
 
 
 @wp.kernel

@@ -344,12 +344,12 @@ class Simulation:
 
     def constraint_forces(self) -> np.ndarray:
         """Force that the constraints exerted on each particle in the last step [N]."""
-        forces, borne = self.integrator.constraint_forces.numpy().astype(float), self._borne()
-        return forces if borne is None else forces + borne
+        forces, reaction = self.integrator.constraint_forces.numpy().astype(float), self._reaction()
+        return forces if reaction is None else forces + reaction
 
-    def _borne(self) -> np.ndarray | None:
+    def _reaction(self) -> np.ndarray | None:
         """The part of it that filters account for; None if there is no filter that does."""
-        found = [correction.borne.numpy() for correction in self.filters if correction.borne is not None]
+        found = [correction.reaction.numpy() for correction in self.filters if correction.reaction is not None]
         return np.sum(found, axis=0, dtype=float) if found else None
 
     def _constrained_particles(self) -> list:
@@ -392,7 +392,7 @@ class Simulation:
         # Filters keep no account of contacts: no figure rather than a zero nobody measured.
         counts, forces = ([None] * len(self.solids) for _ in range(2))
         if self.contacts is not None:
-            counts, forces = self.contacts.counts().tolist(), self.contacts.forces(self._borne()).tolist()
+            counts, forces = self.contacts.counts().tolist(), self.contacts.forces(self._reaction()).tolist()
         distances = [found["distance"] for found in self.solids.survey(self.state.x, self.state.t)]
         return {
             solid.name: {

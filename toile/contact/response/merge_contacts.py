@@ -66,17 +66,17 @@ class ContactMerger:
         if self._capacities != capacities:
             self._reserve(capacities)
         self._table.fill_(-1)
-        self._bears.zero_()
+        self._load.zero_()
         self._leader.fill_(self._size)
         self._place_of.fill_(-1)
-        table = [self._mask, self._table, self._leader, self._bears, self._place_of]
+        table = [self._mask, self._table, self._leader, self._load, self._place_of]
         for (_, count, load), begin in zip(lists, self._begins, strict=True):
             self._launch(enter, count, [first, second, self._begins[1], begin, load, *table])
         self._launch(choose, self._size, [self._place_of, self._leader, self._number])
         wp.utils.array_scan(self._number, self._number, inclusive=True)
         found.count = int(self._readback()[0]) if self._size else 0
         found.reserve(found.count)
-        chosen = [self._place_of, self._leader, self._bears, self._number]
+        chosen = [self._place_of, self._leader, self._load, self._number]
         self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.contacts])
 
     def _reserve(self, capacities: tuple[int, int]) -> None:
@@ -85,7 +85,7 @@ class ContactMerger:
         places = 1 << (SLOTS_PER_CONTACT * max(self._size, 1) - 1).bit_length()
         self._mask = places - 1
         self._table, self._leader = (wp.zeros(places, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._bears = wp.zeros(places, dtype=real, device=self.device)
+        self._load = wp.zeros(places, dtype=real, device=self.device)
         self._place_of, self._number = (wp.zeros(self._size, dtype=wp.int32, device=self.device) for _ in range(2))
         self._readback = Readback(self._number[self._size - 1 :] if self._size else self._number)
         self._launch = Launcher(self.device)  # it remembers the arrays of before
@@ -129,7 +129,7 @@ def enter(
     # in
     first: ContactArrays, second: ContactArrays, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real), mask: wp.int32,
     # in and out
-    table_out: wp.array(dtype=wp.int32), leader_out: wp.array(dtype=wp.int32), bears_out: wp.array(dtype=real),
+    table_out: wp.array(dtype=wp.int32), leader_out: wp.array(dtype=wp.int32), load_out: wp.array(dtype=real),
     # out
     place_out: wp.array(dtype=wp.int32),
 ):
@@ -150,7 +150,7 @@ def enter(
             there = wp.atomic_cas(table_out, place, -1, entry)
     place_out[entry] = place
     wp.atomic_min(leader_out, place, entry)
-    wp.atomic_add(bears_out, place, load[k])
+    wp.atomic_add(load_out, place, load[k])
 
 
 @wp.kernel
@@ -185,7 +185,7 @@ def copy_contact(contacts: ContactArrays, k: wp.int32, contacts_out: ContactArra
 def collect(
     # in
     first: ContactArrays, second: ContactArrays, begin: wp.int32, place: wp.array(dtype=wp.int32),
-    leader: wp.array(dtype=wp.int32), bears: wp.array(dtype=real), number: wp.array(dtype=wp.int32),
+    leader: wp.array(dtype=wp.int32), load: wp.array(dtype=real), number: wp.array(dtype=wp.int32),
     # out
     contacts_out: ContactArrays,
 ):
@@ -197,4 +197,4 @@ def collect(
         copy_contact(first, entry, contacts_out, to)
     else:
         copy_contact(second, entry - begin, contacts_out, to)
-    contacts_out.normal_impulse[to] = bears[place[entry]]
+    contacts_out.normal_impulse[to] = load[place[entry]]
