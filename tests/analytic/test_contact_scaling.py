@@ -2,7 +2,7 @@
 
 With lengths times s at the same times, all that has a length in its unit follows:
 
-    thickness, most_recovery ~ s      gravity ~ s      stretch and shear [N/m] ~ s^2      bending rigidity [N m] ~ s^4
+    thickness, max_recovery ~ s      gravity ~ s      stretch and shear [N/m] ~ s^2      bending rigidity [N m] ~ s^4
 
 at the same density per area and the same damping time: the groups k/(rho g L) and D/(rho g L^3) stay as they are.
 """
@@ -47,7 +47,7 @@ def drape(device: str, s: float, integrator: str) -> Simulation:
             }
         ],
         solids=solids,
-        constraints=[{"type": "solid_contact", "thickness": 2e-3 * s, "most_recovery": 0.02 * s}],
+        constraints=[{"type": "solid_contact", "thickness": 2e-3 * s, "max_recovery": 0.02 * s}],
         integrator=integrator,
         solver={"tolerance": 1e-12},
     )

@@ -2,7 +2,7 @@
 
     distance after the step = thickness,    velocity along the normal = the solid's
 
-What is deeper than `most_recovery` moves by that much in every step of max_step until it is out, and in proportion in
+What is deeper than `max_recovery` moves by that much in every step of max_step until it is out, and in proportion in
 shorter ones.
 """
 
@@ -68,7 +68,7 @@ def test_deeper_takes_several(device: str, kind: str, integrator: str) -> None:
     points, normals = surface(kind)
     simulation = dust(
         device, [SOLIDS[kind]], points - 0.05 * normals, h=H, integrator=integrator, gravity=(0.0, 0.0, 0.0),
-        contact={"most_recovery": RECOVERY},
+        contact={"max_recovery": RECOVERY},
     )  # fmt: skip
     for n in range(1, 5):
         walk(simulation, [H])
@@ -83,7 +83,7 @@ def test_shorter_steps_move_it_less(device: str, integrator: str) -> None:
     points, normals = surface("sphere")
     simulation = dust(
         device, [SOLIDS["sphere"]], points - 0.05 * normals, h=H, integrator=integrator, gravity=(0.0, 0.0, 0.0),
-        contact={"most_recovery": RECOVERY},
+        contact={"max_recovery": RECOVERY},
     )  # fmt: skip
     elapsed = 0.0
     for share in (0.5, 0.25, 0.25, 1.0, 0.125):

@@ -47,7 +47,7 @@ def ask(line: str, cwd: Path = ROOT, shell: str = "bash") -> list[str]:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_is_answered(shell: str) -> None:
-    expected = ["time.frames=", "time.fps=", "time.max_step=", "time.min_step=", "time.most_excess="]
+    expected = ["time.frames=", "time.fps=", "time.max_step=", "time.min_step=", "time.max_excess="]
     assert ask("toile run hang --set time.", shell=shell) == expected
 
 

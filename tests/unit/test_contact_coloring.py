@@ -12,7 +12,7 @@ from analytic.cloths import THICKNESS, cloths, grid
 from reference.contact_problem import Problem, random_problem, relaxed
 
 from toile.contact.response import contact_coloring as of_colours
-from toile.contact.response.contact_coloring import MOST_COLOURS, Colours
+from toile.contact.response.contact_coloring import MAX_COLORS, Colours
 from toile.contact.response.impulses import Sweeps
 from toile.device import grid_barrier as blocks
 from toile.device.grid_barrier import CooperativeBlocks
@@ -126,7 +126,7 @@ def test_the_same_pair_twice_has_two_colours(device: str) -> None:
 
 def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
     """One particle in more touches than there are colours: the rest is left, and the answer is right all the same."""
-    count = MOST_COLOURS + 50
+    count = MAX_COLORS + 50
     rng = np.random.default_rng(0)
     vertices = np.column_stack([np.zeros(count), 1 + np.arange(3 * count).reshape(-1, 3)]).astype(np.int32)
     normals = rng.normal(size=(count, 3))
@@ -139,7 +139,7 @@ def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
     )  # fmt: skip
     colours, order, ends = coloured(problem, device)
     check(problem, order, ends)
-    assert colours.count.numpy()[0] == MOST_COLOURS and ends[-1] - ends[-2] == 50
+    assert colours.count.numpy()[0] == MAX_COLORS and ends[-1] - ends[-2] == 50
     found = relaxed(problem, device, order="in colours")
     np.testing.assert_allclose(found.d, problem.displacements(problem.best_impulses()[:, None] * normals), atol=1e-10)
 

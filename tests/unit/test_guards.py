@@ -122,8 +122,8 @@ def test_excess_is_what_a_step_adds_beyond_the_extension(
 def test_steps_beyond_the_extension_are_halved_three_times_and_no_more(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for most_excess, rejected in ((None, 0), (0.1, 0), (0.0, 3)):
-        simulation, tally = sheet(device, time={"frames": 5, "most_excess": most_excess}), FrameTally()
+    for max_excess, rejected in ((None, 0), (0.1, 0), (0.0, 3)):
+        simulation, tally = sheet(device, time={"frames": 5, "max_excess": max_excess}), FrameTally()
         monkeypatch.setattr(simulation, "_changes", lambda: Changes(0.0, 0.05))
         simulation.step(simulation.control.size, tally)
         assert tally.rejected == rejected and tally.h_max == simulation.control.max_step / 2**rejected
@@ -132,7 +132,7 @@ def test_steps_beyond_the_extension_are_halved_three_times_and_no_more(
 def test_threads_keep_to_their_extension(device: str) -> None:
     """Cotton that slaps against a stand, at large steps: 5 %, where it is 6.5 % otherwise."""
     changes = ["cloth[0].shape.resolution=[41,41]", "cloth[0].translation=[0.03,0,0.62]", "outputs=[]"]
-    simulation = Simulation(load("drape", overrides=[*changes, "time.most_excess=0"]), device)
+    simulation = Simulation(load("drape", overrides=[*changes, "time.max_excess=0"]), device)
     strains = [frame.certificate["strain"] for frame in simulation.run(16) if frame.certificate is not None]
     assert max(max(strain["warp_max"], strain["weft_max"]) for strain in strains) < 0.0501
     assert simulation.report()["summary"]["rejected"] > 0

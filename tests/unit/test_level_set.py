@@ -389,7 +389,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 
 
 def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MOST_BYTES", 1)
+    monkeypatch.setattr(cache, "MAX_BYTES", 1)
     for radius in (0.1, 0.2):
         build(tmp_path, write_mesh(tmp_path / "ball.obj", solid_shapes.sphere(radius, 1)))
     assert len(list(cache.folder().glob("*.npz"))) == 0

@@ -207,7 +207,7 @@ def test_a_finished_run_is_extended(whole: dict[str, bytes | str]) -> None:
 
 
 def test_a_large_run_keeps_nothing_for_more_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toile.runs.checkpoint, "MOST_KEPT", 1000)
+    monkeypatch.setattr(toile.runs.checkpoint, "MAX_KEPT", 1000)
     simulate("out", frames=2)
     assert sorted(path.name for path in Path("out/.resume").iterdir()) == ["complete.json", "run.json"]
     assert simulate("out", frames=2, resume=True).written == []

@@ -15,7 +15,7 @@ from toile.errors import InputError
 from toile.outputs.pc2 import HEADER
 from toile.scene.schema import Bound
 from toile.viewer.draw.colors import shade, strain_along
-from toile.viewer.draw.plots import MOST_POINTS, Plots
+from toile.viewer.draw.plots import MAX_POINTS, Plots
 from toile.viewer.draw.text import plain
 from toile.viewer.playback.marks import Mark, marked_frames, marks
 from toile.viewer.playback.player import Player
@@ -236,7 +236,7 @@ class FakeGui:
 
 class TestPlots:
     def test_peaks_survive_thinning_and_lengths_agree(self) -> None:
-        count = 5 * MOST_POINTS
+        count = 5 * MAX_POINTS
         entries = [entry_of(number, contacts={"solid": 7 * (number == 1234), "cloth": 0}) for number in range(count)]
         gui = FakeGui()
         plots = Plots(gui)
@@ -246,7 +246,7 @@ class TestPlots:
             assert len({len(row) for row in chart["data"]}) == 1
             assert len(chart["data"]) == len(chart["series"])
             assert np.all(np.diff(chart["data"][0]) >= 0.0)
-            assert len(chart["data"][0]) <= MOST_POINTS + 3
+            assert len(chart["data"][0]) <= MAX_POINTS + 3
         contacts = gui.charts[2]
         assert contacts["data"][1].max() == 7.0
         at = contacts["data"][0][np.argmax(contacts["data"][-1])]

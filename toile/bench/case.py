@@ -66,7 +66,7 @@ THREADS = ("warp_max", "weft_max")
 # on the stand are a quarter of the scene's own, as fast from 10,000 vertices on, and threads keep to their extension.
 SCENES = {
     "hang": Window("swing", 2, 30),
-    "drape": Window("drape", 8, 30, ("time.max_step=0.008333333333333333", "time.most_excess=0")),
+    "drape": Window("drape", 8, 30, ("time.max_step=0.008333333333333333", "time.max_excess=0")),
     "layers": Window("layers", 5, 20),
     "twist": Window("twist", 30, 50),
 }

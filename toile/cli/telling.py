@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Exit codes beyond those of toile.errors. Shells expect 128 and the number of the signal for a stopped command.
 NOT_MET, USAGE, INTERNAL, INTERRUPTED, UNHEARD, TERMINATED = 1, 2, 70, 130, 141, 143
 
-MOST_LINES = 8  # files of one kind that are listed one by one
+MAX_LINES = 8  # files of one kind that are listed one by one
 WIDEST = 10_000  # [columns]  of a table in a file
 
 
@@ -89,7 +89,7 @@ def shortened(paths: Iterable[Path]) -> list[str]:
     lines = []
     for _, group in itertools.groupby(paths, key=lambda path: (path.parent, path.suffix)):
         files = list(group)
-        many = len(files) > MOST_LINES
+        many = len(files) > MAX_LINES
         lines += [f"{files[0]} ... {files[-1].name} ({len(files)} files)"] if many else [str(file) for file in files]
     return lines
 

@@ -26,7 +26,7 @@ from toile.colliders._level_set_field import Baked
 # Changes whenever the arrays, or how they are computed, do.
 FORMAT = 2
 # The oldest files go when all together exceed this [bytes].
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 
 
 def cached(parameters: tuple[object, ...], arrays: tuple[np.ndarray, ...], make: Callable[[], Baked]) -> Baked:
@@ -92,5 +92,5 @@ def _forget_oldest(where: Path) -> None:
     total = 0
     for stat, file in files:
         total += stat.st_size
-        if total > MOST_BYTES:
+        if total > MAX_BYTES:
             file.unlink(missing_ok=True)

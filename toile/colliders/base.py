@@ -26,7 +26,7 @@ from toile.model.vertex_sequence import motion_teleports
 from toile.plugins import Plugin, quantity
 
 # A path is followed in at most so many steps. One that grazes the surface needs many; it counts as touching.
-MOST_SWEEP_STEPS = wp.constant(48)
+MAX_SWEEP_STEPS = wp.constant(48)
 
 
 class Collider(Plugin):
@@ -142,7 +142,7 @@ def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
         s = real(0.0)
         nearest = real(1.0e30)
         s_nearest = real(0.0)
-        for _ in range(MOST_SWEEP_STEPS):
+        for _ in range(MAX_SWEEP_STEPS):
             found = closest(shape, p + s * (q - p), real(1.0001) * length + real(1.01) * gap)
             free = found.distance - gap
             if free <= real(1.0e-3) * gap + real(1.0e-9) * length:

@@ -59,7 +59,7 @@ BAND_CELLS = 5.0
 # How often the way back of a point is corrected by the displacement found there.
 TRACES = wp.constant(2)
 # Keyframes of a part that are held ready: the two around now, and those that a rejected step goes back to.
-MOST_KEYFRAMES = 4
+MAX_KEYFRAMES = 4
 
 BEYOND = wp.constant(real(1e30))
 
@@ -405,7 +405,7 @@ class _SequencePart(_Part):
         """The field of frame k, made or loaded when it is first needed."""
         if k not in self._keyframes:
             positions = self.sequence.positions[k].astype(np.float64)
-            while len(self._keyframes) >= MOST_KEYFRAMES:
+            while len(self._keyframes) >= MAX_KEYFRAMES:
                 del self._keyframes[next(iter(self._keyframes))]
             self._keyframes[k] = Keyframe(self._bake_mesh(positions, True), positions, self.device)
         self._keyframes[k] = self._keyframes.pop(k)  # the last one asked for is the last to go

@@ -25,7 +25,7 @@ from toile.contact.solid.contacts import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
-    MOST,
+    MAX_CONTACTS,
     WRONG,
     contacts_state_dict,
     load_contacts,
@@ -46,7 +46,7 @@ from toile.model.state_dict import StateDict
 from toile.plugins import Plugin, quantity
 
 # Solves of one step with constraints corrected in between. Each correction leaves about half of what was wrong.
-MOST_SOLVES = 4
+MAX_SOLVES = 4
 # A solve is repeated when more than this share of the contacts was not known to it or pulled, or has friction that is
 # far from Coulomb's; and once when friction is not close to it at more than the last share. Of what is left, that which
 # is inside a solid is put on its surface, and other states come a step late, as all do in the paper.
@@ -57,7 +57,7 @@ class SolidContact(Plugin):
     """Cloth on solids; it is there by default when a scene has solids."""
 
     thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is held in front of a solid", gt=0)
-    most_recovery: float = quantity(
+    max_recovery: float = quantity(
         0.02, unit="m", doc="how far a step of max_step moves cloth that is inside a solid; a shorter one, less", gt=0
     )
     deepest_start: float = quantity(
@@ -66,7 +66,7 @@ class SolidContact(Plugin):
 
     def recovery(self) -> str:
         """How cloth comes out of a solid, for a message."""
-        return f"They are pushed out, {self.most_recovery:g} m in a step of max_step."
+        return f"They are pushed out, {self.max_recovery:g} m in a step of max_step."
 
 
 class SolidContacts:
@@ -84,7 +84,7 @@ class SolidContacts:
     ):
         """`solids` is a toile.colliders.solids.Solids."""
         # A speed: were it the same in every step, cloth that it stretches too much would be so at any step size.
-        self._recovery = settings.most_recovery / max_step  # [m/s]
+        self._recovery = settings.max_recovery / max_step  # [m/s]
         self._gravity = vec3(*gravity)
         self.settings, self.solids, self.constraints, self.masses = settings, solids, constraints, masses
         self._corrections = corrections
@@ -136,7 +136,7 @@ class SolidContacts:
         gross = urgent[GROSS] > GROSS_LEFT * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > FRICTION_INEXACT_LEFT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > WRONG_LEFT * urgent[IN_CONTACT]
-        return self._solves >= MOST_SOLVES or not (wrong or gross or inexact)
+        return self._solves >= MAX_SOLVES or not (wrong or gross or inexact)
 
     def find_drag_velocity(self, x_ref: wp.array, h: float) -> None:
         """The velocity u that carries each sliding particle along with its solid, for x = x_ref + h u."""
@@ -170,7 +170,7 @@ class SolidContacts:
 
     def counts(self) -> np.ndarray:
         """Particles that touch each solid."""
-        used = np.arange(int(MOST)) < self._before.count.numpy()[:, None]  # which slots hold a contact
+        used = np.arange(int(MAX_CONTACTS)) < self._before.count.numpy()[:, None]  # which slots hold a contact
         return np.bincount(self._before.solid.numpy()[used.ravel()], minlength=len(self.solids))
 
     def forces(self, reaction: np.ndarray | None = None) -> np.ndarray:
@@ -181,7 +181,7 @@ class SolidContacts:
         if reaction is not None:
             in_contact = np.flatnonzero(self._before.count.numpy())
             S_user, S = (S.numpy()[in_contact].astype(float) for S in (self.constraints.S_user, self.constraints.S))
-            solid = self._before.solid.numpy().reshape(-1, int(MOST))[in_contact, 0]
+            solid = self._before.solid.numpy().reshape(-1, int(MAX_CONTACTS))[in_contact, 0]
             np.subtract.at(forces, solid, np.einsum("pij,pj->pi", S_user - S, reaction[in_contact]))
         return forces
 

@@ -26,7 +26,7 @@ from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.mesh import find_edges
 from toile.model.model import Model
 
-MOST_PLANES = wp.constant(3)  # of one particle
+MAX_PLANES = wp.constant(3)  # of one particle
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def inverse_mass_on_solids(
     i = wp.tid()
     free = real(1.0) * S[i]
     if plane_count[i] == 1:
-        n = S_user[i] * plane_normal[MOST_PLANES * i]
+        n = S_user[i] * plane_normal[MAX_PLANES * i]
         if wp.length_sq(n) > real(0.0):
             n = wp.normalize(n)
             n = n - free * n  # what is free already counts once

@@ -26,7 +26,7 @@ class CooperativeBlocks:
         self._device, on = device, wp.get_device(device)
         self._block = self.block(device)
         # All of them must run at a time: with a quarter of the device they do, whatever else does.
-        self._most = max(1, on.sm_count // 4) if on.is_cuda else 1
+        self._max_blocks = max(1, on.sm_count // 4) if on.is_cuda else 1
         self._made: dict[int, tuple] = {}  # the same numbers each time, because launches are known by them
 
     @staticmethod
@@ -36,7 +36,7 @@ class CooperativeBlocks:
 
     def of(self, items: int) -> tuple[int, int, wp.array]:
         """For so many items: threads, blocks, and what they wait with, for kernels."""
-        blocks = min(1 + items // ITEMS, self._most)
+        blocks = min(1 + items // ITEMS, self._max_blocks)
         if blocks not in self._made:
             # A count of its own for each number of blocks: it must be a multiple of that.
             arrived = wp.zeros(1, dtype=wp.uint64, device=self._device)

@@ -21,7 +21,7 @@ Symbols     L_min, L_max  (1 - compression) and (1 + extension) of the length at
 Deviations  The paper's first two cases do not ask where the step leads. A thread that is a little too long, and would
             get shorter by itself, then keeps that length to the end of time: crumples at its ends never straighten. Its
             linear z leaves out that threads turn; further passes solve for what that added. Impulses that turn any
-            thread by more than MOST_TURN are made smaller, all of them alike. Masses need not be equal. Limits may
+            thread by more than MAX_TURN are made smaller, all of them alike. Masses need not be equal. Limits may
             differ along warp and weft. When nothing is to be corrected, or nothing can be because all ends are held,
             there is no solve. What [Ye08] sec. 6 calls positive definite is not when rows depend on each other: see
             toile/linear/direct/ldlt.py. Meshes without rows and columns of threads are ours: the paper has
@@ -42,7 +42,7 @@ from toile.plugins import quantity
 HELD = wp.constant(real(1e-9))
 # How far the impulses of one solve turn any thread [rad]: if they would more, all of them are smaller. Its direction is
 # then still that solved for; and what cannot be met, as between pins too far apart, does not throw cloth about.
-MOST_TURN = 0.2
+MAX_TURN = 0.2
 # Compliance of warps and wefts, of their own entry in A: of those that are corrected, since they may be more than there
 # are ways to move; and at most, of fabrics that resist little or not at all.
 NEARLY_RIGID, LOOSE = wp.constant(real(1e-3)), wp.constant(real(1e3))
@@ -159,7 +159,7 @@ class _Working(VelocityLimit):
         self.fastest.zero_()
         dv = self.matrix.dv
         self._launch(find_turns, len(self.lengths), [*self._rows, self._rest, self.d, dv, self.fastest])
-        self._launch(apply, len(v), [dv, self.matrix.reaction, self.fastest, MOST_TURN / h, h, v_out, self.reaction])
+        self._launch(apply, len(v), [dv, self.matrix.reaction, self.fastest, MAX_TURN / h, h, v_out, self.reaction])
 
 
 @wp.kernel
@@ -235,13 +235,13 @@ def find_turns(
 @wp.kernel
 def apply(
     # in
-    dv: wp.array(dtype=vec3), reaction: wp.array(dtype=vec3), fastest: wp.array(dtype=real), most: real, h: real,
+    dv: wp.array(dtype=vec3), reaction: wp.array(dtype=vec3), fastest: wp.array(dtype=real), max_turn: real, h: real,
     # in and out
     v_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     share = real(1.0)
-    if fastest[0] > most:
-        share = most / fastest[0]
+    if fastest[0] > max_turn:
+        share = max_turn / fastest[0]
     v_out[i] = v_out[i] + share * dv[i]
     reaction_out[i] = reaction_out[i] + share * reaction[i] / h

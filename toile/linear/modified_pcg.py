@@ -36,7 +36,7 @@ ROUNDING = wp.constant(wp.float64(1e-14 if precision == "double" else 1e-6))
 
 # A dot product is the sum of parts, each of a range of rows: threads never add to the same number, and the result does
 # not depend on how many there are. There are at most so many parts.
-MOST_PARTS = 256
+MAX_PARTS = 256
 
 
 @dataclass
@@ -62,7 +62,7 @@ class ModifiedPCG:
         coupled = wp.zeros(n, dtype=vec3, device=device)  # the part of a product that is outside the pattern of A
         matrix = [*A.arrays, coupled]
         # Rows of a part: a power of two times SHARE.
-        self._rows = SHARE << max(0, int(np.ceil(np.log2(max(n, 1) / (SHARE * MOST_PARTS)))))
+        self._rows = SHARE << max(0, int(np.ceil(np.log2(max(n, 1) / (SHARE * MAX_PARTS)))))
         part_count = -(-n // self._rows)
         parts, more_parts = (wp.zeros(part_count, dtype=wp.float64, device=device) for _ in range(2))
         sums = [self._rows, parts]

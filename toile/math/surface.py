@@ -24,7 +24,7 @@ FARTHEST = wp.constant(real(1.0e18))
 # Closer than this to an edge, relative to where it lies, the direction to it is rounding: the pseudonormal is used.
 ON_SURFACE = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
 # Moves to a neighbour that is nearer. One corrects the tree's choice; more, the rounding of slivers.
-MOST_MOVES = wp.constant(8)
+MAX_MOVES = wp.constant(8)
 # So near to a side, as a share of the triangle's height, the triangle beyond it is looked at too.
 NEARLY = wp.constant(real(1.0e-3))
 
@@ -122,7 +122,7 @@ def first_around(face: wp.int32, part: wp.int32) -> wp.int32:
 def settle(surface: Surface, p: vec3, start: Foot) -> Foot:
     """The nearest foot on a triangle or those that touch it; rounding may have led the search to one next to it."""
     foot = start
-    for _ in range(MOST_MOVES):
+    for _ in range(MAX_MOVES):
         part = vicinity(foot)
         if part == INSIDE:
             return foot

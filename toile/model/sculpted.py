@@ -17,7 +17,7 @@ from toile.model.mesh_repair import DEGENERATE, heights
 
 REMEDY = "Sculpt a mesh exported from this cloth, such as rest.obj of a run, and keep its vertices and faces."
 # Corners of a face: all its triangles are looked up, which are as many as the third power of this.
-MOST_CORNERS = 16
+MAX_CORNERS = 16
 
 
 def read_sculpted(path: Path, mesh: Mesh) -> np.ndarray:
@@ -41,7 +41,7 @@ def read_sculpted(path: Path, mesh: Mesh) -> np.ndarray:
 
 def _require_triangles(polygons: PolygonMesh, source: np.ndarray, mesh: Mesh) -> None:
     """Every triangle of the cloth is a face of the file, or part of one."""
-    if polygons.sizes.max() > MOST_CORNERS:
+    if polygons.sizes.max() > MAX_CORNERS:
         face = int(np.argmax(polygons.sizes))
         raise InputError(f"face {face} has {polygons.sizes[face]} corners; cut it into triangles first.")
     start = np.cumsum(polygons.sizes) - polygons.sizes

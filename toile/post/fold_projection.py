@@ -35,7 +35,7 @@ BEND, REST = 0.1, 0.02
 # Points are at their distance when nearer to it than this share of the band; most are after one step, and those near
 # a sharp edge or in a grid of distances after a few.
 TOLERANCE = 1e-6
-MOST_STEPS = 12
+MAX_STEPS = 12
 
 
 class FoldProjection(PostProcess):
@@ -80,7 +80,7 @@ class _Working(Finish):
         x, phi, normal = positions[moved], phi[moved], normal[moved]
         target = self.settings.target(phi)
         best, error = x.copy(), np.abs(phi - target)
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             if not (error > TOLERANCE * (self.settings.tau - self.settings.epsilon)).any():
                 break
             x = x + (target - phi)[:, None] * normal

@@ -41,9 +41,9 @@ FOLDER = ".resume"
 # Of the time of a run, what its checkpoints may take: they come so much less often as they are slow.
 SHARE = 0.01
 # What a finished run keeps, in bytes, so that more frames can be added to it.
-MOST_KEPT = 50_000_000
+MAX_KEPT = 50_000_000
 # Differences told when a folder holds another run.
-MOST_TOLD = 6
+MAX_SHOWN = 6
 
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
@@ -160,7 +160,7 @@ class Checkpoints:
         """All results are there. What would be needed for more frames is kept if it is not much."""
         complete = {"run": self._key, "frames": self._saved}
         _write(self.folder / "complete.json", json.dumps(complete) + "\n")
-        if (self.folder / "frames").stat().st_size > MOST_KEPT:
+        if (self.folder / "frames").stat().st_size > MAX_KEPT:
             self._forget("checkpoint.npz", "frames")
 
     def close(self) -> None:
@@ -194,10 +194,10 @@ class Checkpoints:
             changed = [name for name in now_files if before_files.get(name) != now_files[name]]
             found = [f"{name}: what was read from files is not what it was" for name in changed]
         if found:
-            more = [f"{len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
+            more = [f"{len(found) - MAX_SHOWN} more"] if len(found) > MAX_SHOWN else []
             heading = f"{self.folder.parent}: holds another run, which cannot be resumed as this one:"
             raise InputError(
-                "\n  ".join([heading, *found[:MOST_TOLD], *more])
+                "\n  ".join([heading, *found[:MAX_SHOWN], *more])
                 + "\nChoose another folder, or leave out --resume to replace it."
             )
 

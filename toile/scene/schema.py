@@ -77,7 +77,7 @@ class Time(SceneModel):
     fps: float = quantity(30.0, unit="1/s", doc="frames per second", gt=0)
     max_step: float = quantity(1.0 / 60.0, unit="s", doc="largest time step; a step never crosses a frame", gt=0)
     min_step: float = quantity(1e-5, unit="s", doc="the run stops when a step would have to be smaller", gt=0)
-    most_excess: float | None = quantity(None, doc="stretch beyond the fabric's extension that halves a step", ge=0)
+    max_excess: float | None = quantity(None, doc="stretch beyond the fabric's extension that halves a step", ge=0)
 
     @model_validator(mode="after")
     def _ordered(self) -> Time:

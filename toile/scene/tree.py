@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 # A scene that expands to more values than this (by aliases of aliases) was not written by hand.
-MOST_VALUES = 200_000
+MAX_VALUES = 200_000
 
 PREFIX = "tag:yaml.org,2002:"
 PLAIN_TAGS = {PREFIX + name for name in ("null", "bool", "int", "float", "str", "timestamp", "seq", "map", "value")}
@@ -50,7 +50,7 @@ def parse(text: str) -> Tree:
         tree.faults.append(((), 1, "nested too deeply."))
     except _TooMany:
         tree.faults = [
-            ((), 1, f"expands to more than {MOST_VALUES} values. Keep large data in files beside the scene.")
+            ((), 1, f"expands to more than {MAX_VALUES} values. Keep large data in files beside the scene.")
         ]
     return tree
 
@@ -62,7 +62,7 @@ class _TooMany(Exception):
 def _build(node: yaml.Node, path: Path, tree: Tree, above: tuple[int, ...]) -> Any:
     line = node.start_mark.line + 1
     tree.count += 1
-    if tree.count > MOST_VALUES:
+    if tree.count > MAX_VALUES:
         raise _TooMany
     tree.lines.setdefault(path, line)
     if id(node) in above:

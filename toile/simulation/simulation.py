@@ -61,14 +61,14 @@ if TYPE_CHECKING:
 LARGEST_STRETCH_CHANGE = 0.15
 
 # Linearisations added to a step that stretches the cloth beyond what its fabric allows; one, if it is so drastic, or if
-# such steps are halved instead (time.most_excess). They are so often: what a load draws out is so at any step size.
-MOST_IMPROVES, MOST_HALVED = 3, 3
+# such steps are halved instead (time.max_excess). They are so often: what a load draws out is so at any step size.
+MAX_IMPROVEMENTS, MAX_HALVINGS = 3, 3
 
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
 # step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
 # It is solved again so often; what is then still stretched by more than the second figure is discarded.
 TOLD_BY_CORRECTIONS, LARGEST_BY_CORRECTIONS = 0.04, 0.3
-MOST_RESOLVES = 3
+MAX_RESOLVES = 3
 
 # Rounding allowed in the sum of a frame's steps.
 FRAME_ROUNDING = 1e-10
@@ -117,7 +117,7 @@ class Simulation:
         self.system = System(self.model, terms, self.device)
         self.timers = Timers(self.device)
         self.control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
-        self._most_excess = np.inf if scene.time.most_excess is None else scene.time.most_excess
+        self._max_excess = np.inf if scene.time.max_excess is None else scene.time.max_excess
         with_contacts = self._solid_contact() is not None
         self.constraints = ConstraintState(self._constrained_particles(), self.model.particle_count, self.device, with_contacts)
         self.corrections = Corrections(self.model.particle_count, self.device)
@@ -266,7 +266,7 @@ class Simulation:
                     self.contacts.begin(self.state, h)
             self.corrections.begin_step()
             solution = self.integrator.step(self.state, self._next, h)
-            for done in range(1 if self._most_excess < np.inf else MOST_IMPROVES):
+            for done in range(1 if self._max_excess < np.inf else MAX_IMPROVEMENTS):
                 change, excess = self._changes()
                 drastic = done == 0 and change > LARGEST_STRETCH_CHANGE
                 if not solution.converged or not (drastic or excess > 0.0):
@@ -277,7 +277,7 @@ class Simulation:
                     break
                 solution = solution.then(better)
             trouble = self._trouble(solution) or self._correct(h)
-            for _ in range(MOST_RESOLVES):
+            for _ in range(MAX_RESOLVES):
                 if not self._system_should_know(solution):
                     break
                 better = self.integrator.improve(self.state, self._next, h)
@@ -423,7 +423,7 @@ class Simulation:
 
     def _too_much_stretch(self, allowed: float) -> str | None:
         change, excess = self._changes()
-        if change <= allowed and (excess <= self._most_excess or self.control.level >= MOST_HALVED):
+        if change <= allowed and (excess <= self._max_excess or self.control.level >= MAX_HALVINGS):
             return None
         x_before, x = self.state.x.numpy(), self._next.x.numpy()
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))

@@ -25,8 +25,8 @@ class Motion:
         self._blocks = CooperativeBlocks(device).of(0)
         lanes = self._blocks[0]
         self.mean = wp.zeros(1, dtype=vec3, device=device)
-        self._most = wp.zeros(1, dtype=real, device=device)
-        self._readback = Readback(self._most)
+        self._max = wp.zeros(1, dtype=real, device=device)
+        self._readback = Readback(self._max)
         self._sums = wp.zeros(lanes, dtype=vec3, device=device)
         self._farthest = wp.zeros(lanes, dtype=real, device=device)
         self._launch = Launcher(device)
@@ -34,7 +34,7 @@ class Motion:
     def find(self, x: wp.array, x_end: wp.array) -> float:
         """The largest distance [m]; `mean` is that of this motion then."""
         inputs, ranges = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
-        self._launch(find_motion, self._blocks[0], [*inputs, *ranges, self.mean, self._most])
+        self._launch(find_motion, self._blocks[0], [*inputs, *ranges, self.mean, self._max])
         return float(self._readback()[0])
 
 
@@ -45,7 +45,7 @@ def find_motion(
     x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     # out
     sums_out: wp.array(dtype=vec3), farthest_out: wp.array(dtype=real), mean_out: wp.array(dtype=vec3),
-    most_out: wp.array(dtype=real),
+    max_out: wp.array(dtype=real),
 ):
     lane = wp.tid()
     own = vec3()
@@ -66,4 +66,4 @@ def find_motion(
         for k in range(lanes):
             farthest = wp.max(farthest, farthest_out[k])
         mean_out[0] = mean
-        most_out[0] = wp.sqrt(farthest)
+        max_out[0] = wp.sqrt(farthest)

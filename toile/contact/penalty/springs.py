@@ -43,7 +43,7 @@ FALL = 10.0
 FIRST_CAPACITY = 1024
 # Solves of one step with other springs pushing. They are repeated when more than this share of the springs pulled or
 # was missing, and for each that was missing deep.
-MOST_SOLVES = 6
+MAX_SOLVES = 6
 WRONG_LEFT = 0.02
 
 
@@ -143,7 +143,7 @@ class Springs:
         self._counts.zero_()
         self._launch(judge, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
         wrong, deep, active = self._counts.numpy()
-        if self._solves >= MOST_SOLVES or not (wrong > WRONG_LEFT * active or deep):
+        if self._solves >= MAX_SOLVES or not (wrong > WRONG_LEFT * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
         self._launch(correct, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])

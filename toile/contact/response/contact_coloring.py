@@ -24,10 +24,10 @@ from toile.math.types import mat33, real
 # Bits in a word, words for each particle: as many colours there can be. A particle of a stack of ten sheets has up to
 # 170 touches, one of a drape 30.
 BITS, WORDS = wp.constant(64), wp.constant(3)
-MOST_COLOURS = wp.constant(64 * 3)
+MAX_COLORS = wp.constant(64 * 3)
 # A claim has 9 bits for the turn, 40 of the mixed number and, should two be the same, 15 of the place in the list.
 TURN_SHIFT, MIXED_SHIFT = wp.constant(wp.uint64(55)), wp.constant(wp.uint64(15))
-MOST_TURNS, UNMIXED = wp.constant(511), wp.constant(wp.uint64(24))
+MAX_TURNS, UNMIXED = wp.constant(511), wp.constant(wp.uint64(24))
 PLACES = wp.constant(wp.uint64(2**15 - 1))
 UNCLAIMED = wp.constant(wp.uint64(2**64 - 1))
 # Odd, and without a pattern: it carries the lower bits of a number to the upper ones.
@@ -45,7 +45,7 @@ class Colours:
         self._claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
         self._done = wp.zeros(1, dtype=wp.int32, device=device)
         self._waiting_count = wp.zeros(2, dtype=wp.int32, device=device)
-        self.ends, self._next = (wp.zeros(MOST_COLOURS + 1, dtype=wp.int32, device=device) for _ in range(2))
+        self.ends, self._next = (wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device) for _ in range(2))
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # of colours in use
         self._reserve(0)
 
@@ -84,7 +84,7 @@ def claim_of(contacts: ContactArrays, k: wp.int32, turn: wp.int32) -> wp.uint64:
     at = contacts.vertices[k]
     number = mixed(wp.uint64(contacts.kind[k] + 1), at[0])
     number = mixed(mixed(mixed(number, at[1]), at[2]), at[3])
-    upper = wp.uint64(MOST_TURNS - turn) << TURN_SHIFT
+    upper = wp.uint64(MAX_TURNS - turn) << TURN_SHIFT
     return upper | ((number >> UNMIXED) << MIXED_SHIFT) | (wp.uint64(k) & PLACES)
 
 
@@ -110,7 +110,7 @@ def take_colour(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.arr
                 if moves(inverse_mass[at[c]]):
                     taken[at[c], word] = taken[at[c], word] | (one << wp.uint64(bit))
             return BITS * word + bit
-    return MOST_COLOURS
+    return MAX_COLORS
 
 
 @wp.kernel
@@ -140,7 +140,7 @@ def add_colours(
     grid_barrier(blocks, arrived)
     here = int(0)
     turn = int(0)
-    while waiting > 0 and turn < MOST_TURNS:
+    while waiting > 0 and turn < MAX_TURNS:
         if lane == 0:
             waiting_count_out[1 - here] = 0
         for j in range(lane, waiting, lanes):
@@ -162,14 +162,14 @@ def add_colours(
             if first:
                 colour_out[k] = take_colour(at, inverse_mass, taken_out)
             else:
-                colour_out[k] = MOST_COLOURS  # unless there is another turn
+                colour_out[k] = MAX_COLORS  # unless there is another turn
                 waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
         grid_barrier(blocks, arrived)
         here = 1 - here
         waiting = waiting_count_out[here]
         turn += 1
     # All touches by colour.
-    for c in range(lane, MOST_COLOURS + 1, lanes):
+    for c in range(lane, MAX_COLORS + 1, lanes):
         next_out[c] = 0
     grid_barrier(blocks, arrived)
     for k in range(lane, total, lanes):
@@ -178,12 +178,12 @@ def add_colours(
     if lane == 0:
         end = int(0)
         used = int(0)
-        for c in range(MOST_COLOURS + 1):
+        for c in range(MAX_COLORS + 1):
             size = next_out[c]
             next_out[c] = end
             end += size
             ends_out[c] = end
-            if size > 0 and c < MOST_COLOURS:
+            if size > 0 and c < MAX_COLORS:
                 used = c + 1
         colour_count_out[0] = used
         done_out[0] = total

@@ -18,10 +18,10 @@ Deviations  The paper applies each impulse once and lets the next steps do the r
 
 import warp as wp
 
-from toile.contact.collision_mesh import MOST_PLANES, Planes
+from toile.contact.collision_mesh import MAX_PLANES, Planes
 from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
-from toile.contact.response.contact_coloring import MOST_COLOURS, Colours, moves
+from toile.contact.response.contact_coloring import MAX_COLORS, Colours, moves
 from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, real, vec3, vec4
@@ -45,12 +45,12 @@ class Sweeps:
             self._colours.clear()
 
     def run(
-        self, contact_set: ContactSet, of_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, most: int,
+        self, contact_set: ContactSet, of_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, max_sweeps: int,
         normal_impulse_out: wp.array, friction_impulse_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
         """Until no touch corrects by more than `tolerance`, but no more than so many times."""
         inverse_mass = contact_set.bodies.inverse_mass
-        inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, clearance, tolerance, most]
+        inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, clearance, tolerance, max_sweeps]
         out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
         if self._colours is None:
             self._launch(relax, 1, [contact_set.count, *inputs, *out])
@@ -99,7 +99,7 @@ def held_out(
     """Out of a solid it may go, but not in."""
     found = real(1.0) * d
     for p in range(planes):
-        q = MOST_PLANES * i + p
+        q = MAX_PLANES * i + p
         into = wp.dot(plane_normal[q], found) - clearance[q]
         if into < real(0.0):
             found = found - into * plane_normal[q]
@@ -172,7 +172,7 @@ def relax(
     # in
     count: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
-    tolerance: real, most: wp.int32,
+    tolerance: real, max_sweeps: wp.int32,
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
     sweeps_out: wp.array(dtype=wp.int32),
@@ -180,7 +180,7 @@ def relax(
     """Launched with one thread: each touch sees what the one before it has done."""
     going, with_friction = bool(True), bool(False)
     sweep = int(0)
-    while sweep < most and going:
+    while sweep < max_sweeps and going:
         worst = real(0.0)
         for k in range(count[0]):
             contact = fixed_of(contacts, k, of_velocities)
@@ -188,7 +188,7 @@ def relax(
             worst = wp.max(worst, done)
         sweep += 1
         going = worst > tolerance or not with_friction
-        if worst <= tolerance or 2 * sweep >= most:
+        if worst <= tolerance or 2 * sweep >= max_sweeps:
             with_friction = bool(True)
     sweeps_out[0] = sweeps_out[0] + sweep
 
@@ -200,7 +200,7 @@ def relax_in_colours(
     colour_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
     order: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
-    tolerance: real, most: wp.int32,
+    tolerance: real, max_sweeps: wp.int32,
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
     sweeps_out: wp.array(dtype=wp.int32),
@@ -216,7 +216,7 @@ def relax_in_colours(
     grid_barrier(blocks, arrived)
     going, with_friction = bool(True), bool(False)
     sweep = int(0)
-    while sweep < most and going:
+    while sweep < max_sweeps and going:
         worst = real(0.0)
         begin, end = int(0), int(0)
         k, ahead = int(-1), int(-1)
@@ -240,7 +240,7 @@ def relax_in_colours(
                 end = ends[c + 1]
             grid_barrier(blocks, arrived)
         if lane == 0:
-            for place in range(ends[MOST_COLOURS - 1], ends[MOST_COLOURS]):  # without a colour
+            for place in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # without a colour
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
@@ -254,7 +254,7 @@ def relax_in_colours(
         unsettled = unsettled_out[sweep % 3] == 1
         sweep += 1
         going = unsettled or not with_friction
-        if not unsettled or 2 * sweep >= most:
+        if not unsettled or 2 * sweep >= max_sweeps:
             with_friction = bool(True)
     if lane == 0:
         sweeps_out[0] = sweeps_out[0] + sweep
@@ -271,6 +271,6 @@ def find_clearance(
     """Particles on a solid are where it holds them: from there they go no farther towards it."""
     i = wp.tid()
     for p in range(plane_count[i]):
-        q = MOST_PLANES * i + p
+        q = MAX_PLANES * i + p
         clearance_out[q] = wp.dot(plane_normal[q], x_end[i] - x[i])
         clearance_of_velocity_out[q] = wp.dot(plane_normal[q], v_end[i])

@@ -36,7 +36,7 @@ STIFF = 1000.0
 PARTS = wp.constant(real(0.1))
 # Of the thickness: what is drawn apart by more than this pulls. A solve is repeated when more than that share of all
 # springs did, so often.
-PULLS, PULLING_LEFT, MOST_SOLVES = wp.constant(real(0.02)), 0.02, 3
+PULLS, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
 # Of the thickness: friction has its limit from this slip in a step on, and is proportional to it below.
 SLIPS = wp.constant(real(0.002))
 
@@ -118,7 +118,7 @@ class PersistentContacts:
         out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
         self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
         pulled, held = self._readback()
-        return bool(pulled <= PULLING_LEFT * held) or self._solves >= MOST_SOLVES
+        return bool(pulled <= PULLING_LEFT * held) or self._solves >= MAX_SOLVES
 
     def _merge(self) -> None:
         """Springs that bear a load, and touches that impulses pushed, into the spare list."""

@@ -30,7 +30,7 @@ MAX_IMPACT_PASSES = 10
 MAX_ZONE_PASSES = 60
 # Sweeps over all touches in a round, and the correction below which they end [thickness]. With 20 friction between
 # layers was 5 to 15 % too strong; most rounds end after a few.
-MOST_SWEEPS, SETTLED = 100, 1e-3
+MAX_SWEEPS, SETTLED = 100, 1e-3
 # How far ends may move before pairs are searched anew: of the thickness and the largest motion, but no more than a
 # share of the edges, because neighbours in the mesh would all be near each other.
 SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
@@ -101,8 +101,8 @@ class ClothContacts:
     def _search(self) -> None:
         """Pairs for x_end as it is now."""
         bodies = self.bodies
-        most = self._motion.find(bodies.x, bodies.x_end)
-        slack = min(SLACK * bodies.thickest + SLACK_OF_MOTION * most, SLACK_OF_EDGES * bodies.edge_length)
+        max_sweeps = self._motion.find(bodies.x, bodies.x_end)
+        slack = min(SLACK * bodies.thickest + SLACK_OF_MOTION * max_sweeps, SLACK_OF_EDGES * bodies.edge_length)
         # A power of two, because launches are remembered by their numbers.
         self._slack = float(2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest))))
         wp.copy(self._searched, bodies.x_end)
@@ -133,7 +133,7 @@ class ClothContacts:
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
         settled = float(SETTLED * bodies.thickest)
         own = [contact_set.contacts.normal_impulse, contact_set.contacts.friction_impulse, self._d]
-        self._sweeps.run(contact_set, False, planes, self._capacity, settled, MOST_SWEEPS, *own)
+        self._sweeps.run(contact_set, False, planes, self._capacity, settled, MAX_SWEEPS, *own)
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
     def _recheck_last(self, hits: int) -> None:
@@ -151,7 +151,7 @@ class ClothContacts:
         self._friction_impulse_v.zero_()
         settled = float(SETTLED * bodies.thickest / h)
         own = [self._normal_impulse_v, self._friction_impulse_v, bodies.v_end]
-        self._sweeps.run(contact_set, True, planes, self._clearance_v, settled, MOST_SWEEPS, *own)
+        self._sweeps.run(contact_set, True, planes, self._clearance_v, settled, MAX_SWEEPS, *own)
 
     def _join(self, hits: int, h: float) -> str | None:
         """The fail-safe."""
@@ -170,8 +170,8 @@ class ClothContacts:
             ranges = zones.zones()
             for zone in ranges:
                 moved = body_motion(x[zone], wanted[zone] - x[zone], bodies.masses[zone], held[zone])
-                wanted_most = np.abs(wanted[zone] - x[zone]).max()
-                if moved is None or np.abs(moved).max() > FARTHEST * wanted_most:
+                wanted_max = np.abs(wanted[zone] - x[zone]).max()
+                if moved is None or np.abs(moved).max() > FARTHEST * wanted_max:
                     self.caught = zone
                     return CAUGHT
                 x_end[zone] = x[zone] + moved

@@ -19,7 +19,7 @@ from toile.device.readback import Readback
 from toile.math.types import real, vec3
 from toile.model.state_dict import StateDict
 
-MOST = wp.constant(3)  # contacts of a particle
+MAX_CONTACTS = wp.constant(3)  # contacts of a particle
 FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
 
 UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known yet
@@ -101,7 +101,7 @@ def load_contacts(state_dict: StateDict, contacts_out: SolidContactArrays) -> No
 
 
 def _slots_in_use(contacts: SolidContactArrays) -> np.ndarray:
-    return np.flatnonzero(np.arange(int(MOST)) < contacts.count.numpy()[:, None])
+    return np.flatnonzero(np.arange(int(MAX_CONTACTS)) < contacts.count.numpy()[:, None])
 
 
 def make_counts(particles: int, device: str) -> wp.array:
@@ -125,8 +125,8 @@ def slot_of(contacts: SolidContactArrays, i: wp.int32, solid: wp.int32) -> wp.in
     """The slot of a particle's contact with a solid, or -1."""
     found = wp.int32(-1)
     for k in range(contacts.count[i]):
-        if contacts.solid[MOST * i + k] == solid:
-            found = MOST * i + k
+        if contacts.solid[MAX_CONTACTS * i + k] == solid:
+            found = MAX_CONTACTS * i + k
     return found
 
 
@@ -158,5 +158,5 @@ def drop(contacts: SolidContactArrays, i: wp.int32, k: wp.int32):
     """Forgets slot k of particle i; later ones move up."""
     last = contacts.count[i] - 1
     for j in range(k, last):
-        exchange_slots(contacts, MOST * i + j, MOST * i + j + 1)
+        exchange_slots(contacts, MAX_CONTACTS * i + j, MAX_CONTACTS * i + j + 1)
     contacts.count[i] = last

@@ -15,7 +15,16 @@ from typing import Any
 
 import warp as wp
 
-from toile.contact.solid.contacts import LOCKED, MOST, UNKNOWN, WRONG, SolidContactArrays, count_one, drop, slot_of
+from toile.contact.solid.contacts import (
+    LOCKED,
+    MAX_CONTACTS,
+    UNKNOWN,
+    WRONG,
+    SolidContactArrays,
+    count_one,
+    drop,
+    slot_of,
+)
 from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
@@ -41,7 +50,7 @@ class Hit:
 @wp.func
 def within_reach(target: real, clearance: real, reach: real) -> real:
     """The distance that a particle is brought to. What was inside comes no farther than the step can have led it and
-    most_recovery besides: deep inside a grid of distances they jump."""
+    max_recovery besides: deep inside a grid of distances they jump."""
     return wp.where(clearance < real(0.0), wp.min(target, reach), target)
 
 
@@ -82,10 +91,10 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         mu: real,
     ):
         k = contacts.count[i]
-        if k >= MOST:
+        if k >= MAX_CONTACTS:
             return
         contacts.count[i] = k + 1
-        a = MOST * i + k
+        a = MAX_CONTACTS * i + k
         placed = point + (target - closest.distance) * closest.normal
         contacts.solid[a] = solid
         contacts.face[a] = closest.face
@@ -102,7 +111,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
     def predict(
         # solid
         first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
-        most_recovery: real,
+        max_recovery: real,
         # in
         masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
         S_user: wp.array(dtype=mat33), at_start: wp.bool, before: SolidContactArrays,
@@ -119,19 +128,19 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             return  # the scene holds it; for a pin there is nothing to find
         p, q = start_frame(pose, x[i]), end_frame(pose, x[i] + h * v[i])
         path = wp.length(q - p) + pose.drift
-        target = wp.min(gap, clearance + most_recovery)  # what is deep inside comes out over several steps
+        target = wp.min(gap, clearance + max_recovery)  # what is deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
             near = wp.where(at_start, CONTACT_RANGE, real(1.0)) * gap
             hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
-            if hit.found != 0 and now_out.count[i] < MOST:
-                target = within_reach(target, clearance, hit.closest.distance + path + most_recovery)
+            if hit.found != 0 and now_out.count[i] < MAX_CONTACTS:
+                target = within_reach(target, clearance, hit.closest.distance + path + max_recovery)
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
                 if clearance < CONTACT_RANGE * gap:  # it touches already: the material that it touches is that of the start
                     carried_to = p + h * hit.closest.velocity
                     carried_to += (target - clearance) * hit.closest.normal
-                    now_out.stick[MOST * i + now_out.count[i] - 1] = end_world(pose, carried_to)
-                    now_out.lasting[MOST * i + now_out.count[i] - 1] = 1
+                    now_out.stick[MAX_CONTACTS * i + now_out.count[i] - 1] = end_world(pose, carried_to)
+                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = 1
             return
         carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
         here = Closest()
@@ -142,7 +151,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         count = now_out.count[i]
         slip = q - carried.point
         slip -= wp.dot(slip, carried.normal) * carried.normal
-        stuck = before.mode[i] == LOCKED and a == MOST * i
+        stuck = before.mode[i] == LOCKED and a == MAX_CONTACTS * i
         if not stuck and wp.length(slip) > gap:  # far enough for the surface to have curved away
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
             # It flies on where the surface falls away faster than what pressed it there can follow.
@@ -152,20 +161,20 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 if hit.found != 0:
                     add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
                 return
-            target = within_reach(target, clearance, there.distance + path + most_recovery)
+            target = within_reach(target, clearance, there.distance + path + max_recovery)
             add(now_out, i, solid, pose, q, there, target, mu)
         else:
             add(now_out, i, solid, pose, carried.point, here, target, mu)
         if now_out.count[i] > count:
-            now_out.lasting[MOST * i + count] = 1
+            now_out.lasting[MAX_CONTACTS * i + count] = 1
             placed = carried.point + (target - clearance) * carried.normal
-            now_out.stick[MOST * i + count] = end_world(pose, placed)
-            now_out.load[MOST * i + count] = wp.max(before.load[a], real(0.0))
+            now_out.stick[MAX_CONTACTS * i + count] = end_world(pose, placed)
+            now_out.load[MAX_CONTACTS * i + count] = wp.max(before.load[a], real(0.0))
 
     def review(
         # solid
         first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
-        most_recovery: real,
+        max_recovery: real,
         # in
         x: wp.array(dtype=vec3), x_reviewed: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real,
         S_user: wp.array(dtype=mat33), before: SolidContactArrays,
@@ -190,14 +199,14 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             return
         a = slot_of(now_out, i, solid)
         if a >= 0:
-            locked, leads = now_out.mode[i] == LOCKED, a == MOST * i
+            locked, leads = now_out.mode[i] == LOCKED, a == MAX_CONTACTS * i
             if locked and leads and clearance >= real(0.0):
                 now_out.clearance[c] = now_out.target[a]
             else:
                 found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
                 now_out.clearance[c] = found.distance
                 if locked and not leads and found.distance > now_out.target[a] + TOO_NEAR * gap:
-                    drop(now_out, i, a - MOST * i)  # what it is stuck to took it away
+                    drop(now_out, i, a - MAX_CONTACTS * i)  # what it is stuck to took it away
                     return
                 now_out.face[a] = found.face
                 now_out.inner_normal[a] = found.normal
@@ -216,12 +225,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 return
         hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
         now_out.clearance[c] = hit.clearance
-        target = wp.min(gap, clearance + most_recovery)
-        reach = wp.length(q - p) + pose.drift + most_recovery
+        target = wp.min(gap, clearance + max_recovery)
+        reach = wp.length(q - p) + pose.drift + max_recovery
         target = within_reach(target, clearance, hit.closest.distance + reach)
-        if hit.found != 0 and now_out.count[i] < MOST:
+        if hit.found != 0 and now_out.count[i] < MAX_CONTACTS:
             add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
-            a = MOST * i + now_out.count[i] - 1
+            a = MAX_CONTACTS * i + now_out.count[i] - 1
             n = now_out.normal[a]
             now_out.recovery[i] = now_out.recovery[i] + wp.dot(n, now_out.plane[a] - x_end[i]) * n
             now_out.anchor[a] = attach(shape, end_frame(pose, x_end[i] + now_out.recovery[i]), now_out.face[a])

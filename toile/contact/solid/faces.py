@@ -12,7 +12,7 @@ Deviations  The paper does not say what a particle does that touches several sol
 
 import warp as wp
 
-from toile.contact.solid.contacts import MOST, SolidContactArrays, drop, exchange_slots
+from toile.contact.solid.contacts import MAX_CONTACTS, SolidContactArrays, drop, exchange_slots
 from toile.math.types import real, vec3
 
 # Two faces closer to parallel than this count as one, or hold what is between them [sine of the angle]: the line where
@@ -23,7 +23,7 @@ PARALLEL = wp.constant(real(0.2))
 @wp.func
 def loads(contacts: SolidContactArrays, i: wp.int32, count: wp.int32, e: vec3) -> vec3:
     """Normal forces of a particle's first contacts, for the force e that they exert together."""
-    a = MOST * i
+    a = MAX_CONTACTS * i
     n = vec3()
     if count >= 1:
         n0 = contacts.normal[a]
@@ -61,7 +61,7 @@ def between_faces(contacts: SolidContactArrays, i: wp.int32) -> wp.bool:
     found = bool(False)
     for k in range(1, contacts.count[i]):
         for j in range(k):
-            found = found or look_at_each_other(contacts, MOST * i + j, MOST * i + k)
+            found = found or look_at_each_other(contacts, MAX_CONTACTS * i + j, MAX_CONTACTS * i + k)
     return found
 
 
@@ -84,8 +84,8 @@ def squeeze(contacts: SolidContactArrays, i: wp.int32, known: wp.int32) -> wp.bo
     while k < contacts.count[i]:
         forgotten = int(-1)
         for j in range(k):
-            a = MOST * i + j
-            b = MOST * i + k
+            a = MAX_CONTACTS * i + j
+            b = MAX_CONTACTS * i + k
             if forgotten < 0 and look_at_each_other(contacts, a, b):
                 overlap = wp.dot(contacts.normal[b], contacts.plane[b] - contacts.plane[a])
                 if overlap <= real(0.0):
@@ -93,7 +93,7 @@ def squeeze(contacts: SolidContactArrays, i: wp.int32, known: wp.int32) -> wp.bo
                 else:
                     sink(contacts, a, real(0.5) * overlap)
                     sink(contacts, b, real(0.5) * overlap)
-                    exchange_slots(contacts, MOST * i, a)
+                    exchange_slots(contacts, MAX_CONTACTS * i, a)
                     squeezed = bool(True)
         if forgotten < 0:
             k += 1

@@ -12,7 +12,7 @@ Deviations  The paper has friction at high sliding velocities; here it is there 
 
 import warp as wp
 
-from toile.contact.solid.contacts import LOCKED, MOST, SolidContactArrays
+from toile.contact.solid.contacts import LOCKED, MAX_CONTACTS, SolidContactArrays
 from toile.contact.solid.faces import PARALLEL, between_faces
 from toile.math.types import mat33, real, vec3
 
@@ -44,7 +44,7 @@ def hold_contacts(
         return  # it was free, and is
     in_contact_out[i] = wp.where(any_contact or (again and in_contact_out[i] != 0), 1, 0)
     S, x, v = real(1.0) * S_user[i], real(1.0) * x_user[i], real(1.0) * v_user[i]
-    a = MOST * i
+    a = MAX_CONTACTS * i
     friction = vec3()
     drag = mat33()
     for k in range(contacts.count[i]):
@@ -89,9 +89,9 @@ def drag_velocity(
     lands in this step and has not touched it yet, the material's velocity."""
     i = first + wp.tid()
     if contacts.count[i] > 0:
-        v_drag_out[i] = contacts.velocity[MOST * i]
-        if contacts.lasting[MOST * i] != 0:
-            v_drag_out[i] = (contacts.stick[MOST * i] - x_ref[i]) / h
+        v_drag_out[i] = contacts.velocity[MAX_CONTACTS * i]
+        if contacts.lasting[MAX_CONTACTS * i] != 0:
+            v_drag_out[i] = (contacts.stick[MAX_CONTACTS * i] - x_ref[i]) / h
 
 
 @wp.kernel
@@ -107,8 +107,8 @@ def project_out(
         return
     x_out[i] = x_out[i] + contacts.recovery[i]
     for k in range(contacts.count[i]):
-        n = contacts.normal[MOST * i + k]
-        inward = wp.min(wp.dot(v_out[i] - contacts.velocity[MOST * i + k], n), real(0.0))
+        n = contacts.normal[MAX_CONTACTS * i + k]
+        inward = wp.min(wp.dot(v_out[i] - contacts.velocity[MAX_CONTACTS * i + k], n), real(0.0))
         v_out[i] = v_out[i] - inward * n
-        c = contacts.solid[MOST * i + k] * masses.shape[0] + i
+        c = contacts.solid[MAX_CONTACTS * i + k] * masses.shape[0] + i
         contacts.exerted[c] = contacts.exerted[c] - (masses[i] * inward / h) * n

@@ -17,7 +17,7 @@ from toile.contact.solid.contacts import (
     GROSS,
     IN_CONTACT,
     LOCKED,
-    MOST,
+    MAX_CONTACTS,
     SLIDING,
     WRONG,
     SolidContactArrays,
@@ -49,14 +49,14 @@ LEADS = wp.constant(real(1.2))
 # A locked particle is in another's way only beyond this share of the distance that it is held at: not by rounding.
 ROUNDING = wp.constant(real(1.0e-9))
 # Changes of state that a particle may make in one step, so that it cannot go to and fro for ever.
-MOST_CHANGES = wp.constant(2)
+MAX_CHANGES = wp.constant(2)
 
 
 @wp.func
 def choose_lead(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
     """Puts the contact with the largest friction first: its material is what the particle sticks to, or slips on. Where
     no friction is known yet it is that of the roughest solid."""
-    a = MOST * i
+    a = MAX_CONTACTS * i
     best = int(0)
     most, roughest = real(-1.0), real(-1.0)
     for k in range(contacts.count[i]):
@@ -87,7 +87,7 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
 @wp.func
 def land(contacts: SolidContactArrays, i: wp.int32, mass: real, v: vec3, gravity: vec3, h: real):
     """Locked or sliding, for a particle that arrives with velocity v: by what friction can stop ([BW98] sec. 5.4)."""
-    a = MOST * i
+    a = MAX_CONTACTS * i
     n = contacts.normal[a]
     w = v - contacts.velocity[a]
     w_n = wp.dot(w, n)
@@ -105,7 +105,7 @@ def land(contacts: SolidContactArrays, i: wp.int32, mass: real, v: vec3, gravity
 @wp.func
 def give_way(contacts: SolidContactArrays, i: wp.int32):
     """A locked particle that another solid meets stays only if that leaves it in front of the other's face."""
-    a = MOST * i
+    a = MAX_CONTACTS * i
     for k in range(1, contacts.count[i]):
         above = wp.dot(contacts.normal[a + k], contacts.stick[a] - contacts.plane[a + k])
         if above < -ROUNDING * wp.abs(contacts.target[a + k]):
@@ -124,7 +124,7 @@ def choose_modes(
     i = first + wp.tid()
     if now_out.count[i] == 0:
         return
-    a = MOST * i
+    a = MAX_CONTACTS * i
     choose_lead(now_out, i, before)
     same = before.count[i] > 0 and before.solid[a] == now_out.solid[a]
     if squeeze(now_out, i, 0):
@@ -159,7 +159,7 @@ def judge_forces(
     if contacts.count[i] == 0:
         return
     count_one(urgent_out, IN_CONTACT, first)
-    a = MOST * i
+    a = MAX_CONTACTS * i
     known = int(0)  # contacts that were solved for; those that the solve led to come after them
     for k in range(contacts.count[i]):
         if contacts.load[a + k] >= real(0.0):
@@ -197,7 +197,7 @@ def judge_forces(
     if between_faces(contacts, i):
         return
 
-    may_change = contacts.changes[i] < MOST_CHANGES
+    may_change = contacts.changes[i] < MAX_CHANGES
     worst = int(0)
     for k in range(contacts.count[i]):
         if n[k] < n[worst]:
@@ -227,7 +227,7 @@ def judge_forces(
         contacts.slip[i] = w
     else:
         pull = wp.length(tangential)
-        if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MOST and may_change:
+        if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MAX_CONTACTS and may_change:
             contacts.mode[i] = SLIDING
             error = pull - limit
             # The speed that a particle by itself would reach; in cloth it is less, but its direction is right.

@@ -12,12 +12,12 @@ from toile.errors import InputError
 from toile.model.mesh_files import PolygonMesh
 
 # Cutting ears off takes time that grows with the square of the corners; such faces are a mistake, not cloth.
-MOST_CORNERS = 1000
+MAX_CORNERS = 1000
 
 
 def cut_into_triangles(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
     """(triangles, 3) positions in `mesh.corners`, in the order of the faces, and the face of each triangle."""
-    if mesh.sizes.max() > MOST_CORNERS:
+    if mesh.sizes.max() > MAX_CORNERS:
         largest = int(np.argmax(mesh.sizes))
         raise InputError(f"face {largest} has {mesh.sizes[largest]} corners; cut it into triangles first.")
     start = np.cumsum(mesh.sizes) - mesh.sizes

@@ -18,7 +18,7 @@ from toile.model.mesh_files.polygons import cut_into_triangles
 from toile.model.sequence_files import FrameFile
 
 # What the frames may take [bytes]: the child needs them twice within its memory.
-MOST_BYTES = usd.MEMORY_LIMIT // 4
+MAX_BYTES = usd.MEMORY_LIMIT // 4
 # Time codes nearer than this fraction of a frame are the same.
 SAME_CODE = 1e-6
 
@@ -53,10 +53,10 @@ def _collect(path: Path) -> dict[str, Any]:
     step = float(np.diff(samples).min())
     count = round((samples[-1] - samples[0]) / step) + 1
     size = 12 * count * len(arrays["positions"])
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise InputError(
             f"{path.name}: {count:.4g} frames of {len(arrays['positions'])} vertices need {size / 1e9:.3g} GB, and at "
-            f"most {MOST_BYTES / 1e9:.3g} GB are read. Keep fewer samples."
+            f"most {MAX_BYTES / 1e9:.3g} GB are read. Keep fewer samples."
         )
     codes = samples[0] + step * np.arange(count)
     told = []

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 # uPlot draws every point up to four for each pixel of a chart that is about 250 pixels wide.
-MOST_POINTS = 800
+MAX_POINTS = 800
 
 COLOURS = ("#4878a8", "#c4564a", "#689668", "#d4a448", "#8c68a0", "#50a0a0", "#8a7460", "#b06a90")
 NOW, MARKED = "#222222", "#e02020"
@@ -146,7 +146,7 @@ def _number(value: float | None) -> float:
 
 def _thinned(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """At most so many points: of several frames in a row the largest, so that no peak is lost."""
-    step = -(-len(x) // MOST_POINTS)
+    step = -(-len(x) // MAX_POINTS)
     if step <= 1:
         return x, rows
     starts = np.arange(0, len(x), step)

@@ -20,7 +20,7 @@ from toile.viewer.live.changes import Choice, Parameter, Slider, Switch, Value, 
 RESTED, LONGEST = 0.15, 0.6
 
 # More groups than these are closed at first.
-MOST_OPEN = 5
+MAX_OPEN = 5
 
 # Parts of a slider
 STEPS = 200
@@ -89,7 +89,7 @@ class Controls:
         groups = dict.fromkeys(parameter.group for parameter in wanted)
         for group in groups:
             with self._container:
-                folder = self._gui.add_folder(group, expand_by_default=len(groups) <= MOST_OPEN)
+                folder = self._gui.add_folder(group, expand_by_default=len(groups) <= MAX_OPEN)
             self._folders.append(folder)
             with folder:
                 for parameter in wanted:
