@@ -70,10 +70,10 @@ def preconditioners() -> dict[str, Any]:
             ("sheet", lambda solver, n=n: sheet(n, 1e4, "implicit_euler", 60, solver=solver)),
             ("hang", lambda solver, o=stiff_hang: load("hang", overrides=[*o, *as_set(solver)])),
         ):
-            solvers = {word: {"preconditioner": word, "tolerance": 1e-3} for word in ("cholesky", "block_jacobi")}
-            times, counts = steps_of({word: make(solver) for word, solver in solvers.items()}, 30, every=2)
+            solvers = {type_name: {"preconditioner": type_name, "tolerance": 1e-3} for type_name in ("cholesky", "block_jacobi")}
+            times, counts = steps_of({type_name: make(solver) for type_name, solver in solvers.items()}, 30, every=2)
             found[f"{name} {n}x{n}"] = {
-                "ms_per_step": {word: float(np.median(values)) for word, values in times.items()},
+                "ms_per_step": {type_name: float(np.median(values)) for type_name, values in times.items()},
                 "ratio": float(np.median(np.array(times["block_jacobi"]) / np.array(times["cholesky"]))),
                 "block_jacobi_iterations": float(np.median(counts["block_jacobi"])),
             }
@@ -347,7 +347,7 @@ def drape_contact() -> dict[str, Any]:
         "with": load("drape", overrides=["outputs=[]"]),
         "without": load("drape", overrides=["outputs=[]", "filters=[]"]),
     }
-    assert [item.word() for item in scenes["with"].filters] == ["self_contact"]
+    assert [item.type_name() for item in scenes["with"].filters] == ["self_contact"]
     times, simulations = alternate(scenes, scenes["with"].time.frames)
     found: dict[str, Any] = {}
     for name, simulation in simulations.items():

@@ -78,7 +78,7 @@ class Way:
     @staticmethod
     def of(text: str) -> Way:
         device, *rest = text.split("/")
-        threads = next((int(word) for word in rest if word.isdigit()), 1)
+        threads = next((int(type_name) for type_name in rest if type_name.isdigit()), 1)
         return Way(device, "single" if "single" in rest else "double", threads)
 
     @property

@@ -126,7 +126,7 @@ def frame_times(scenes: dict[str, Any], frames: int, device: str, repeats: int =
     for name in scenes:
         processor, wall = np.min(every[name], axis=0).mean(axis=0)
         figures = {"ms": processor, "wall_ms": wall, "build_s": built[name]}
-        found[name] = {word: round(float(figure), 2) for word, figure in figures.items()}
+        found[name] = {type_name: round(float(figure), 2) for type_name, figure in figures.items()}
     return found
 
 
@@ -166,12 +166,12 @@ def crossover(device: str) -> dict[str, Any]:
         for side in sides:
             size = [f"{field}=[{side},{side}]"] if field else []
             scenes = {
-                word: load(scene, overrides=[*size, "outputs=[]", f"solver.preconditioner={word}"])
-                for word in ("multigrid", "cholesky")
+                type_name: load(scene, overrides=[*size, "outputs=[]", f"solver.preconditioner={type_name}"])
+                for type_name in ("multigrid", "cholesky")
             }
             times = frame_times(scenes, frames, device, repeats=2)
             particles = Simulation(scenes["multigrid"], device).model.particle_count
-            found[f"{scene}, {particles:,}"] = {word: times[word]["ms"] for word in scenes}
+            found[f"{scene}, {particles:,}"] = {type_name: times[type_name]["ms"] for type_name in scenes}
             print(f"  {scene}, {particles:,}: {found[f'{scene}, {particles:,}']}", flush=True)
     return found
 

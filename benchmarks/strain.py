@@ -49,15 +49,15 @@ def variant(scene: str, way: str, extension: float, overrides: list[str]) -> Any
     stretch, filters = WAYS[way]
     filters = [item | limits(item["type"], extension) for item in filters]
     plain = load(scene, overrides=["outputs=[]", STEP, *overrides])
-    contact = [item.model_dump() | {"type": item.word()} for item in plain.filters if item.word() == "self_contact"]
+    contact = [item.model_dump() | {"type": item.type_name()} for item in plain.filters if item.type_name() == "self_contact"]
     energies = f"cloth[0].energies={json.dumps([stretch, 'shear', 'bend_mode'])}"
     changed = [energies, f"filters={json.dumps([*filters, *contact])}"]
     return load(scene, overrides=["outputs=[]", STEP, *overrides, *changed])
 
 
-def limits(word: str, extension: float) -> dict[str, Any]:
+def limits(type_name: str, extension: float) -> dict[str, Any]:
     """Of extension alone: compression is left to the energies in all of them."""
-    if word == "strain_deformation_rate":
+    if type_name == "strain_deformation_rate":
         return {"structural": extension, "shear": None, "flexion": None}
     return {"extension": extension, "compression": 0.9}
 

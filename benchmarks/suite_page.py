@@ -85,7 +85,7 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def main() -> None:
-    files = [Path(word) for word in sys.argv[1:]] or sorted(HERE.glob("suite_*.json"))
+    files = [Path(type_name) for type_name in sys.argv[1:]] or sorted(HERE.glob("suite_*.json"))
     found = latest(files)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
     PLOT.write_text(plot(found), encoding="utf-8")

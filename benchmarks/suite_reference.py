@@ -34,7 +34,7 @@ def difference(a: list[list[float]], b: list[list[float]]) -> float:
 def main() -> None:
     found = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {"references": []}
     known = {entry["side"]: entry for entry in found["references"]}
-    for side in [int(word) for word in sys.argv[1:]] or SIDES:
+    for side in [int(type_name) for type_name in sys.argv[1:]] or SIDES:
         centres = explicit_reference(sheet(side, 5e3), steps_for(side))  # it starts at the origin
         known[side] = {"side": side, "steps_per_frame": steps_for(side), "centres": centres.round(7).tolist()}
         print(side, flush=True)

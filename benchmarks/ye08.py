@@ -300,7 +300,7 @@ def triangles() -> dict[str, Any]:
 
     found = {}
     for rings in (8, 16):
-        for word, filters in (("no impulses", []), ("impulses", [{"type": "strain_impulse", "extension": 0.05}])):
+        for type_name, filters in (("no impulses", []), ("impulses", [{"type": "strain_impulse", "extension": 0.05}])):
             shape = {"type": "disc", "radius": 0.5, "rings": rings}
             outer = 1 + 3 * rings * (rings - 1)
             pins = [outer + rings, outer + 2 * rings]
@@ -318,7 +318,7 @@ def triangles() -> dict[str, Any]:
                 entry: Any = simulation.advance_frame().certificate
                 strain = entry["strain"]
                 strains.append(max(strain["warp_max"], strain["weft_max"]))
-            found[f"{rings} rings, {word}"] = {
+            found[f"{rings} rings, {type_name}"] = {
                 "largest_strain": round(max(strains), 4),
                 "height_of_the_middle_of_mass": round(
                     float(np.average(simulation.state.x.numpy()[:, 2], weights=simulation.model.masses)), 4

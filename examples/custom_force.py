@@ -79,7 +79,7 @@ class DrawIn(Energy):
     centre: tuple[float, float, float] = quantity((0.0, 0.0, 0.0), unit="m", doc="where it draws to")
 
     @classmethod
-    def word(cls) -> str:
+    def type_name(cls) -> str:
         """Its name in the certificate. A file draw_in.py would have it from the file's name."""
         return "draw_in"
 

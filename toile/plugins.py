@@ -46,7 +46,7 @@ class Plugin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @classmethod
-    def word(cls) -> str:
+    def type_name(cls) -> str:
         """The scene word: the file name without the family's prefix."""
         module = cls.__module__.rsplit(".", 1)[-1]
         for _, _, prefix in FAMILIES.values():
@@ -57,7 +57,7 @@ class Plugin(BaseModel):
     @model_serializer(mode="wrap")
     def _with_type(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What `choice` reads: a dumped scene can be loaded again."""
-        return {"type": self.word(), **fields(self)}
+        return {"type": self.type_name(), **fields(self)}
 
     @classmethod
     def summary(cls) -> str:
@@ -98,10 +98,10 @@ def find(family: str, name: str) -> type[Plugin]:
     return getattr(module, _class_name(name))
 
 
-def nearest(word: str, valid: Any) -> str:
+def nearest(type_name: str, valid: Any) -> str:
     """' Did you mean "..."?' with the closest valid word, or the list of all when nothing is close."""
     valid = sorted(valid)
-    close = difflib.get_close_matches(str(word), valid, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(type_name), valid, n=1, cutoff=0.6)
     return f' Did you mean "{close[0]}"?' if close else f" Choose from: {', '.join(valid)}."
 
 
@@ -115,8 +115,8 @@ def choice(family: str, scope: str | None = None) -> Any:
             value = {"type": value}
         noun = FAMILIES[family][1]
         if not isinstance(value, dict) or "type" not in value:
-            words = ", ".join(_in_scope(family, scope))
-            raise PydanticCustomError("choice", "needs a type: one of {names}.", {"names": words})
+            type_names = ", ".join(_in_scope(family, scope))
+            raise PydanticCustomError("choice", "needs a type: one of {names}.", {"names": type_names})
         fields = dict(value)
         name = fields.pop("type")
         if name not in _in_scope(family, scope):
@@ -140,9 +140,9 @@ def _class_name(name: str) -> str:
 
 def _is_member(module_name: str, prefix: str) -> bool:
     """A file is a member when it holds the class its name announces; helpers such as base.py are not."""
-    word = module_name.rsplit(".", 1)[-1].removeprefix(prefix)
+    type_name = module_name.rsplit(".", 1)[-1].removeprefix(prefix)
     spec = importlib.util.find_spec(module_name)
     if spec is None or spec.origin is None:
         return False
     with open(spec.origin, encoding="utf-8") as file:
-        return f"\nclass {_class_name(word)}(" in file.read()
+        return f"\nclass {_class_name(type_name)}(" in file.read()

@@ -42,7 +42,7 @@ def membrane(resolution: int) -> Any:
 
     scene = sheet(resolution, 5e3, fabric={"bend_warp": 0.0, "bend_weft": 0.0})
     cloth = scene.cloth[0]
-    energies = tuple(item for item in cloth.energies if not item.word().startswith("bend"))
+    energies = tuple(item for item in cloth.energies if not item.type_name().startswith("bend"))
     return scene.model_copy(update={"cloth": (cloth.model_copy(update={"energies": energies}),)})
 
 
@@ -91,9 +91,9 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
         shape = settings.model_dump(include={"type", "name", "radius", "height", "rounding", "translation", "friction"})
         moved = [solid.vertices(k / fps).tolist() for k in range(frames + 1)] if solid.moves else None
         mesh = {"vertices": solid.vertices(0.0).tolist(), "triangles": solid.triangles.tolist(), "motion": moved}
-        solids.append({"type": settings.word(), **shape, **mesh})
-    thickness = {item.word(): item.thickness for item in (*scene.constraints, *scene.filters) if _touches(item)}
-    frictions = {item.word(): item.friction for item in scene.filters if _touches(item)}
+        solids.append({"type": settings.type_name(), **shape, **mesh})
+    thickness = {item.type_name(): item.thickness for item in (*scene.constraints, *scene.filters) if _touches(item)}
+    frictions = {item.type_name(): item.friction for item in scene.filters if _touches(item)}
     return {
         "format": "toile scoreboard 1",
         "name": name,
@@ -117,7 +117,7 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
 
 
 def _touches(item: Any) -> bool:
-    return item.word() in ("solid_contact", "self_contact")
+    return item.type_name() in ("solid_contact", "self_contact")
 
 
 def sag(found: dict[str, Any]) -> dict[str, Any]:

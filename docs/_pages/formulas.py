@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from pieces import code, escaped, table, word
+from pieces import code, escaped, table, type_name
 
 PACKAGE = Path(__file__).parents[2] / "toile"
 TAGS = ("BW98", "Pro95", "Ye08", "BMF03", "BFA02")
@@ -102,7 +102,7 @@ def _symbols(text: str) -> str:
     for piece in re.split(r"\s*\n\s*| {3,}", text.strip()):
         symbol, between, meaning = piece.partition("  ")
         if between:
-            entries.append(f"{word(symbol.strip())} {escaped(meaning.strip())}")
+            entries.append(f"{type_name(symbol.strip())} {escaped(meaning.strip())}")
         elif entries:
             entries[-1] += f" {escaped(piece)}"
         else:

@@ -145,7 +145,7 @@ def make_banner() -> None:
     if target.exists() and all(film.stat().st_mtime < target.stat().st_mtime for film in films):
         return
     # Short films begin anew. The time is that of the inputs: a palette is made when they end.
-    inputs = [word for film in films for word in ("-stream_loop", "-1", "-t", BANNER_SECONDS, "-i", film)]
+    inputs = [type_name for film in films for type_name in ("-stream_loop", "-1", "-t", BANNER_SECONDS, "-i", film)]
     small = [f"[{i}:v]setpts=PTS-STARTPTS,fps=12.5,scale=288:-2:flags=lanczos[v{i}]" for i in range(len(films))]
     beside = "".join(f"[v{i}]" for i in range(len(films))) + f"hstack=inputs={len(films)},split[a][b]"
     colours = "[a]palettegen=max_colors=96:stats_mode=full[p];[b][p]paletteuse=dither=bayer:bayer_scale=5"

@@ -9,7 +9,7 @@ import inspect
 import textwrap
 from typing import Any
 
-from pieces import code, escaped, table, word
+from pieces import code, escaped, table, type_name
 from pydantic import BaseModel
 from reference import _slug
 
@@ -88,7 +88,7 @@ def _attributes(thing: Any) -> list[tuple[str, str, str]]:
     assert isinstance(node, ast.ClassDef)
     fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
     return [
-        (word(ast.unparse(f.target)), word(ast.unparse(f.annotation)), escaped(_comment(lines[f.lineno - 1])))
+        (type_name(ast.unparse(f.target)), type_name(ast.unparse(f.annotation)), escaped(_comment(lines[f.lineno - 1])))
         for f in fields
     ]
 

@@ -18,7 +18,7 @@ def code(text: str, language: str = "text") -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
-def word(text: str) -> str:
+def type_name(text: str) -> str:
     """Code inside a line; nothing for nothing."""
     return f"`{text}`" if text else ""
 

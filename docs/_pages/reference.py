@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 from formulas import Opening
-from pieces import code, escaped, table, word
+from pieces import code, escaped, table, type_name
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -129,7 +129,7 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
         return []
     overview = table(
         ("field", "default", "unit", "effect"),
-        ((f"[`{row.key}`](#{row.key})", word(_default(model, row)), row.unit, escaped(row.doc)) for row in rows),
+        ((f"[`{row.key}`](#{row.key})", type_name(_default(model, row)), row.unit, escaped(row.doc)) for row in rows),
     )
     parts = ["## Fields\n", overview]
     for row in rows:
@@ -138,8 +138,8 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
         facts = [
             ("kind", escaped(_kind(model.model_fields[row.key].annotation))),
             ("unit", row.unit or "none"),
-            ("range", word(row.limits) or "any"),
-            ("default", word(_default(model, row)) or "empty"),
+            ("range", type_name(row.limits) or "any"),
+            ("default", type_name(_default(model, row)) or "empty"),
             *([("holds", inside)] if inside else []),
             *([("set in", _scenes(used, f"{up}../"))] if used else []),
         ]
@@ -259,7 +259,7 @@ def _presets() -> str:
 
 
 def _constants() -> str:
-    rows = ((f"`{module}.{name}`", word(value), escaped(why)) for module, name, value, why in judgement_constants())
+    rows = ((f"`{module}.{name}`", type_name(value), escaped(why)) for module, name, value, why in judgement_constants())
     return "\n".join(
         [
             "# Judgement constants\n",

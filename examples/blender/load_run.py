@@ -48,17 +48,17 @@ def read_obj(path):
     """The first line of a file, and its pieces in order: their name, fabric, vertices, uv and faces."""
     head, pieces = {}, []
     for line in path.read_text(encoding="utf-8").split("\n"):
-        word, _, rest = line.partition(" ")
+        type_name, _, rest = line.partition(" ")
         if line.startswith("# toile "):
             head = json.loads(line[len("# toile ") :])
         elif line.startswith(("# part ", "# solid ")):  # the comment after each `o`
             pieces.append({"vertices": [], "uv": [], "faces": [], "fabric": "", "figures": {}})
             pieces[-1].update(json.loads(rest.partition(" ")[2]))
-        elif word == "v":
+        elif type_name == "v":
             pieces[-1]["vertices"].append([float(x) for x in rest.split()])
-        elif word == "vt":
+        elif type_name == "vt":
             pieces[-1]["uv"].append([float(x) for x in rest.split()])
-        elif word == "f":
+        elif type_name == "f":
             pieces[-1]["faces"].append([[int(i) - 1 for i in corner.split("/")] for corner in rest.split()])
     if not head:
         raise SystemExit(f"{path}: not written by a run of Toile.")

@@ -265,7 +265,7 @@ def test_after_any_integrator(integrator: str, shape: str, device: str) -> None:
         "disc": {"type": "disc", "radius": 0.28, "rings": 5},
     }
     found = {}
-    for word, filters in (("plain", []), ("limited", [{"type": "strain_impulse", "passes": 5}])):
+    for type_name, filters in (("plain", []), ("limited", [{"type": "strain_impulse", "passes": 5}])):
         simulation = sheet(
             device,
             shapes[shape],
@@ -279,7 +279,7 @@ def test_after_any_integrator(integrator: str, shape: str, device: str) -> None:
             simulation.advance_frame()
             strain = simulation.strain.summary(simulation.state.x, 0.0)
             largest = max(largest, strain["warp_max"], strain["weft_max"])
-        found[word] = largest
+        found[type_name] = largest
     assert found["plain"] > 0.25
     assert found["limited"] < 0.12
 

@@ -93,9 +93,9 @@ def check_obj(text: str, surface: Surface, positions: np.ndarray, kind: type = n
     # one object per cloth, which holds its vertices and its triangles
     starts = [i for i, row in enumerate(rows) if row[0] == "o"]
     for part, start, end in zip(surface.parts, starts, [*starts[1:], len(rows)], strict=True):
-        words = [row[0] for row in rows[start:end]]
-        assert words.count("v") == part.vertices.stop - part.vertices.start
-        assert words.count("f") == part.triangles.stop - part.triangles.start
+        type_names = [row[0] for row in rows[start:end]]
+        assert type_names.count("v") == part.vertices.stop - part.vertices.start
+        assert type_names.count("f") == part.triangles.stop - part.triangles.start
         assert f'"fabric": "{part.fabric}"' in text
 
 

@@ -25,7 +25,7 @@ EXACT = 1e-9 if precision == "double" else 2e-6  # [m]
 class Example:
     """Settings of a collider about half a metre large, and how exact it claims to be."""
 
-    word: str
+    type_name: str
     settings: dict[str, Any] = field(default_factory=dict)
     distance_error: float = EXACT  # [m]
     gradient_error: float = 1e-4 if precision == "double" else 5e-2
@@ -54,7 +54,7 @@ EXAMPLES = {
         "level_set", {"cell": 0.02, "parts": [{"type": "mesh", "file": "ball.obj"}]}, **FIELD_OF_FACETS
     ),
 }
-PRESENT = [name for name, example in EXAMPLES.items() if example.word in plugins.names("colliders")]
+PRESENT = [name for name, example in EXAMPLES.items() if example.type_name in plugins.names("colliders")]
 
 MOTION = {
     "keyframes": [
@@ -89,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(name: str, folder: Path, **more: Any) -> Solid:
     example = EXAMPLES[name]
-    settings = plugins.find("colliders", example.word).model_validate({**example.settings, **more})
+    settings = plugins.find("colliders", example.type_name).model_validate({**example.settings, **more})
     assert isinstance(settings, Collider)
     solid = settings.build(folder, False, "cpu")
     solid.move(0.0, 0.0)
@@ -110,7 +110,7 @@ def points_around(solid: Solid, rng: np.random.Generator, count: int, nearest: f
 
 
 def test_every_collider_has_an_example() -> None:
-    assert set(plugins.names("colliders")) <= {example.word for example in EXAMPLES.values()}
+    assert set(plugins.names("colliders")) <= {example.type_name for example in EXAMPLES.values()}
 
 
 @pytest.mark.parametrize("name", PRESENT)
@@ -119,7 +119,7 @@ def test_the_normal_is_the_gradient_of_the_distance(name: str, folder: Path) -> 
     points = points_around(solid, np.random.default_rng(1), 400, 0.02, 0.07)
     # Where the curvature jumps, central differences err by delta over twice the distance; fields need a whole cell.
     delta, bend = (1e-6, 1e-3) if precision == "double" else (1e-3, 0.08)
-    if example.word == "level_set":
+    if example.type_name == "level_set":
         delta, bend = 0.02, 0.3
     normal = closest(solid, points)["normal"]
     gradient, smooth = np.zeros_like(points), np.ones(len(points), bool)

@@ -40,8 +40,8 @@ MOTION = {
 }
 
 
-def make(word: str, **fields: Any) -> Constraint:
-    made = plugins.find("constraints", word).model_validate({"where": WHERE, **CASES[word][0], **fields})
+def make(type_name: str, **fields: Any) -> Constraint:
+    made = plugins.find("constraints", type_name).model_validate({"where": WHERE, **CASES[type_name][0], **fields})
     assert isinstance(made, Constraint)
     return made
 
@@ -62,41 +62,41 @@ def test_every_constraint_is_tested() -> None:
 
 
 @pytest.mark.parametrize("time", [0.0, 0.7])
-@pytest.mark.parametrize("word", FOUND)
-def test_free_directions_are_a_projection(word: str, time: float, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_free_directions_are_a_projection(type_name: str, time: float, device: str) -> None:
     """S is symmetric, its own square, and leaves as many directions as the constraint has degrees of freedom."""
-    S, x_held, v_held = held_at([make(word, motion=MOTION)], time, device)
+    S, x_held, v_held = held_at([make(type_name, motion=MOTION)], time, device)
     np.testing.assert_allclose(S, S.transpose(0, 2, 1), atol=1e-15)
     np.testing.assert_allclose(S @ S, S, atol=1e-14)
-    np.testing.assert_allclose(np.trace(S[CHOSEN], axis1=1, axis2=2), CASES[word][1], atol=1e-14)
+    np.testing.assert_allclose(np.trace(S[CHOSEN], axis1=1, axis2=2), CASES[type_name][1], atol=1e-14)
     for held in (x_held, v_held):
         np.testing.assert_allclose(np.einsum("nij,nj->ni", S, held), 0.0, atol=1e-14)
     others = np.setdiff1d(np.arange(len(POINTS)), CHOSEN)
     assert np.array_equal(S[others], np.tile(np.eye(3), (3, 1, 1))) and not x_held[others].any()
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_particles_are_held_where_they_began(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_particles_are_held_where_they_began(type_name: str, device: str) -> None:
     """Without motion the particles satisfy their own constraint at once, with no velocity in it."""
-    S, x_held, v_held = held_at([make(word)], 0.5, device)
+    S, x_held, v_held = held_at([make(type_name)], 0.5, device)
     x = np.einsum("nij,nj->ni", S, POINTS) + x_held
     np.testing.assert_allclose(x, POINTS, rtol=0, atol=1e-15)
     assert not v_held.any()
-    if CASES[word][1] == 0:  # not only to rounding
+    if CASES[type_name][1] == 0:  # not only to rounding
         assert np.array_equal(x[CHOSEN], POINTS[CHOSEN]) and not S[CHOSEN].any()
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_motion_carries_what_holds(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_motion_carries_what_holds(type_name: str, device: str) -> None:
     """The held directions of a particle follow its moved anchor, in position and velocity."""
-    constraint = make(word, motion=MOTION)
+    constraint = make(type_name, motion=MOTION)
     S, x_held, v_held = held_at([constraint], 0.7, device)
     assert constraint.motion is not None
     points, velocities = constraint.motion.move(POINTS[CHOSEN], 0.7)
     out = np.eye(3) - S[CHOSEN]
     np.testing.assert_allclose(x_held[CHOSEN], np.einsum("nij,nj->ni", out, points), rtol=0, atol=1e-14)
     np.testing.assert_allclose(v_held[CHOSEN], np.einsum("nij,nj->ni", out, velocities), rtol=0, atol=1e-14)
-    if CASES[word][1] == 0:
+    if CASES[type_name][1] == 0:
         assert np.array_equal(x_held[CHOSEN], points) and np.array_equal(v_held[CHOSEN], velocities)
 
 
@@ -198,8 +198,8 @@ def scene(constraints: list[dict], **changes: Any) -> Scene:
         "solver": {"tolerance": 1e-10},
     }
     fields |= changes
-    word = fields.get("integrator", "implicit_bdf2")
-    if not plugins.find("integrators", word).stable_at_any_step:
+    type_name = fields.get("integrator", "implicit_bdf2")
+    if not plugins.find("integrators", type_name).stable_at_any_step:
         step = fields["time"].get("max_step", 1.0 / 60.0)
         fields["time"] = {**fields["time"], "max_step": step / 16.0}  # below what these sheets allow
     return Scene.model_validate(fields)
@@ -247,16 +247,16 @@ def test_moving_pins_are_where_their_keyframes_say(integrator: str, device: str)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-@pytest.mark.parametrize("word", [word for word in FOUND if CASES[word][1] > 0])
-def test_sliding_particles_stay_on_what_they_slide_on(word: str, integrator: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", [type_name for type_name in FOUND if CASES[type_name][1] > 0])
+def test_sliding_particles_stay_on_what_they_slide_on(type_name: str, integrator: str, device: str) -> None:
     """Exact to rounding of positions of half a metre, while they move along it."""
-    settings, _ = CASES[word]
-    constraint = {"type": word, "where": {"edges": ["upper"]}, **settings}
+    settings, _ = CASES[type_name]
+    constraint = {"type": type_name, "where": {"edges": ["upper"]}, **settings}
     run = Simulation(scene([constraint], integrator=integrator, forces=WIND), device)
     frames = list(run.run())
     (given,) = settings.values()
     axis = np.array(given) / np.linalg.norm(given)
-    across = np.outer(axis, axis) if word == "slide_on_plane" else np.eye(3) - np.outer(axis, axis)
+    across = np.outer(axis, axis) if type_name == "slide_on_plane" else np.eye(3) - np.outer(axis, axis)
     for frame in frames:
         assert np.abs((frame.positions - frames[0].positions)[UPPER] @ across).max() <= 1e-15
         # A velocity that leads to the exact place is right to rounding of positions over the step.
@@ -300,8 +300,8 @@ def test_contradictory_planes_run(integrator: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-@pytest.mark.parametrize("word", [word for word in FOUND if CASES[word][1] > 0])
-def test_sliding_on_what_turns(word: str, integrator: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", [type_name for type_name in FOUND if CASES[type_name][1] > 0])
+def test_sliding_on_what_turns(type_name: str, integrator: str, device: str) -> None:
     """A bead on a turning rod: r(t) = (v0 / w) sinh(w t), and a velocity across the rod of w r.
 
     A sheet without weight in a plane, or on lines, through the axis; r is that of its centre of mass, on which internal
@@ -314,9 +314,9 @@ def test_sliding_on_what_turns(word: str, integrator: str, device: str) -> None:
         "interpolation": "linear",
         "keyframes": [{"time": 0.0}, {"time": 1.0, "rotation": [0.0, 0.0, float(np.degrees(w))]}],
     }
-    across = {"normal": [0.0, 1.0, 0.0]} if word == "slide_on_plane" else {"direction": [1.0, 0.0, 0.0]}
+    across = {"normal": [0.0, 1.0, 0.0]} if type_name == "slide_on_plane" else {"direction": [1.0, 0.0, 0.0]}
     sliding = scene(
-        [{"type": word, "where": {"all": True}, "motion": turn, **across}],
+        [{"type": type_name, "where": {"all": True}, "motion": turn, **across}],
         integrator=integrator,
         gravity=[0.0, 0.0, 0.0],
         time={"frames": int(480 * end), "fps": 480.0, "max_step": 1.0 / 480.0},
@@ -341,15 +341,15 @@ def test_sliding_on_what_turns(word: str, integrator: str, device: str) -> None:
     assert x @ along == pytest.approx(r, rel=0.02)
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_constraint_forces_are_what_momentum_lacks(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_constraint_forces_are_what_momentum_lacks(type_name: str, device: str) -> None:
     """sum m dv/h = weight + pull + constraint forces, at every step of backward Euler; the force is e/h, not e.
 
     The internal forces add up to nothing, in the linearised system as well. With a residual of 1e-10 in every free
     direction what remains is that, relative to the weight.
     """
-    settings, _ = CASES[word]
-    constraint = {"type": word, "where": {"edges": ["upper"]}, **settings}
+    settings, _ = CASES[type_name]
+    constraint = {"type": type_name, "where": {"edges": ["upper"]}, **settings}
     time = {"frames": 6, "fps": 60.0, "max_step": 1.0 / 60.0}  # one step a frame
     run = Simulation(scene([constraint], integrator="implicit_euler", time=time, forces=PULL), device)
     weight = np.array([0.0, 0.0, -WEIGHT])

@@ -54,23 +54,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "penalty": {"thickness": 0.04, "stiffness": 2e4, "damping": 0.01, "friction": 0.4, "slip_speed": 0.5},
 }
 FOUND = plugins.names("energies")
-KNOWN = [word for word in FOUND if word in SETTINGS]
-INTERNAL = [word for word in KNOWN if plugins.find("energies", word).scope == "cloth"]  # type: ignore[attr-defined]
+KNOWN = [type_name for type_name in FOUND if type_name in SETTINGS]
+INTERNAL = [type_name for type_name in KNOWN if plugins.find("energies", type_name).scope == "cloth"]  # type: ignore[attr-defined]
 OF_AIR = ("drag", "wind")
 WITHOUT_POTENTIAL = (*OF_AIR, "viscous", "wind_particle")
 OF_COMPRESSION = ("bend_buckling",)  # nothing where cloth is stretched
 OF_MASS = ("gravity", "push")  # the same force wherever a particle is, and however fast
-STORED = [word for word in KNOWN if word not in WITHOUT_POTENTIAL]
+STORED = [type_name for type_name in KNOWN if type_name not in WITHOUT_POTENTIAL]
 
 
-def make(word: str) -> Energy:
-    energy = plugins.find("energies", word)(**SETTINGS[word])
+def make(type_name: str) -> Energy:
+    energy = plugins.find("energies", type_name)(**SETTINGS[type_name])
     assert isinstance(energy, Energy)
     return energy
 
 
-def bench(device: str, *words: str, time: float = 0.0) -> Bench:
-    return Bench.of(MODEL, [make(word) for word in words], device, time)
+def bench(device: str, *type_names: str, time: float = 0.0) -> Bench:
+    return Bench.of(MODEL, [make(type_name) for type_name in type_names], device, time)
 
 
 @cache
@@ -99,48 +99,48 @@ def threads(model: Model, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return lines[:, [0, 2]], np.sqrt(squares).sum(axis=1), area[lines[:, 1]], (d[:, :, 0] ** 2 / squares).mean(axis=1)
 
 
-def add_reference(dense: Dense, word: str, model: Model, time: float) -> None:
+def add_reference(dense: Dense, type_name: str, model: Model, time: float) -> None:
     """The same energy in NumPy."""
-    settings = SETTINGS[word]
+    settings = SETTINGS[type_name]
     for part, fabric in enumerate(FABRICS):
         k = (fabric.stretch_warp, fabric.stretch_weft)
-        if word == "stretch":
+        if type_name == "stretch":
             dense.add_stretch(sheet(model, part), k, rest_stretch_at(part, time), fabric.damping)
-        elif word == "shear":
+        elif type_name == "shear":
             dense.add_shear(sheet(model, part), fabric.shear, fabric.damping)
-        elif word == "bend_angle":
+        elif type_name == "bend_angle":
             dense.add_bend(sheet(model, part), fabric.bend_warp, fabric.bend_weft, fabric.damping)
-        elif word == "bend_mode":
+        elif type_name == "bend_mode":
             dense.add_bend_mode(sheet(model, part), fabric.bend_warp, fabric.bend_weft, fabric.damping)
-        elif word == "spring":
+        elif type_name == "spring":
             of_kind = np.array([settings[kind] for kind in ("structural", "shear", "flexion")])
             pairs = springs_of(model.parts[part])
             dense.add_lines(pairs.particles, pairs.lengths, of_kind[pairs.kind], settings["damping"])
-        elif word == "bend_buckling":
+        elif type_name == "bend_buckling":
             ends, L, area, warp = threads(model, part)
             D = settings["rigidity_warp"] * warp + settings["rigidity_weft"] * (1.0 - warp)
             dense.add_buckling(ends, L, 4.0 / 3.0 * D * area / L, settings["stiffness"] * area / L**2, fabric.damping)
-    if word in OF_MASS:
+    if type_name in OF_MASS:
         dense.add_gravity(np.array(settings["acceleration"]))
-    elif word == "viscous":
+    elif type_name == "viscous":
         dense.add_viscous(settings["rate"])
-    elif word == "wind_particle":
+    elif type_name == "wind_particle":
         dense.add_air_at_particles(model.triangles, model.areas, np.array(settings["velocity"]), settings["linear"])
-    elif word in OF_AIR:
+    elif type_name in OF_AIR:
         u = np.array(settings.get("velocity", (0.0, 0.0, 0.0)))
         dense.add_air(model.triangles, u, settings["linear"], settings["quadratic"])
-    elif word == "penalty":
+    elif type_name == "penalty":
         dense.add_springs(springs_of_model())
-    elif word == "pull":
+    elif type_name == "pull":
         corners = model.triangles[model.parts[1].triangles][5]
         weights, target = np.array(settings["weights"]), np.array(settings["target"])
         dense.add_pull(corners, weights, target, np.zeros(3), 50.0, 0.5)
 
 
-def reference(words: list[str], x: np.ndarray, v: np.ndarray, time: float = 0.0) -> Dense:
+def reference(type_names: list[str], x: np.ndarray, v: np.ndarray, time: float = 0.0) -> Dense:
     dense = Dense(x, v, MODEL.masses)
-    for word in words:
-        add_reference(dense, word, MODEL, time)
+    for type_name in type_names:
+        add_reference(dense, type_name, MODEL, time)
     return dense
 
 
@@ -161,18 +161,18 @@ def test_every_energy_is_tested() -> None:
     """A new energy needs an entry in SETTINGS, and a reference."""
     assert set(FOUND) == set(SETTINGS)
     x, v = states(1, seed=0)[0]
-    for word in FOUND:
-        assert np.abs(reference([word], x, v).f).max() > 0.0
+    for type_name in FOUND:
+        assert np.abs(reference([type_name], x, v).f).max() > 0.0
 
 
-@pytest.mark.parametrize("word", STORED)
-def test_force_is_minus_the_gradient_of_the_energy(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", STORED)
+def test_force_is_minus_the_gradient_of_the_energy(type_name: str, device: str) -> None:
     """f = -dE/dx: all coordinates of a few states.
 
     A central difference with step s has an error of order s^2 from its own expansion and eps E/s from rounding: near
     s = 1e-5 edges both are below 1e-9, so the best of a sweep is asked for 1e-7.
     """
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     for x, _ in states(2, seed=1):
         force = tested.force(x)
         errors = []
@@ -186,13 +186,13 @@ def test_force_is_minus_the_gradient_of_the_energy(word: str, device: str) -> No
         assert min(errors) < 1e-7
 
 
-@pytest.mark.parametrize("word", STORED)
-def test_force_is_the_slope_of_the_energy_in_many_states(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", STORED)
+def test_force_is_the_slope_of_the_energy_in_many_states(type_name: str, device: str) -> None:
     """f = -dE/dx: 200 states, each along one random direction d: dE/ds = -f . d.
 
     Relative to |f| |d|, which exceeds |f . d| some tenfold for a random d, so the tolerance is a tenth of that above.
     """
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     rng = np.random.default_rng(2)
     for x, _ in states(200, seed=2):
         d = rng.normal(size=x.shape)
@@ -203,18 +203,18 @@ def test_force_is_the_slope_of_the_energy_in_many_states(word: str, device: str)
         assert min(abs(slope + np.sum(force * d)) for slope in slopes) < 1e-8 * np.linalg.norm(force)
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_energy_and_force_are_those_of_the_reference(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_energy_and_force_are_those_of_the_reference(type_name: str, device: str) -> None:
     """Rounding only: a few hundred operations on each side."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     for x, v in states(3, seed=3):
-        expected = reference([word], x, v)
+        expected = reference([type_name], x, v)
         close(tested.force(x, v), expected.f, 1e-12)
         assert tested.energy(x) == pytest.approx(expected.energy, rel=1e-12)
 
 
-@pytest.mark.parametrize("word", STORED)
-def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", STORED)
+def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(type_name: str, device: str) -> None:
     """The matrix is -df/dx.
 
     A flat sheet stretched along its threads: stretch is in tension, and shear and bending have no tension that
@@ -224,22 +224,22 @@ def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(word: st
     for a state in which |f| is of the order of k EDGE.
     """
     x = turned(flat(MODEL, 1.2, 1.15), np.random.default_rng(4))[0]
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     K = tested.matrices(x, np.zeros_like(x))[2]
     assert np.abs(K - K.T).max() <= 1e-12 * np.abs(K).max()
     step = 1e-5 * EDGE
     expected = -differences(lambda at: tested.force(at), x, step)
-    if word in OF_MASS or word in OF_COMPRESSION:
+    if type_name in OF_MASS or type_name in OF_COMPRESSION:
         assert not K.any() and not expected.any()
     else:
         close(K, expected, 1e-7)
 
 
-@pytest.mark.parametrize("word", OF_COMPRESSION)
-def test_matrix_is_the_derivative_of_the_force_along_compressed_threads(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", OF_COMPRESSION)
+def test_matrix_is_the_derivative_of_the_force_along_compressed_threads(type_name: str, device: str) -> None:
     """-df/dx along a motion that shortens every thread in proportion: nothing turns, so nothing is left out."""
     x = flat(MODEL, 0.8, 0.8)
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     K = tested.matrices(x, np.zeros_like(x))[2]
     step = 1e-5
     expected = (tested.force((1.0 - step) * x) - tested.force((1.0 + step) * x)) / (2.0 * step)
@@ -255,35 +255,35 @@ def test_stretch_keeps_its_whole_hessian_in_tension(device: str) -> None:
     close(K, -differences(lambda at: tested.force(at), x, 1e-5 * EDGE), 1e-7)
 
 
-@pytest.mark.parametrize("word", ["bend_angle", "bend_mode"])
-def test_bending_keeps_the_product_of_gradients(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", ["bend_angle", "bend_mode"])
+def test_bending_keeps_the_product_of_gradients(type_name: str, device: str) -> None:
     """The matrix of bending: k dC dC^T and no more, also where the hinges are folded. Rounding only."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     for x, v in states(3, seed=6):
-        close(tested.matrices(x, v)[2], reference([word], x, v).K, 1e-12)
+        close(tested.matrices(x, v)[2], reference([type_name], x, v).K, 1e-12)
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(type_name: str, device: str) -> None:
     """The matrix of damping is -df/dv.
 
     Forces are linear in v, or quadratic (air), for which a central difference is exact: what is left
     is rounding, eps |f|/s."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     x, v = states(1, seed=7)[0]
     D = tested.matrices(x, v)[1]
     assert np.abs(D - D.T).max() <= 1e-12 * np.abs(D).max()
     expected = -differences(lambda at: tested.force(x, at), v, 1e-3)
-    if word in OF_MASS:
+    if type_name in OF_MASS:
         assert not D.any()
     else:
         close(D, expected, 1e-9)
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_force_is_carried_to_another_velocity_along_its_derivative(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_force_is_carried_to_another_velocity_along_its_derivative(type_name: str, device: str) -> None:
     """The linearised force at v_at is f(x, v) + df/dv (v_at - v): what an implicit step linearised elsewhere needs."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     x, v = states(1, seed=8)[0]
     v_at = v + np.random.default_rng(8).normal(size=v.shape)
     D = tested.matrices(x, v)[1]
@@ -291,23 +291,23 @@ def test_force_is_carried_to_another_velocity_along_its_derivative(word: str, de
     close(tested.linearized(x, v, 0.01, v_at)[1], expected, 1e-12)
 
 
-@pytest.mark.parametrize("word", FOUND)
-def test_product_with_the_damping_matrix(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", FOUND)
+def test_product_with_the_damping_matrix(type_name: str, device: str) -> None:
     """The same without the matrix."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     x, v, u = *sheets_in_contact(MODEL), np.random.default_rng(8).normal(size=(MODEL.particle_count, 3))
     expected = (tested.matrices(x, v)[1] @ u.ravel()).reshape(-1, 3)
-    if word in OF_MASS:
+    if type_name in OF_MASS:
         assert not tested.damping(x, v, u).any()
     else:
         close(tested.damping(x, v, u), expected, 1e-10)
 
 
 
-@pytest.mark.parametrize("word", INTERNAL)
-def test_rigid_motion_changes_nothing(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", INTERNAL)
+def test_rigid_motion_changes_nothing(type_name: str, device: str) -> None:
     """E(R x + t) = E(x), f(R x + t) = R f(x). Positions of up to 2 m and edges of 0.1 m lose two digits of 16."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     rng = np.random.default_rng(9)
     for x, _ in states(100, seed=9):
         moved, R = turned(x, rng)
@@ -315,10 +315,10 @@ def test_rigid_motion_changes_nothing(word: str, device: str) -> None:
         close(tested.force(moved), tested.force(x) @ R.T, 1e-12)
 
 
-@pytest.mark.parametrize("word", INTERNAL)
-def test_internal_forces_keep_momentum(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", INTERNAL)
+def test_internal_forces_keep_momentum(type_name: str, device: str) -> None:
     """No total force and no total torque, elastic and damping, on each cloth."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     for x, v in states(20, seed=10):
         elastic = tested.force(x)
         for f in (elastic, tested.force(x, v) - elastic):
@@ -330,20 +330,20 @@ def test_internal_forces_keep_momentum(word: str, device: str) -> None:
                 assert np.abs(np.cross(arms, own).sum(axis=0)).max() <= 1e-12 * size @ np.linalg.norm(arms, axis=1)
 
 
-@pytest.mark.parametrize("word", INTERNAL)
-def test_damping_dissipates(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", INTERNAL)
+def test_damping_dissipates(type_name: str, device: str) -> None:
     """The power of damping is -k_d (dC/dt)^2, summed over elements."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     for x, v in states(5, seed=11):
         power = np.sum((tested.force(x, v) - tested.force(x)) * v)
         assert power < 0.0
-        assert power == pytest.approx(-reference([word], x, v).dissipated, rel=1e-11)
+        assert power == pytest.approx(-reference([type_name], x, v).dissipated, rel=1e-11)
 
 
-@pytest.mark.parametrize("word", INTERNAL)
-def test_damping_lets_rigid_motion_be(word: str, device: str) -> None:
+@pytest.mark.parametrize("type_name", INTERNAL)
+def test_damping_lets_rigid_motion_be(type_name: str, device: str) -> None:
     """No damping force for translation and rotation, relative to that for a random velocity of the same size."""
-    tested = bench(device, word)
+    tested = bench(device, type_name)
     rng = np.random.default_rng(12)
     for x, v in states(20, seed=12):
         rigid = rng.normal(size=3) + np.cross(rng.normal(size=3), x)
@@ -373,11 +373,11 @@ def test_each_damping_acts_on_its_own_mode_only(mode: str, device: str) -> None:
     x, v = x @ turn.T, v @ turn.T
     noise = np.random.default_rng(13).normal(size=v.shape)
     noise *= np.linalg.norm(v) / np.linalg.norm(noise)
-    for word in INTERNAL:
-        tested = bench(device, word)
+    for type_name in INTERNAL:
+        tested = bench(device, type_name)
         elastic = tested.force(x)
         power, typical = (-np.sum((tested.force(x, at) - elastic) * at) for at in (v, noise))
-        if word in own:
+        if type_name in own:
             assert power > 1e-3 * typical
         else:  # dC/dt is rounding, and enters squared; the elastic force is subtracted
             rounding = 1e-14 * np.linalg.norm(elastic) * np.linalg.norm(v)

@@ -27,7 +27,7 @@ SOLIDS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(params=names("filters"))
-def word(request: pytest.FixtureRequest) -> str:
+def type_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
@@ -49,14 +49,14 @@ def test_there_are_filters() -> None:
     assert "forecast" in names("filters")
 
 
-def test_has_a_summary(word: str) -> None:
-    assert len(find("filters", word).summary()) > 10
+def test_has_a_summary(type_name: str) -> None:
+    assert len(find("filters", type_name).summary()) > 10
 
 
-def test_does_something(word: str, device: str) -> None:
+def test_does_something(type_name: str, device: str) -> None:
     """The motion of these tests is one that filters act on; without that they would prove nothing."""
     x, v = moving()
-    x_out, v_out = Filtering(device, [word], SOLIDS, COUNT).correct(x, v, H, 0.5)
+    x_out, v_out = Filtering(device, [type_name], SOLIDS, COUNT).correct(x, v, H, 0.5)
     assert np.isfinite(x_out).all() and np.isfinite(v_out).all()
     assert np.abs(x_out - (x + H * v)).max() > 1e-3
     assert np.abs(v_out - v).max() > 1e-3
@@ -69,51 +69,51 @@ def test_the_motion_starts_without_intersections(device: str) -> None:
         assert Audit(triangles, COUNT, device).count(moving(seed)[0]) == 0
 
 
-def test_leaves_alone_what_is_far_from_solids_and_at_rest(word: str, device: str) -> None:
+def test_leaves_alone_what_is_far_from_solids_and_at_rest(type_name: str, device: str) -> None:
     """To the last bit: a sheet as it was cut, 1 km away."""
-    filtering = Filtering(device, [word], SOLIDS, COUNT)
+    filtering = Filtering(device, [type_name], SOLIDS, COUNT)
     x = filtering.simulation.state.x.numpy().astype(float)
     v = np.zeros_like(x)
     x_out, v_out = filtering.correct(x, v, H)
     assert np.array_equal(x_out, x) and np.array_equal(v_out, v)
 
 
-def test_without_solids_nothing_is_in_the_way(word: str, device: str) -> None:
-    filtering = Filtering(device, [word], [], COUNT)
+def test_without_solids_nothing_is_in_the_way(type_name: str, device: str) -> None:
+    filtering = Filtering(device, [type_name], [], COUNT)
     x = filtering.simulation.state.x.numpy().astype(float)
     v = np.broadcast_to([0.3, -0.2, -1.0], x.shape).copy()
     x_out, v_out = filtering.correct(x, v, H)
     assert np.array_equal(x_out, (x + H * v).astype(x.dtype)) and np.array_equal(v_out, v)
 
 
-def test_does_not_change_where_the_step_began(word: str, device: str) -> None:
+def test_does_not_change_where_the_step_began(type_name: str, device: str) -> None:
     """Filtering.correct compares the state that a step began with, to the last bit."""
     x, v = moving()
-    Filtering(device, [word], SOLIDS, COUNT).correct(x, v, H, 0.5)
+    Filtering(device, [type_name], SOLIDS, COUNT).correct(x, v, H, 0.5)
 
 
-def test_a_rejected_try_leaves_no_trace(word: str, device: str) -> None:
+def test_a_rejected_try_leaves_no_trace(type_name: str, device: str) -> None:
     """The same step gives the same bits, whatever was tried before: another motion, or a step twice as long."""
     x, v = moving()
-    fresh = Filtering(device, [word], SOLIDS, COUNT).correct(x, v, H, 0.5)
-    used = Filtering(device, [word], SOLIDS, COUNT)
+    fresh = Filtering(device, [type_name], SOLIDS, COUNT).correct(x, v, H, 0.5)
+    used = Filtering(device, [type_name], SOLIDS, COUNT)
     used.correct(*moving(seed=4, speed=20.0), H, 0.5)
     used.correct(x, v, 2.0 * H, 0.5)
     again = used.correct(x, v, H, 0.5)
     assert all(np.array_equal(one, two) for one, two in zip(fresh, again, strict=True))
-    marked = Filtering(device, [word], SOLIDS, COUNT)
+    marked = Filtering(device, [type_name], SOLIDS, COUNT)
     marked.correct(x, v, H, 0.5)
     assert np.array_equal(used.simulation.corrections.discontinuous.numpy(), marked.simulation.corrections.discontinuous.numpy())
 
 
-def test_marks_discontinuous_motion(word: str, device: str) -> None:
+def test_marks_discontinuous_motion(type_name: str, device: str) -> None:
     """Those whose velocity it changed, and no longer in a step that leaves them alone."""
     x, v = moving()
-    filtering = Filtering(device, [word], SOLIDS, COUNT)
+    filtering = Filtering(device, [type_name], SOLIDS, COUNT)
     _, v_out = filtering.correct(x, v, H, 0.5)
     marked = changed(filtering)
     assert np.array_equal(marked, (v_out != v).any(axis=1)) and marked.any()
-    assert word in ALL_AT_ONCE or not marked.all()
+    assert type_name in ALL_AT_ONCE or not marked.all()
     far = filtering.simulation.state.x.numpy().astype(float)
     filtering.correct(far, np.zeros_like(far), H, 0.5)
     assert not changed(filtering).any()
@@ -134,13 +134,13 @@ def changed(filtering: Filtering) -> np.ndarray:
     ],
     ids=["pin", "slide_on_plane", "slide_on_line"],
 )
-def test_constraints_hold(word: str, held: dict[str, Any], normals: np.ndarray, device: str) -> None:
+def test_constraints_hold(type_name: str, held: dict[str, Any], normals: np.ndarray, device: str) -> None:
     """ConstraintState directions of half of the particles keep the position and velocity of the step; the others are corrected."""
     chosen = np.arange(0, COUNT, 2)
     constraint = {**held, "where": {"indices": chosen.tolist()}}
     x, v = moving()
     v[chosen] *= 0.05  # pins that drive cloth through cloth could not be kept
-    filtering = Filtering(device, [word], SOLIDS, COUNT, constraints=[constraint])
+    filtering = Filtering(device, [type_name], SOLIDS, COUNT, constraints=[constraint])
     x_out, v_out = filtering.correct(x, v, H, 0.5)
     assert np.abs((x_out - (x + H * v))[chosen] @ normals.T).max() <= 1e-15
     assert np.abs((v_out - v)[chosen] @ normals.T).max() <= 1e-14

@@ -149,7 +149,7 @@ UNEVEN *= 0.24 / UNEVEN.sum()
 
 def walk(simulation: Simulation, steps: np.ndarray) -> None:
     tally = FrameTally()
-    divided = parts(simulation.scene.integrator.word())
+    divided = parts(simulation.scene.integrator.type_name())
     steps = np.repeat(steps / divided, divided)
     for h in steps:
         simulation.step(float(h), tally)

@@ -92,7 +92,7 @@ def test_filtered_inverse_is_symmetric_and_positive(preconditioner: Precondition
         a, b = (filtered(system, rng.normal(size=(SIZE, 3))) for _ in range(2))
         Pa, Pb = (filtered(system, apply(made, system, r)) for r in (a, b))
         size = float(np.linalg.norm(a) * np.linalg.norm(Pb))
-        rounding = 1e-6 if preconditioner.word() == "multigrid" else 1e-12  # its cycles are in single precision
+        rounding = 1e-6 if preconditioner.type_name() == "multigrid" else 1e-12  # its cycles are in single precision
         assert np.sum(a * Pb) == pytest.approx(np.sum(b * Pa), abs=rounding * size)
         assert np.sum(a * Pa) > 0.0
 

@@ -28,13 +28,13 @@ def small(name: str) -> Scene:
     """The scene with two frames and few particles; nothing is written."""
     overrides = ["time.frames=2", "outputs=[]"]
     for i, cloth in enumerate(load(name).cloth):
-        if cloth.shape.word() == "grid":
+        if cloth.shape.type_name() == "grid":
             overrides.append(f"cloth[{i}].shape.resolution=[{SMALL_GRID}, {SMALL_GRID}]")
-        if cloth.shape.word() == "disc":
+        if cloth.shape.type_name() == "disc":
             overrides.append(f"cloth[{i}].shape.rings={SMALL_DISC}")
-        if cloth.shape.word() in ("folded", "ribbon"):
+        if cloth.shape.type_name() in ("folded", "ribbon"):
             overrides.append(f"cloth[{i}].shape.resolution[1]={SMALL_ACROSS}")
-        if cloth.shape.word() == "revolved":
+        if cloth.shape.type_name() == "revolved":
             overrides.append(f"cloth[{i}].shape.resolution[0]={SMALL_AROUND}")
     return load(name, overrides=overrides)
 
@@ -88,7 +88,7 @@ def test_runs_small(name: str, device: str) -> None:
         assert np.isfinite(frame.positions).all()
         assert np.isfinite(frame.velocities).all()
     assert np.abs(frames[-1].positions - first.positions).max() > 1e-4
-    if not any(constraint.word() == "pin" and constraint.motion for constraint in scene.constraints):
+    if not any(constraint.type_name() == "pin" and constraint.motion for constraint in scene.constraints):
         held = simulation.constraints.particles
         np.testing.assert_array_equal(frames[-1].positions[held], first.positions[held])
     report = simulation.report()

@@ -146,15 +146,15 @@ def test_a_level_set_that_is_inside_out_has_no_inside(folder: Path) -> None:
         assert np.sign(simulation.solids.survey(middle, 0.0)[0]["distance"][0]) == sign
 
 
-@pytest.mark.parametrize(("also", "word"), [("", "solid_contact"), ("filters: [forecast]", "forecast")])
-def test_cloth_deep_inside_a_solid_is_an_error(folder: Path, also: str, word: str) -> None:
+@pytest.mark.parametrize(("also", "type_name"), [("", "solid_contact"), ("filters: [forecast]", "forecast")])
+def test_cloth_deep_inside_a_solid_is_an_error(folder: Path, also: str, type_name: str) -> None:
     """|p| - r = -0.15 m at the middle of the sheet."""
     scene = load(scene_file(folder, f"solids: [{{type: sphere, name: ball, radius: 0.45}}]\n{also}"))
     with pytest.raises(InputError) as caught:
         Simulation(scene)
     assert str(caught.value) == (
         'solid "ball": 117 vertices start inside it; vertex 60 is 0.15 m deep. Move the cloth or the solid apart, '
-        f"or set deepest_start of {word} (now 0.1 m) if it shall be pushed out."
+        f"or set deepest_start of {type_name} (now 0.1 m) if it shall be pushed out."
     )
 
 

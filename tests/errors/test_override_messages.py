@@ -41,7 +41,7 @@ CHANGES: dict[str, tuple[Callable[[Scene], Any], Any]] = {
         lambda scene: (scene.cloth[0].fabric.density, scene.cloth[0].fabric.stretch_warp),
         (0.5, 9429.0),
     ),
-    "outputs=[npz]": (lambda scene: [output.word() for output in scene.outputs], ["npz"]),
+    "outputs=[npz]": (lambda scene: [output.type_name() for output in scene.outputs], ["npz"]),
     "expect.max_strain.max=0.1": (
         lambda scene: {key: bound.max for key, bound in scene.expect.items()},
         {"max_strain": 0.1},

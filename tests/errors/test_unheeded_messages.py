@@ -41,36 +41,36 @@ def test_rest_stretch_of_springs(rest_stretch: list[Any]) -> None:
     assert told(GRID, rest_stretch=[{"warp": 1.0}], energies=["spring"]) == []
 
 
-@pytest.mark.parametrize("word", ["strain_impulse", "strain_velocity", "strain_deformation_rate"])
-def test_rest_stretch_and_limits_of_lengths(word: str) -> None:
-    (line,) = told(GRID, [word, "self_contact"], rest_stretch=NARROW)
+@pytest.mark.parametrize("type_name", ["strain_impulse", "strain_velocity", "strain_deformation_rate"])
+def test_rest_stretch_and_limits_of_lengths(type_name: str) -> None:
+    (line,) = told(GRID, [type_name, "self_contact"], rest_stretch=NARROW)
     assert line == (
-        f"{word} limits lengths without rest_stretch, and works against it. Leave that filter out, or make its limits "
+        f"{type_name} limits lengths without rest_stretch, and works against it. Leave that filter out, or make its limits "
         "wider by as much."
     )
-    assert told(GRID, [word]) == []
+    assert told(GRID, [type_name]) == []
     assert told(GRID, ["self_contact"], rest_stretch=NARROW) == []
 
 
-@pytest.mark.parametrize(("key", "word", "name"), [
+@pytest.mark.parametrize(("key", "type_name", "name"), [
     ("energies", "spring", "shear"),
     ("filters", "strain_deformation_rate", "shear"),
     ("filters", "strain_velocity", "shear_extension"),
     ("filters", "strain_velocity", "shear_compression"),
 ])  # fmt: skip
-def test_shear_springs_of_a_mesh_without_cells(key: str, word: str, name: str) -> None:
+def test_shear_springs_of_a_mesh_without_cells(key: str, type_name: str, name: str) -> None:
     def with_value(shape: dict[str, Any], value: float | None) -> list[str]:
-        return told(shape, **{key: [{"type": word, name: value}]})
+        return told(shape, **{key: [{"type": type_name, name: value}]})
 
     assert with_value(GRID, 0.2) == []
     assert with_value(DISC, None) == []
-    assert told(DISC, **{key: [word]}) == []  # its default
+    assert told(DISC, **{key: [type_name]}) == []  # its default
     (line,) = with_value(DISC, 0.2)
     assert line == (
-        f"{name} = 0.2 of {word} has nothing to do: its mesh has no rows and columns of threads, and so no springs "
+        f"{name} = 0.2 of {type_name} has nothing to do: its mesh has no rows and columns of threads, and so no springs "
         "across cells. Leave it out; edges count as threads there."
     )
-    assert len(with_value(DISC, 0.0)) == (word != "spring")  # K = 0 asks for none, a limit of 0 for much
+    assert len(with_value(DISC, 0.0)) == (type_name != "spring")  # K = 0 asks for none, a limit of 0 for much
 
 
 @pytest.mark.parametrize("preset", ["pro95", "bmf03", "ye08"])

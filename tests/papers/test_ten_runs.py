@@ -8,7 +8,7 @@ import pytest
 from toile.scene.load import load, scene_names
 from toile.simulation.simulation import Simulation
 
-SCENES = [name for name in scene_names() if any(item.word() == "self_contact" for item in load(name).filters)]
+SCENES = [name for name in scene_names() if any(item.type_name() == "self_contact" for item in load(name).filters)]
 
 
 @pytest.mark.slow

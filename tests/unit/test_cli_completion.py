@@ -76,7 +76,7 @@ def test_an_answer_imports_nothing_heavy_and_comes_soon() -> None:
     code = (
         "import sys, time; from toile.cli import completion, keys; import typer\n"
         "class Context: params = {'scene': 'drape'}; args = []\n"
-        "assert completion.changes(Context(), 'cloth.0.') and completion.words('') and completion.formats()\n"
+        "assert completion.changes(Context(), 'cloth.0.') and completion.type_names('') and completion.formats()\n"
         "print(time.process_time(), *sys.modules)"
     )
     command = (sys.executable, "-c", code)
@@ -114,7 +114,7 @@ def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
         assert sorted({*catalogue.members(family), *catalogue.outside(family)}) == list(names(family))
     assert {kind.value for kind in Kind} == {*FAMILIES, "scenes", "fabrics", "presets"}
     for scope in ("cloth", "scene"):
-        assert keys.Family("energies", scope).words() == list(_in_scope("energies", scope))
+        assert keys.Family("energies", scope).type_names() == list(_in_scope("energies", scope))
 
 
 @pytest.mark.parametrize("name", sorted(catalogue.scenes()))

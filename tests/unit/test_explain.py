@@ -113,5 +113,5 @@ def test_every_plugin_and_its_fields_are_documented(family: str, name: str) -> N
     if name == "gravity":  # the scene's key, not listed by its type
         assert "`gravity`" in page
         return
-    for word in (name, *(row.key for row in field_rows(find(family, name)))):
-        assert f"`{word}`" in page or f"`{word}: " in page, word
+    for type_name in (name, *(row.key for row in field_rows(find(family, name)))):
+        assert f"`{type_name}`" in page or f"`{type_name}: " in page, type_name

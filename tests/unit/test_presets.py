@@ -23,8 +23,8 @@ NAMES = preset_names()
 GRID = {"type": "grid", "resolution": (3, 3)}
 
 
-def words(items: tuple) -> list[str]:
-    return [item.word() for item in items]
+def type_names(items: tuple) -> list[str]:
+    return [item.type_name() for item in items]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,9 +45,9 @@ def test_every_line_of_a_preset_says_where_it_comes_from(name: str) -> None:
 
 def test_scene_values_win_and_lists_are_replaced() -> None:
     scene = Scene(preset="bw98", integrator="implicit_bdf2", forces=["drag"], cloth=[{"shape": GRID}])
-    assert scene.integrator.word() == "implicit_bdf2"
-    assert words(scene.forces) == ["drag"]
-    assert words(scene.cloth[0].energies) == ["stretch", "shear", "bend_angle"]
+    assert scene.integrator.type_name() == "implicit_bdf2"
+    assert type_names(scene.forces) == ["drag"]
+    assert type_names(scene.cloth[0].energies) == ["stretch", "shear", "bend_angle"]
 
 
 def test_what_is_chosen_by_type_is_replaced_as_a_whole() -> None:
@@ -58,13 +58,13 @@ def test_what_is_chosen_by_type_is_replaced_as_a_whole() -> None:
 def test_mappings_are_filled_key_by_key() -> None:
     scene = Scene(preset="bw98", solver={"tolerance": 1e-6})
     assert scene.solver.tolerance == 1e-6
-    assert scene.solver.preconditioner.word() == "diagonal"
+    assert scene.solver.preconditioner.type_name() == "diagonal"
 
 
 def test_each_cloth_is_filled_by_itself() -> None:
     cloths = [{"name": "one", "shape": GRID, "energies": ["stretch"]}, {"name": "two", "shape": GRID}]
     scene = Scene(preset="bw98", cloth=cloths)
-    assert [words(cloth.energies) for cloth in scene.cloth] == [["stretch"], ["stretch", "shear", "bend_angle"]]
+    assert [type_names(cloth.energies) for cloth in scene.cloth] == [["stretch"], ["stretch", "shear", "bend_angle"]]
     assert "energies" not in cloths[1]  # what was given is left alone
 
 
@@ -99,7 +99,7 @@ def test_overrides_lead_into_what_the_preset_sets_in_any_order() -> None:
         )
     )
     assert one == other
-    assert (one.integrator.word(), one.integrator.newton_iterations) == ("implicit_euler", 2)
+    assert (one.integrator.type_name(), one.integrator.newton_iterations) == ("implicit_euler", 2)
 
 
 OWN = ", because the scene has its own "

@@ -130,9 +130,9 @@ def test_goes_on_bit_for_bit(case: str) -> None:
 
 def test_every_plugin_that_may_remember_is_among_the_cases() -> None:
     scenes = [Scene(**{"cloth": [CLOTH], **case}) for case in CASES.values()]
-    assert {scene.integrator.word() for scene in scenes} == set(plugins.names("integrators"))
-    assert {each.word() for scene in scenes for each in scene.filters} == set(plugins.names("filters"))
-    constraints = {each.word() for scene in scenes for each in scene.constraints}
+    assert {scene.integrator.type_name() for scene in scenes} == set(plugins.names("integrators"))
+    assert {each.type_name() for scene in scenes for each in scene.filters} == set(plugins.names("filters"))
+    constraints = {each.type_name() for scene in scenes for each in scene.constraints}
     assert constraints | {"solid_contact"} == set(plugins.names("constraints"))
 
 

@@ -222,7 +222,7 @@ class TestChanges:
         assert not [label for label in labels if label.startswith(("wind, x", "friction"))]
         windy = next(p for p in parameters(sheet()) if p.label == "wind").apply(sheet(), True)
         assert "wind, x" in [parameter.label for parameter in parameters(windy)]
-        assert [force.word() for force in windy.forces] == ["wind"]
+        assert [force.type_name() for force in windy.forces] == ["wind"]
         assert windy.forces[0].quadratic == sheet().forces[0].quadratic
 
     def test_a_changed_fabric_is_called_so(self) -> None:
@@ -260,7 +260,7 @@ class TestChanges:
         (integrator,) = (p for p in parameters(sheet()) if p.label == "integrator")
         view = answer(live, live.change(lambda scene: integrator.apply(scene, "explicit_euler")))
         assert "max_step" in view.message
-        assert view.scene.integrator.word() == "implicit_bdf2"
+        assert view.scene.integrator.type_name() == "implicit_bdf2"
         live.step()
         assert until(live, lambda later: later.frame == 1).state == PAUSED
 
@@ -342,7 +342,7 @@ class TestControls:
         time.sleep(0.2)
         controls.work()
         scene = ordered[0](sheet())
-        assert (scene.forces[0].word(), scene.cloth[0].fabric.name) == ("wind", "denim")
+        assert (scene.forces[0].type_name(), scene.cloth[0].fabric.name) == ("wind", "denim")
         controls.show(scene, 1)
         assert "wind, y" in gui.handles
         assert isinstance(next(p for p in parameters(scene) if p.label == "wind"), Switch)

@@ -227,7 +227,7 @@ class TestLivePage:
         tried.until(lambda view: "max_step" in view.message, "it is told")
         control = tried.inside.panel.controls._controls["method/integrator"].handle
         tried.opened.wait_until(lambda: control.value == "implicit_bdf2", "the list goes back")
-        assert tried.view.scene.integrator.word() == "implicit_bdf2"
+        assert tried.view.scene.integrator.type_name() == "implicit_bdf2"
         tried.opened.wait_until(
             lambda: "explicit_euler is stable" in tried.opened.page.inner_text("body"), "the page says why"
         )

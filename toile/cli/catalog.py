@@ -25,10 +25,10 @@ def members(family: str) -> dict[str, str]:
     package, _, prefix = families()[family]
     found = {}
     for path in sorted(file_of(package).parent.glob(f"{prefix}[!_]*.py")):
-        word = path.stem.removeprefix(prefix)
+        type_name = path.stem.removeprefix(prefix)
         text = path.read_text(encoding="utf-8")
-        if f"\nclass {class_name(word)}(" in text:
-            found[word] = text.lstrip('"').partition("\n")[0].removesuffix('"""').strip()
+        if f"\nclass {class_name(type_name)}(" in text:
+            found[type_name] = text.lstrip('"').partition("\n")[0].removesuffix('"""').strip()
     return found
 
 
@@ -51,8 +51,8 @@ def fabrics() -> list[str]:
     return sorted(path.stem for path in (PACKAGE / "scene" / "fabrics").glob("*.yaml"))
 
 
-def class_name(word: str) -> str:
-    return "".join(part.capitalize() for part in word.split("_"))
+def class_name(type_name: str) -> str:
+    return "".join(part.capitalize() for part in type_name.split("_"))
 
 
 def file_of(module: str) -> Path:

@@ -78,7 +78,7 @@ def scenes(incomplete: str) -> list[tuple[str, str]]:
     return [*_plain(catalogue.scenes().items()), *_files(incomplete)]
 
 
-def words(incomplete: str) -> list[tuple[str, str]]:
+def type_names(incomplete: str) -> list[tuple[str, str]]:
     """What `explain` knows: scenes, what they can name, and presets."""
     named = [entry for family in catalogue.families() for entry in catalogue.members(family).items()]
     return [*scenes(incomplete), *_plain(named), *_plain(catalogue.presets().items())]

@@ -36,13 +36,13 @@ class Family:
     name: str
     scope: str | None = None
 
-    def words(self) -> list[str]:
-        words = list(catalogue.members(self.name))
-        return [word for word in words if self.scope in (None, _scope(self.member(word)))]
+    def type_names(self) -> list[str]:
+        type_names = list(catalogue.members(self.name))
+        return [type_name for type_name in type_names if self.scope in (None, _scope(self.member(type_name)))]
 
-    def member(self, word: str) -> Model:
+    def member(self, type_name: str) -> Model:
         package, _, prefix = catalogue.families()[self.name]
-        return Model(f"{package}.{prefix}{word}", catalogue.class_name(word))
+        return Model(f"{package}.{prefix}{type_name}", catalogue.class_name(type_name))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
         return []
     holder, family, _ = _descend(path[:-1], values)
     if path[-1] == "type" and family is not None:
-        return family.words()
+        return family.type_names()
     field = fields(holder).get(path[-1]) if holder is not None else None
     if field is None:
         return []
@@ -117,7 +117,7 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
         return list(catalogue.presets())
     inner, many = _held(field)
     if isinstance(inner, Family):
-        return [f"[{word}]" for word in inner.words()] if many else inner.words()
+        return [f"[{type_name}]" for type_name in inner.type_names()] if many else inner.type_names()
     literals = [
         str(entry.value)
         for node in ast.walk(field.annotation)
@@ -174,9 +174,9 @@ def _indices(values: Sequence[Any], known: bool) -> list[str]:
 def _chosen(family: Family, values: Sequence[Any]) -> Model | None:
     """The member that the values name."""
     for value in values:
-        word = value.get("type") if isinstance(value, dict) else value
-        if isinstance(word, str) and word in catalogue.members(family.name):
-            return family.member(word)
+        type_name = value.get("type") if isinstance(value, dict) else value
+        if isinstance(type_name, str) and type_name in catalogue.members(family.name):
+            return family.member(type_name)
     return None
 
 
@@ -253,6 +253,6 @@ def _doc(value: ast.expr | None) -> str:
     """The line about a field, with its unit."""
     if not isinstance(value, ast.Call):
         return ""
-    said = {word.arg: str(word.value.value) for word in value.keywords if isinstance(word.value, ast.Constant)}
+    said = {type_name.arg: str(type_name.value.value) for type_name in value.keywords if isinstance(type_name.value, ast.Constant)}
     unit = f" [{said['unit']}]" if said.get("unit") else ""
     return said.get("doc", said.get("description", "")) + unit

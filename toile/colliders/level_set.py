@@ -247,9 +247,9 @@ class LevelSet(Collider):
     @model_validator(mode="after")
     def _usable(self) -> "LevelSet":
         for i, part in enumerate(self.parts):
-            if part.word() == "plane":
+            if part.type_name() == "plane":
                 raise _wrong("a plane has no end, so no grid holds it. List it as a solid of its own.", i)
-            if part.word() == self.word():
+            if part.type_name() == self.type_name():
                 raise _wrong("a level set within a level set. List its parts here.", i)
             for name in ("friction", "name"):
                 if getattr(part, name) != type(part).model_fields[name].default:
@@ -352,7 +352,7 @@ class _Part:
 
     def _bake(self) -> Baked:
         solid, cell = self.solid, self.settings.cell
-        if solid.settings.word() == "mesh":
+        if solid.settings.type_name() == "mesh":
             return self._bake_mesh(solid.positions, False)
         surface = (solid.positions, solid.triangles)
         return bake_shape(solid.functions, solid.shape, surface, cell, self._band, self.device)

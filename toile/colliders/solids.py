@@ -19,7 +19,7 @@ class KeepsOut(Protocol):
     @property
     def deepest_start(self) -> float: ...  # [m]
 
-    def word(self) -> str: ...
+    def type_name(self) -> str: ...
 
     def recovery(self) -> str:
         """How cloth comes out of a solid, for a message."""
@@ -98,7 +98,7 @@ def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, sett
         if -distance[~pinned].min() > settings.deepest_start:
             error = (
                 f'solid "{solid.name}": {found}. Move the cloth or the solid apart, or set deepest_start of '
-                f"{settings.word()} (now {settings.deepest_start:g} m) if it shall be pushed out."
+                f"{settings.type_name()} (now {settings.deepest_start:g} m) if it shall be pushed out."
             )
             # Such as that it is inside out, which would be the reason.
             raise InputError("\n".join([error, *solid.warnings]))

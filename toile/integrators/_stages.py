@@ -46,7 +46,7 @@ class StagedIntegrator(Integrator):
     def judge(self, max_step: float, limit: float) -> list[str]:
         if max_step <= limit:
             return []
-        told = f"{self.word()} is stable up to steps of {limit:.4g} s with this cloth; time.max_step is {max_step:.4g}."
+        told = f"{self.type_name()} is stable up to steps of {limit:.4g} s with this cloth; time.max_step is {max_step:.4g}."
         if self.insist:
             return [f"{told} integrator.insist: it runs nevertheless."]
         # Rounded down: what the message says must be accepted.

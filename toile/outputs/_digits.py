@@ -20,11 +20,11 @@ _TRIPLES = np.array([list(f"{n:03d}".encode()) for n in range(1000)], np.uint8)
 _EXPONENTS = np.array([list(f"e{n:+03d}".encode()) for n in range(LOWEST, HIGHEST + 1)], np.uint8)
 
 
-def number_lines(word: str, rows: np.ndarray) -> bytes:
+def number_lines(keyword: str, rows: np.ndarray) -> bytes:
     """One line per row: the word, then its numbers. They must be finite."""
     values = np.asarray(rows, np.float32)
     count, columns = values.shape
-    start = f"{word} ".encode()
+    start = f"{keyword} ".encode()
     text = np.full((count, len(start) + columns * (WIDTH + 1)), ord(" "), np.uint8)
     text[:, : len(start)] = list(start)
     numbers = text[:, len(start) :].reshape(count, columns, WIDTH + 1)

@@ -21,7 +21,7 @@ class FfmpegWriter(Writer):
     """One file of all pictures, or of each `every`-th, with what the format asks of ffmpeg."""
 
     def __init__(self, path: Path, surface: Surface, settings: Drawing, options: list[str], every: int = 1):
-        self.ffmpeg = _executable(settings.word())
+        self.ffmpeg = _executable(settings.type_name())
         self.settings, self.options, self.every = settings, options, every
         self.fps = surface.fps / every
         self.film = Film(path, surface, settings)
@@ -54,10 +54,10 @@ class FfmpegWriter(Writer):
                 raise ToileError(f"{self.draft.path}: ffmpeg could not write the film: {said}")
 
 
-def _executable(word: str) -> str:
+def _executable(type_name: str) -> str:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        message = f'output {word} needs imageio-ffmpeg, which is not installed: pip install "toile[video]"'
+        message = f'output {type_name} needs imageio-ffmpeg, which is not installed: pip install "toile[video]"'
         raise InputError(message) from error
     return imageio_ffmpeg.get_ffmpeg_exe()

@@ -107,9 +107,9 @@ def _faces(surface: Surface, part: Part, first_uv: int) -> tuple[str, int]:
     return _lines("vt", uv) + faces, first_uv + len(uv)
 
 
-def _lines(word: str, rows: np.ndarray) -> str:
+def _lines(keyword: str, rows: np.ndarray) -> str:
     # repr is the shortest text that reads back as the same double
-    return "".join(f"{word} {' '.join(map(repr, row))}\n" for row in np.asarray(rows, np.float64).tolist())
+    return "".join(f"{keyword} {' '.join(map(repr, row))}\n" for row in np.asarray(rows, np.float64).tolist())
 
 
 def _one_line(name: str) -> str:

@@ -248,5 +248,5 @@ def _configured(kind: type[D], options: dict[str, Any]) -> D:
         lines = []
         for problem in error.errors():
             key = ".".join(map(str, problem["loc"]))
-            lines.append(f"{kind.word()}: {key} = {problem['input']!r}: {problem['msg']}.")
+            lines.append(f"{kind.type_name()}: {key} = {problem['input']!r}: {problem['msg']}.")
         raise InputError("\n".join(lines)) from error

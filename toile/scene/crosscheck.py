@@ -125,7 +125,7 @@ def _solids(parts: Parts) -> Iterator[Problem]:
             solid.check(parts.folder, parts.allow_outside)
         except InputError as error:
             yield from (Problem(("solids", i), line) for line in str(error).splitlines())
-    settings = [i for i, constraint in parts.constraints.items() if constraint.word() == "solid_contact"]
+    settings = [i for i, constraint in parts.constraints.items() if constraint.type_name() == "solid_contact"]
     for i in settings[1:]:
         yield Problem(("constraints", i), f"solid_contact is set by constraints[{settings[0]}] already; list it once.")
 
@@ -134,15 +134,15 @@ def _outputs_twice(parts: Parts) -> Iterator[Problem]:
     """Outputs of one kind write the same file; only pictures of different frames do not."""
     seen: dict[tuple[str, Any], int] = {}
     for i, output in parts.outputs.items():
-        first = seen.setdefault((output.word(), getattr(output, "frame", None)), i)
+        first = seen.setdefault((output.type_name(), getattr(output, "frame", None)), i)
         if first != i:
             yield Problem(("outputs", i), f"would write the same file as outputs[{first}]; list it once.")
 
 
 def _unknown_figures(parts: Parts) -> Iterator[Problem]:
     if parts.whole:
-        listed = [energy.word() for cloth in parts.cloths.values() for energy in cloth.energies]
-        energies = {"gravity", *listed, *(force.word() for force in parts.forces.values())}
+        listed = [energy.type_name() for cloth in parts.cloths.values() for energy in cloth.energies]
+        energies = {"gravity", *listed, *(force.type_name() for force in parts.forces.values())}
     else:  # which there will be is not known, so that only what can never be is a mistake
         energies = set(names("energies"))
     known = figure_names(energies, solid_names(parts.solids.values()))
@@ -152,10 +152,10 @@ def _unknown_figures(parts: Parts) -> Iterator[Problem]:
 
 
 def _air_twice(parts: Parts) -> Iterator[str]:
-    words = ("drag", "wind", "wind_particle")
-    of_air = [(i, force.word()) for i, force in parts.forces.items() if force.word() in words]
+    type_names = ("drag", "wind", "wind_particle")
+    of_air = [(i, force.type_name()) for i, force in parts.forces.items() if force.type_name() in type_names]
     if len(of_air) > 1:
-        listed = " and ".join(f"forces[{i}] ({word})" for i, word in of_air)
+        listed = " and ".join(f"forces[{i}] ({type_name})" for i, type_name in of_air)
         yield f"{listed} each count the resistance of still air. Keep one of them; wind includes drag."
 
 
@@ -223,7 +223,7 @@ def _targets(
         if len(known) + len(parts.broken_cloths) > 1:
             yield Problem((*path, "cloth"), f"missing: the scene has several cloths. Name one of: {', '.join(known)}.")
         elif not known and not parts.broken_cloths:
-            yield Problem(path, f"the scene has no cloth that this {plugin.word()} could act on.")
+            yield Problem(path, f"the scene has no cloth that this {plugin.type_name()} could act on.")
         if len(known) != 1 or parts.broken_cloths:
             return
     elif name not in known:
@@ -240,7 +240,7 @@ def _targets(
     triangle = getattr(plugin, "triangle", None)
     if isinstance(triangle, int) and triangle >= mesh.triangle_count:
         yield Problem((*path, "triangle"), f"does not exist: the cloth has 0 to {mesh.triangle_count - 1}.", triangle)
-    if particles is not None and path[0] == "constraints" and plugin.word() == "pin":
+    if particles is not None and path[0] == "constraints" and plugin.type_name() == "pin":
         held.setdefault(number, []).append(_Pin(path, plugin, particles))
 
 
@@ -296,7 +296,7 @@ def _agree(one: _Pin, two: _Pin) -> bool:
 
 def _unusual_figures(cloth: Cloth) -> Iterator[str]:
     for model in (cloth.fabric, *cloth.energies):
-        owner = f"fabric {cloth.fabric.name}" if model is cloth.fabric else str(getattr(model, "word", str)())
+        owner = f"fabric {cloth.fabric.name}" if model is cloth.fabric else str(getattr(model, "type_name", str)())
         for name, info in type(model).model_fields.items():
             value, unit = getattr(model, name), unit_of(info)
             if unit not in USUAL or not isinstance(value, float) or value == 0.0:

@@ -109,9 +109,9 @@ def _rows(model: BaseModel, depth: int, path: KeyPath, of_preset: frozenset[KeyP
         yield _row(depth, key, info, None if entries else value, is_default, by)
         for name, entry in entries:
             if name:
-                yield Row(depth + 1, name, _word(entry), is_default, doc=_about(entry), of_preset=by)
+                yield Row(depth + 1, name, _type_name(entry), is_default, doc=_about(entry), of_preset=by)
             elif isinstance(entry, Plugin):
-                yield Row(depth + 1, "type", _word(entry), is_default, doc=_about(entry), of_preset=by)
+                yield Row(depth + 1, "type", _type_name(entry), is_default, doc=_about(entry), of_preset=by)
             inside = (*here, int(name.strip("[]"))) if name.startswith("[") else (*here, *([name] if name else []))
             yield from _rows(entry, depth + (2 if name else 1), inside, of_preset)
 
@@ -175,8 +175,8 @@ def _default(info: FieldInfo) -> Any:
     return "(needed)" if info.is_required() else info.get_default(call_default_factory=True)
 
 
-def _word(entry: BaseModel) -> str:
-    return entry.word() if isinstance(entry, Plugin) else ""
+def _type_name(entry: BaseModel) -> str:
+    return entry.type_name() if isinstance(entry, Plugin) else ""
 
 
 def _about(entry: BaseModel) -> str:

@@ -110,8 +110,8 @@ def _annotation(field: FieldInfo) -> Any:
 def _model_in(annotation: Any, raw: Any) -> type[BaseModel] | None:
     family = family_in(annotation)
     if family is not None:
-        word = raw.get("type") if isinstance(raw, dict) else raw
-        return find(family, word) if isinstance(word, str) and word in names(family) else None
+        type_name = raw.get("type") if isinstance(raw, dict) else raw
+        return find(family, type_name) if isinstance(type_name, str) and type_name in names(family) else None
     for part in _parts(annotation):
         if isinstance(part, type) and issubclass(part, BaseModel):
             return part
@@ -141,9 +141,9 @@ def literals_of(annotation: Any) -> set[str]:
     found: set[str] = set()
     for part in [annotation, *_parts(annotation)]:
         if typing.get_origin(part) is typing.Literal:
-            found |= {str(word) for word in typing.get_args(part)}
+            found |= {str(type_name) for type_name in typing.get_args(part)}
         elif typing.get_origin(part) in (tuple, list):
-            found |= {word for member in typing.get_args(part) for word in literals_of(member)}
+            found |= {type_name for member in typing.get_args(part) for type_name in literals_of(member)}
     return found
 
 

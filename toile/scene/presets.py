@@ -81,9 +81,9 @@ def lost(scene: Scene) -> Iterator[str]:
             if key not in values:
                 continue
             own = getattr(holder, key)
-            kept = {item.word() for item in (own if isinstance(own, tuple) else (own,))}
+            kept = {item.type_name() for item in (own if isinstance(own, tuple) else (own,))}
             idle = () if scene.solids else FOR_SOLIDS
-            missing = [word for word in _words(values[key]) if word not in kept and word not in idle]
+            missing = [type_name for type_name in _type_names(values[key]) if type_name not in kept and type_name not in idle]
             if missing:
                 remedy = ", or add to it what should stay" if isinstance(own, tuple) else " to have the preset's"
                 yield (
@@ -92,7 +92,7 @@ def lost(scene: Scene) -> Iterator[str]:
                 )
 
 
-def _words(value: Any) -> list[str]:
+def _type_names(value: Any) -> list[str]:
     """Scene words of what is chosen by type: one, or a list of them."""
     items = value if isinstance(value, list) else [value]
     return [item["type"] if isinstance(item, dict) else item for item in items]

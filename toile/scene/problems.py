@@ -113,8 +113,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Problem
     if kind == "finite_number":
         return Problem(path, f"must be a finite number{bracket}.", value)
     if kind == "literal_error" and field is not None:
-        words = sorted(literals_of(field.annotation))
-        return Problem(path, f"no such choice.{nearest(str(value), words)}", value)
+        type_names = sorted(literals_of(field.annotation))
+        return Problem(path, f"no such choice.{nearest(str(value), type_names)}", value)
     if kind in ("too_long", "too_short"):
         limit = f"at most {context['max_length']}" if kind == "too_long" else f"at least {context['min_length']}"
         return Problem(path, f"has {context['actual_length']} entries; {limit} are allowed.", value)

@@ -198,8 +198,8 @@ def solid_names(solids: Iterable[Collider]) -> list[str]:
     found: list[str] = []
     taken = {solid.name for solid in solids}
     for solid in solids:
-        word = solid.word()
-        candidates = (word, *(f"{word}_{number}" for number in range(2, len(solids) + 2)))
+        type_name = solid.type_name()
+        candidates = (type_name, *(f"{type_name}_{number}" for number in range(2, len(solids) + 2)))
         found.append(solid.name or next(name for name in candidates if name not in taken))
         taken.add(found[-1])
     return found
@@ -258,6 +258,6 @@ class Scene(SceneModel):
     def _contact_comes_last(self) -> Scene:
         """What a filter does after self_contact, nobody guards."""
         for i, item in enumerate(self.filters[:-1]):
-            if item.word() == "self_contact":
+            if item.type_name() == "self_contact":
                 raise wrong("self_contact must be the last filter, and listed once. Move it to the end.", "filters", i)
         return self

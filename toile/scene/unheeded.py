@@ -35,23 +35,23 @@ def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
 def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
     if all(entry.warp == entry.weft == 1.0 for entry in cloth.rest_stretch):
         return
-    words = [energy.word() for energy in cloth.energies]
-    if "spring" in words:
+    type_names = [energy.type_name() for energy in cloth.energies]
+    if "spring" in type_names:
         yield "rest_stretch does nothing to spring, which keeps to the lengths of the mesh. Use stretch in its place."
-    elif "stretch" not in words:
+    elif "stretch" not in type_names:
         yield "rest_stretch does nothing, because stretch is not among its energies. Add it there."
     for item in scene.filters:
-        if item.word().startswith("strain_"):
+        if item.type_name().startswith("strain_"):
             yield (
-                f"{item.word()} limits lengths without rest_stretch, and works against it. Leave that filter out, "
+                f"{item.type_name()} limits lengths without rest_stretch, and works against it. Leave that filter out, "
                 "or make its limits wider by as much."
             )
 
 
 def _shear(items: Sequence[Plugin]) -> Iterator[str]:
     for item in items:
-        for name in OF_SHEAR.get(item.word(), ()):
+        for name in OF_SHEAR.get(item.type_name(), ()):
             value = getattr(item, name)
-            off = value is None or (item.word() == "spring" and value == 0.0)
+            off = value is None or (item.type_name() == "spring" and value == 0.0)
             if name in item.model_fields_set and not off:
-                yield f"{name} = {value:g} of {item.word()} {NO_CELLS}. Leave it out; edges count as threads there."
+                yield f"{name} = {value:g} of {item.type_name()} {NO_CELLS}. Leave it out; edges count as threads there."

@@ -188,7 +188,7 @@ class Intersections:
 def contacts_in(scene: Any) -> set[str]:
     """What in a scene keeps cloth from passing through cloth."""
     energies = [*scene.forces, *(energy for cloth in scene.cloth for energy in cloth.energies)]
-    return {item.word() for item in (*scene.filters, *energies)} & {"self_contact", "penalty"}
+    return {item.type_name() for item in (*scene.filters, *energies)} & {"self_contact", "penalty"}
 
 
 @dataclass

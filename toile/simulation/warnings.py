@@ -103,11 +103,11 @@ def _idle(simulation: Simulation) -> list[str]:
     if not simulation.solids:
         listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
         return [
-            f"{key}: {item.word()} has nothing to do, because the scene has no solids."
+            f"{key}: {item.type_name()} has nothing to do, because the scene has no solids."
             for key, items in listed.items()
             if (key,) not in scene._of_preset  # which is for any scene
             for item in items
-            if item.word() in FOR_SOLIDS
+            if item.type_name() in FOR_SOLIDS
         ]
     if any(isinstance(item, SelfContact) for item in scene.filters):
         return []

@@ -251,7 +251,7 @@ class Springs(ContactForce, Protocol):
 def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | Springs:
     """An energy at work on one cloth, or on all of them."""
     springs: Springs | None = energy.springs(model, device)
-    return Term(energy.word(), energy, model, part, device, seed) if springs is None else springs
+    return Term(energy.type_name(), energy, model, part, device, seed) if springs is None else springs
 
 
 class Batch:

@@ -24,7 +24,7 @@ def command(
         typer.Argument(
             metavar="SCENE|WORD",
             help="a scene, or a word that scenes use, such as grid, pull or bw98",
-            autocompletion=completion.words,
+            autocompletion=completion.type_names,
         ),
     ],
     changes: SetOption = None,
@@ -35,23 +35,23 @@ def command(
     """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
     with told(debug, as_json=as_json) as voice:
         is_scene = scene in catalogue.scenes() or Path(scene).exists()
-        if is_scene or not _explain_word(scene, voice):
+        if is_scene or not _explain_type(scene, voice):
             _explain_scene(_loaded(scene, changes, allow_outside), voice)
 
 
-def _explain_word(word: str, voice: Voice) -> bool:
+def _explain_type(type_name: str, voice: Voice) -> bool:
     """Whatever has this name; all presets for the word "preset". False where nothing has it."""
     from toile.plugins import FAMILIES, find, names
     from toile.scene.explain import explain_plugin, explain_preset, field_rows
     from toile.scene.presets import preset_names, read_preset
 
-    families = [family for family in FAMILIES if word in names(family)]
-    presets = [name for name in preset_names() if word in (name, "preset")]
+    families = [family for family in FAMILIES if type_name in names(family)]
+    presets = [name for name in preset_names() if type_name in (name, "preset")]
     for family in families:
-        voice.say(explain_plugin(family, word))
-        plugin = find(family, word)
-        about = {"name": word, "kind": FAMILIES[family][1], "about": plugin.summary()}
-        voice.document.setdefault("words", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
+        voice.say(explain_plugin(family, type_name))
+        plugin = find(family, type_name)
+        about = {"name": type_name, "kind": FAMILIES[family][1], "about": plugin.summary()}
+        voice.document.setdefault("types", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
     for preset in presets:
         voice.say(explain_preset(preset))
         about = {"name": preset, "about": catalogue.presets()[preset]}
@@ -100,7 +100,7 @@ def _loaded(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene
             raise
         from toile.plugins import nearest
 
-        words = [word for family in catalogue.families() for word in catalogue.members(family)]
-        hint = nearest(scene, {*catalogue.scenes(), *catalogue.presets(), *words})
+        type_names = [type_name for family in catalogue.families() for type_name in catalogue.members(family)]
+        hint = nearest(scene, {*catalogue.scenes(), *catalogue.presets(), *type_names})
         hint = hint if "Did you mean" in hint else " `toile list` shows what there is."
         raise SceneError([f'no scene "{scene}", and no word that scenes use.{hint}']) from None

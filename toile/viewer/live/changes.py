@@ -128,7 +128,7 @@ def each(key: str, field: str, *inner: str | int) -> Places:
     def places(scene: Scene) -> Iterator[tuple[str, Path]]:
         for i, item in enumerate(getattr(scene, key)):
             if getattr(item, field, None) is not None:
-                yield ("" if key == "cloth" else getattr(item, "name", None) or item.word()), (key, i, field, *inner)
+                yield ("" if key == "cloth" else getattr(item, "name", None) or item.type_name()), (key, i, field, *inner)
 
     return places
 
@@ -146,10 +146,10 @@ def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
         for i, cloth in enumerate(scene.cloth):
             from_fabric = False
             for e, energy in enumerate(cloth.energies):
-                fields = [name for name in own.get(energy.word(), own.get("every", ())) if hasattr(energy, name)]
+                fields = [name for name in own.get(energy.type_name(), own.get("every", ())) if hasattr(energy, name)]
                 given = [name for name in fields if getattr(energy, name) is not None]
                 if given:
-                    yield energy.word(), ("cloth", i, "energies", e, given[0])
+                    yield energy.type_name(), ("cloth", i, "energies", e, given[0])
                 from_fabric = from_fabric or bool(fields and not given)
             if from_fabric:
                 yield "", ("cloth", i, "fabric", field)
@@ -157,13 +157,13 @@ def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
     return places
 
 
-def of_energy(word: str, field: str) -> Places:
+def of_energy(type_name: str, field: str) -> Places:
     """In the energies of one type that have a figure of their own."""
 
     def places(scene: Scene) -> Iterator[tuple[str, Path]]:
         for i, cloth in enumerate(scene.cloth):
             for e, energy in enumerate(cloth.energies):
-                if energy.word() == word and getattr(energy, field) is not None:
+                if energy.type_name() == type_name and getattr(energy, field) is not None:
                     yield "", ("cloth", i, "energies", e, field)
 
     return places
@@ -269,55 +269,55 @@ def _wind(scene: Scene) -> Iterator[Parameter]:
     winds = ("wind", "wind_particle")
 
     def read(scene: Scene) -> bool:
-        return any(force.word() in winds for force in scene.forces)
+        return any(force.type_name() in winds for force in scene.forces)
 
     def apply(scene: Scene, blows: bool) -> Scene:
         forces = []
         for force in scene.forces:
-            if force.word() in winds and not blows:
+            if force.type_name() in winds and not blows:
                 # Air at rest stays, as it was; wind_particle is a force of moving air only.
-                forces += [] if force.word() == "wind_particle" else [_air("drag", force)]
-            elif not (force.word() == "drag" and blows):  # wind includes it
+                forces += [] if force.type_name() == "wind_particle" else [_air("drag", force)]
+            elif not (force.type_name() == "drag" and blows):  # wind includes it
                 forces.append(force)
         if blows and not read(scene):
-            still = [force for force in scene.forces if force.word() == "drag"]
+            still = [force for force in scene.forces if force.type_name() == "drag"]
             forces.append(_air("wind", still[0] if still else None, velocity=NEW_WIND))
         return changed(scene, ("forces",), tuple(forces))
 
     yield Switch("forces", "wind", "moving air in place of air at rest", read, apply)
 
 
-def _air(word: str, like: Plugin | None, **more: Any) -> Plugin:
+def _air(type_name: str, like: Plugin | None, **more: Any) -> Plugin:
     given = {} if like is None else {name: getattr(like, name) for name in ("linear", "quadratic")}
-    return find("energies", word)(**given, **more)
+    return find("energies", type_name)(**given, **more)
 
 
 def _contact(scene: Scene) -> Iterator[Parameter]:
     def read(scene: Scene) -> bool:
-        return any(item.word() == "self_contact" for item in scene.filters)
+        return any(item.type_name() == "self_contact" for item in scene.filters)
 
     def apply(scene: Scene, wanted: bool) -> Scene:
-        others = tuple(item for item in scene.filters if item.word() != "self_contact")
+        others = tuple(item for item in scene.filters if item.type_name() != "self_contact")
         return changed(scene, ("filters",), (*others, *((find("filters", "self_contact")(),) if wanted else ())))
 
     yield Switch("contact", "cloth on cloth", "the filter self_contact", read, apply)
 
 
 def _method(scene: Scene) -> Iterator[Parameter]:
-    def integrator(scene: Scene, word: str) -> Scene:
-        old, new = scene.integrator, find("integrators", word)
+    def integrator(scene: Scene, type_name: str) -> Scene:
+        old, new = scene.integrator, find("integrators", type_name)
         given = {name: getattr(old, name) for name in old.model_fields_set if name in new.model_fields}
         return changed(scene, ("integrator",), new(**given))
 
-    limits = tuple(word for word in names("filters") if word.startswith("strain_"))
+    limits = tuple(type_name for type_name in names("filters") if type_name.startswith("strain_"))
 
     def limit(scene: Scene) -> str:
-        return next((item.word() for item in scene.filters if item.word() in limits), NO_FILTER)
+        return next((item.type_name() for item in scene.filters if item.type_name() in limits), NO_FILTER)
 
-    def limited(scene: Scene, word: str) -> Scene:
-        others = tuple(item for item in scene.filters if item.word() not in limits)
-        return changed(scene, ("filters",), (*(() if word == NO_FILTER else (find("filters", word)(),)), *others))
+    def limited(scene: Scene, type_name: str) -> Scene:
+        others = tuple(item for item in scene.filters if item.type_name() not in limits)
+        return changed(scene, ("filters",), (*(() if type_name == NO_FILTER else (find("filters", type_name)(),)), *others))
 
-    words = names("integrators")
-    yield Choice("method", "integrator", "how time advances", lambda s: s.integrator.word(), integrator, words)
+    type_names = names("integrators")
+    yield Choice("method", "integrator", "how time advances", lambda s: s.integrator.type_name(), integrator, type_names)
     yield Choice("method", "strain filter", "keeps threads from stretching", limit, limited, (NO_FILTER, *limits))

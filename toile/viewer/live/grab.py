@@ -35,8 +35,8 @@ class Grab(Energy):
     _target: tuple[float, ...] | None = PrivateAttr(default=None)
 
     @classmethod
-    def word(cls) -> str:
-        return Pull.word()  # the same kernels
+    def type_name(cls) -> str:
+        return Pull.type_name()  # the same kernels
 
     @property
     def holds(self) -> bool:
