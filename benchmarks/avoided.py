@@ -126,12 +126,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help=f"{', '.join(MEASURED)}; all when none is named")
     threads.use(1)
-    figures = json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
+    results = json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
     for name in parser.parse_args().what or MEASURED:
-        figures[name] = {**measure(name), "measured": {"date": datetime.date.today().isoformat(), **machine("cpu")}}
-        print(name, json.dumps(figures[name], indent=1), flush=True)
-        figures["versions"] = versions()
-        PATH.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        results[name] = {**measure(name), "measured": {"date": datetime.date.today().isoformat(), **machine("cpu")}}
+        print(name, json.dumps(results[name], indent=1), flush=True)
+        results["versions"] = versions()
+        PATH.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -454,21 +454,21 @@ MEASUREMENTS = (
 def main() -> None:
     wanted = sys.argv[1:] or [function.__name__ for function in MEASUREMENTS]
     path = HERE / "claims.json"
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     cpu = next((line.split(":")[1].strip() for line in cpus.splitlines() if line.startswith("model name")), "")
     for function in MEASUREMENTS:
         if function.__name__ in wanted:
             found = function()
-            figures[function.__name__] = found
+            results[function.__name__] = found
             print(function.__name__, json.dumps(found, indent=1), flush=True)
-    figures["machine"] = {
+    results["machine"] = {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu or platform.processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
     }
-    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ CHANGES = {
 }
 
 # What of a run is kept beside its distance.
-FIGURES = ("strain", "crossings", "steps", "iterations", "contacts", "seconds")
+VALUES = ("strain", "crossings", "steps", "iterations", "contacts", "seconds")
 
 Result = dict[str, Any]
 
@@ -168,7 +168,7 @@ def distance(one: Result, other: Result) -> Result:
         "centre": float(np.linalg.norm(one["centre"] - other["centre"])),
         # Of the largest kinetic energy: potentials have no zero of their own.
         "energy": abs(one["energy"] - other["energy"]) / one["kinetic"] if one["kinetic"] else 0.0,
-        **{name: other[name] for name in FIGURES},
+        **{name: other[name] for name in VALUES},
     }
 
 

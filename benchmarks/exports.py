@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import record
+from results import record
 
 from toile import plugins
 from toile.model.frame import Frame, Part, Surface

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from figures import record
 from playwright.sync_api import Page, sync_playwright
+from results import record
 
 HERE = Path(__file__).parent
 DRAWN_IN_SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]

@@ -125,8 +125,8 @@ def frame_times(scenes: dict[str, Any], frames: int, device: str, repeats: int =
     found = {}
     for name in scenes:
         processor, wall = np.min(every[name], axis=0).mean(axis=0)
-        figures = {"ms": processor, "wall_ms": wall, "build_s": built[name]}
-        found[name] = {type_name: round(float(figure), 2) for type_name, figure in figures.items()}
+        results = {"ms": processor, "wall_ms": wall, "build_s": built[name]}
+        found[name] = {type_name: round(float(figure), 2) for type_name, figure in results.items()}
     return found
 
 
@@ -186,15 +186,15 @@ def main() -> None:
     given = parser.parse_args()
     kind = "" if given.device == "cpu" else "_" + given.device.partition(":")[0]
     path = HERE / f"multigrid{kind}.json"
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for function in MEASUREMENTS:
         if function.__name__ in (given.what or [each.__name__ for each in MEASUREMENTS]):
             print(function.__name__, flush=True)
-            figures[function.__name__] = function(given.device)
+            results[function.__name__] = function(given.device)
             measured = {"date": datetime.date.today().isoformat(), **machine(given.device), **versions()}
-            figures[function.__name__]["measured"] = measured
-            path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(figures, indent=1))
+            results[function.__name__]["measured"] = measured
+            path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import record
+from results import record
 
 from toile.constraints.state import ConstraintState
 from toile.errors import StepFailed

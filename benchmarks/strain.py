@@ -128,13 +128,13 @@ def swing(extension: float) -> dict[str, Any]:
 
 def main() -> None:
     path = HERE / "strain.json"
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     wanted = sys.argv[1:] or [*SCENES, *SWINGS]
     for scene in wanted:
         in_swing = scene in SWINGS
-        figures[scene] = swing(SWINGS[scene]) if in_swing else compare(scene.split(",")[0], SCENES[scene])
-        print(scene, json.dumps(figures[scene], indent=1), flush=True)
-    path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        results[scene] = swing(SWINGS[scene]) if in_swing else compare(scene.split(",")[0], SCENES[scene])
+        print(scene, json.dumps(results[scene], indent=1), flush=True)
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -135,12 +135,12 @@ def scene(name: str, *overrides: str) -> dict[str, Any]:
 
 def main() -> None:
     path = HERE / "strain_velocity.json"
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for name in sys.argv[1:] or ["passes", "fold", "hang", "knit", "drape"]:
         measured = {"passes": passes, "fold": fold, "knit": lambda: scene("hang", KNIT)}
-        figures[name] = measured[name]() if name in measured else scene(name)
-        print(name, json.dumps(figures[name], indent=1), flush=True)
-        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        results[name] = measured[name]() if name in measured else scene(name)
+        print(name, json.dumps(results[name], indent=1), flush=True)
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

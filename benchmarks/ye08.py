@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
-from figures import record
+from results import record
 from scipy.sparse.linalg import cg
 
 from toile.errors import StepFailed
@@ -71,7 +71,7 @@ class Run:
             self.simulation.advance_frame()
         return self
 
-    def figures(self) -> dict[str, Any]:
+    def results(self) -> dict[str, Any]:
         return {
             "steps": len(self.largest),
             "spring_steps_within_limits": round(float(np.mean(self.inside)), 6),
@@ -95,8 +95,8 @@ def attempt(run: Run, frames: int | None = None) -> dict[str, Any]:
     try:
         run.frames(frames)
     except StepFailed as failed:
-        return {"failed": str(failed).splitlines()[0], **(run.figures() if run.largest else {})}
-    return run.figures()
+        return {"failed": str(failed).splitlines()[0], **(run.results() if run.largest else {})}
+    return run.results()
 
 
 def swing() -> dict[str, Any]:

@@ -103,7 +103,7 @@ def show(name: str) -> None:
     ffmpeg("-i", picture, "-vf", f"scale={PICTURE_WIDTH}:-2", "-quality", PICTURE_QUALITY, GALLERY / f"{name}.webp")
     make_film(scene, folder, GALLERY / f"{name}.mp4")
     surface, findings = RunFolder(folder).surface(), check(scene.expect, result.report)
-    figures = {
+    results = {
         "input": fingerprint(name),
         "versions": result.report["versions"],
         "vertices": surface.vertex_count,
@@ -113,10 +113,10 @@ def show(name: str) -> None:
         "summary": {key: value for key, value in result.report["summary"].items() if key != "ms_per_frame"},
         "expect": [vars(finding) for finding in findings],
     }
-    (GALLERY / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    (GALLERY / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     unmet = [finding.key for finding in findings if not finding.ok]
     told = f"NOT MET: {', '.join(unmet)}" if unmet else "all expectations met"
-    print(f"{name}: {figures['ms_per_frame']:.0f} ms a frame, {told}", flush=True)
+    print(f"{name}: {results['ms_per_frame']:.0f} ms a frame, {told}", flush=True)
 
 
 def make_film(scene: Scene, folder: Path, target: Path) -> None:

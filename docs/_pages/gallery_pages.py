@@ -66,20 +66,20 @@ def index() -> str:
 
 
 def page(name: str) -> str:
-    figures = json.loads((GALLERY / f"{name}.json").read_text(encoding="utf-8"))
+    results = json.loads((GALLERY / f"{name}.json").read_text(encoding="utf-8"))
     text = (SCENES / f"{name}.yaml").read_text(encoding="utf-8")
-    summary = figures["summary"]
+    summary = results["summary"]
     size = [
-        ("cloth", f"{figures['vertices']:,} vertices, {figures['triangles']:,} triangles"),
-        ("frames", f"{summary['frames']}, {figures['seconds']:g} s"),
+        ("cloth", f"{results['vertices']:,} vertices, {results['triangles']:,} triangles"),
+        ("frames", f"{summary['frames']}, {results['seconds']:g} s"),
     ]
-    size.append(("processor time per frame, median [ms]", _number(figures["ms_per_frame"])))
+    size.append(("processor time per frame, median [ms]", _number(results["ms_per_frame"])))
     if not _scene(name).get("solids"):
         del summary["solid_depth"]
     rows = [*size, *((words, _number(summary[key])) for key, words in FIGURES if summary.get(key) is not None)]
     expected = [
         (f"`{entry['key']}`", entry["bound"], _number(entry["value"]), "met" if entry["ok"] else "**not met**")
-        for entry in figures["expect"]
+        for entry in results["expect"]
     ]
     return "\n".join(
         [

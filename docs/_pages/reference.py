@@ -232,13 +232,13 @@ def _scenes(found: list[str], up: str) -> str:
 
 
 def _fabrics() -> str:
-    figures = [key for key in Fabric.model_fields if key not in ("name", "source")]
+    properties = [key for key in Fabric.model_fields if key not in ("name", "source")]
     units = {row.key: row.unit for row in field_rows(Fabric)}
     read = {name: yaml.safe_load((FABRICS / f"{name}.yaml").read_text(encoding="utf-8")) for name in fabric_names()}
-    head = ["fabric", *(f"`{key}` {f'[{units[key]}]' if units[key] else ''}".strip() for key in figures)]
+    head = ["fabric", *(f"`{key}` {f'[{units[key]}]' if units[key] else ''}".strip() for key in properties)]
     made = {name: Fabric.model_validate(fabric) for name, fabric in read.items()}
     rows = (
-        [f"[`{name}`](#{name})", *("none" if (f := getattr(fabric, key)) is None else f"{f:.4g}" for key in figures)]
+        [f"[`{name}`](#{name})", *("none" if (f := getattr(fabric, key)) is None else f"{f:.4g}" for key in properties)]
         for name, fabric in made.items()
     )
     texts = {name: (FABRICS / f"{name}.yaml").read_text(encoding="utf-8") for name in made}

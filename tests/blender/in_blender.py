@@ -31,7 +31,7 @@ def do(job):
     meshes = [made for made in bpy.data.objects if made.type == "MESH"]
     shown["objects"] = {made.name: {} for made in meshes}
     shown["materials"] = {made.name: [m.name for m in made.data.materials if m] for made in meshes}
-    shown["figures"] = {
+    shown["properties"] = {
         made.name: {key: value for key, value in made.items() if isinstance(value, float)}
         for made in bpy.data.materials
     }

@@ -199,7 +199,7 @@ def test_the_import_script(shown: dict[str, Any]) -> None:
     np.testing.assert_allclose(np.reshape(found["uv"]["two sheets"], (-1, 3, 2)), sheet.uv, atol=1e-7)
     assert found["fps"] == FPS and found["range"] == [0, FRAMES - 1]
     assert found["materials"] == {"two sheets": ["cotton", "silk"], "solids": ["solid"]}
-    assert found["figures"]["cotton"] == {"density [kg/m^2]": pytest.approx(0.12)}
+    assert found["properties"]["cotton"] == {"density [kg/m^2]": pytest.approx(0.12)}
 
 
 @pytest.mark.slow

@@ -171,10 +171,10 @@ def check_usd_materials(stage: Any, surface: Surface, cloths: list[Any], scope: 
         material, _ = UsdShade.MaterialBindingAPI(cloth).ComputeBoundMaterial()
         prim = material.GetPrim()
         assert prim.GetName() == part.fabric and prim.GetTypeName() == "Material"
-        figures = {
+        properties = {
             a.GetName(): (a.Get(), a.GetCustomDataByKey("unit")) for a in prim.GetAttributes() if a.IsCustom()
         }
-        assert figures == {f"toile:{key}": value for key, value in part.figures.items()}
+        assert properties == {f"toile:{key}": value for key, value in part.properties.items()}
         assert material.ComputeSurfaceSource()[0].GetIdAttr().Get() == "UsdPreviewSurface"
 
 
@@ -252,7 +252,7 @@ def read_glb(folder: Path, surface: Surface, frames: list[Frame]) -> None:
         if number < len(surface.parts):
             part = surface.parts[number]
             assert material["name"] == part.fabric and material["doubleSided"]
-            assert material.get("extras", {}) == {k: {"value": v, "unit": u} for k, (v, u) in part.figures.items()}
+            assert material.get("extras", {}) == {k: {"value": v, "unit": u} for k, (v, u) in part.properties.items()}
             uv = array(primitive["attributes"]["TEXCOORD_0"])[corners]
             np.testing.assert_allclose(uv * [1, -1] + [0, 1], surface.uv[part.triangles], atol=1e-7)
             first = frames[0].positions[part.vertices]

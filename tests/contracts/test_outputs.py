@@ -60,9 +60,9 @@ def two_sheets() -> Surface:
     # The uv of the second cloth jumps at one corner, as on a seam.
     corner_uv_b = uv_b[triangles_b]
     corner_uv_b[0, 1] += 0.125
-    figures = {"density": (0.12, "kg/m^2"), "shear": (99.0, "N/m")}
+    properties = {"density": (0.12, "kg/m^2"), "shear": (99.0, "N/m")}
     parts = (
-        Part("front/left 1", slice(0, 12), slice(0, 12), "cotton", figures),
+        Part("front/left 1", slice(0, 12), slice(0, 12), "cotton", properties),
         Part("2nd\tsleeve", slice(12, 21), slice(12, 20), "silk"),
     )
     triangles = np.concatenate([triangles_a, triangles_b + 12]).astype(np.int32)

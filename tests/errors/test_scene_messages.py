@@ -209,21 +209,21 @@ ONE_FIELD = {
         "outputs: [{type: picture, frame: 1}, {type: picture, frame: 1, fov: 20}]",
         "drape.yaml:2  outputs[1]: would write the same file as outputs[0]; list it once.",
     ),
-    "an unknown figure": (
+    "an unknown value": (
         "time: {frames: 2}",
         "expect:\n  ok: {equals: true}\n  max_strian: {max: 0.1}",
-        'drape.yaml:4  expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?',
+        'drape.yaml:4  expect.max_strian: no such value in the certificate. Did you mean "max_strain"?',
     ),
-    "an unknown figure of a frame": (
+    "an unknown value of a frame": (
         "time: {frames: 2}",
         "expect: {frames.strain.warp_men: {max: 0.1}}",
-        "drape.yaml:2  expect.frames.strain.warp_men: no such figure in the certificate. "
+        "drape.yaml:2  expect.frames.strain.warp_men: no such value in the certificate. "
         'Did you mean "frames.strain.warp_mean"?',
     ),
     "the energy of a force that is not there": (
         "time: {frames: 2}",
         "expect: {frames.energy.stretch: {max: 1}, frames.energy.pull: {max: 1}}",
-        "drape.yaml:2  expect.frames.energy.pull: no such figure in the certificate. "
+        "drape.yaml:2  expect.frames.energy.pull: no such value in the certificate. "
         'Did you mean "frames.energy.shear"?',
     ),
     "an expectation without a limit": (
@@ -377,7 +377,7 @@ expect:
         "drape.yaml:5  outputs[1]: would write the same file as outputs[0]; list it once.",
         "drape.yaml:6  forces[0].stiffness = -1: must be >= 0 [N/m].",
         "drape.yaml:6  forces[0].target: missing (where to pull to, before its motion).",
-        'drape.yaml:8  expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?',
+        'drape.yaml:8  expect.max_strian: no such value in the certificate. Did you mean "max_strain"?',
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from toile.errors import InputError, SceneError
 from toile.runs.check import check, read_report
 from toile.runs.run import run
-from toile.scene.figures import figure_names
+from toile.scene.report_keys import report_keys
 from toile.scene.schema import Bound, Cloth, Scene
 
 
@@ -83,9 +83,9 @@ def test_unknown_keys_are_told_all_at_once_with_the_nearest_name() -> None:
     with pytest.raises(SceneError) as caught:
         check(expect, report())
     strain, mean, momentum = caught.value.problems
-    assert strain == 'expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?'
+    assert strain == 'expect.max_strian: no such value in the certificate. Did you mean "max_strain"?'
     assert mean.endswith('Did you mean "frames.strain.warp_mean"?')
-    assert momentum.startswith("expect.frames.momentum: no such figure")
+    assert momentum.startswith("expect.frames.momentum: no such value")
 
 
 def test_the_names_that_a_scene_may_use_are_those_of_the_certificate() -> None:
@@ -95,12 +95,12 @@ def test_the_names_that_a_scene_may_use_are_those_of_the_certificate() -> None:
     certificate = run(scene).report
     frame = {f"frames.{path}" for path in paths(certificate["frames"][0])}
     energies = ["stretch", "shear", "bend_mode", "gravity", "drag"]
-    assert figure_names(energies, ["floor", "sphere", "sphere_2"]) == frame | paths(certificate["summary"])
+    assert report_keys(energies, ["floor", "sphere", "sphere_2"]) == frame | paths(certificate["summary"])
 
 
-def paths(figures: dict[str, Any], prefix: str = "") -> set[str]:
+def paths(values: dict[str, Any], prefix: str = "") -> set[str]:
     found = set()
-    for name, value in figures.items():
+    for name, value in values.items():
         if isinstance(value, dict):
             found |= paths(value, f"{prefix}{name}.")
         elif not isinstance(value, list):

@@ -308,7 +308,7 @@ def test_a_figure_that_does_not_exist_is_told_before_anything_runs(tmp_path: Pat
     (tmp_path / "typo.yaml").write_text(SCENE.replace("max_strain", "max_strian"))
     result = call(command, "typo.yaml")
     assert result.exit_code == 2
-    said = 'typo.yaml:6  expect.max_strian: no such figure in the certificate. Did you mean "max_strain"?\n'
+    said = 'typo.yaml:6  expect.max_strian: no such value in the certificate. Did you mean "max_strain"?\n'
     assert result.stderr == said
     assert files(tmp_path) == {"fall.yaml", "typo.yaml"}
 

@@ -47,8 +47,8 @@ def fingerprints(changes: dict[str, Any] | None = None) -> list[str]:
     for frame in simulation.run():
         if frame.number % 4 == 0:
             found.append(hashlib.sha256(frame.positions.tobytes() + frame.velocities.tobytes()).hexdigest())
-    figures = [{key: value for key, value in entry.items() if key != "ms"} for entry in simulation.report()["frames"]]
-    return [*found, hashlib.sha256(repr(figures).encode()).hexdigest()]
+    values = [{key: value for key, value in entry.items() if key != "ms"} for entry in simulation.report()["frames"]]
+    return [*found, hashlib.sha256(repr(values).encode()).hexdigest()]
 
 
 @pytest.fixture(scope="module")

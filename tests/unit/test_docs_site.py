@@ -141,9 +141,9 @@ def test_every_shipped_scene_is_in_the_gallery() -> None:
 
 def test_scenes_in_the_gallery_met_what_they_expect() -> None:
     for path in (ROOT / "docs" / "gallery").glob("*.json"):
-        figures = json.loads(path.read_text(encoding="utf-8"))
-        assert figures["summary"]["ok"], path.stem
-        assert all(entry["ok"] for entry in figures["expect"]), path.stem
+        results = json.loads(path.read_text(encoding="utf-8"))
+        assert results["summary"]["ok"], path.stem
+        assert all(entry["ok"] for entry in results["expect"]), path.stem
 
 
 def test_a_changed_scene_is_shown_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,11 +31,11 @@ from toile.runs.folder import RunFolder, export_run, render_run
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-def strip(fps: float = 30.0, frames: int = 4, figures: dict | None = None) -> tuple[Surface, list[Frame]]:
+def strip(fps: float = 30.0, frames: int = 4, properties: dict | None = None) -> tuple[Surface, list[Frame]]:
     """A square of two triangles that rises, over a plate."""
     rest = np.array([[0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]], float)
     triangles = np.array([[0, 1, 2], [0, 2, 3]], np.int32)
-    parts = (Part("square", slice(0, 4), slice(0, 2), "cotton", figures or {}),)
+    parts = (Part("square", slice(0, 4), slice(0, 2), "cotton", properties or {}),)
     plate = SolidSurface("plate", triangles, rest - np.array([0.0, 0.0, 1.0]), False)
     surface = Surface(triangles, rest[triangles][..., :2], rest, parts, fps, (plate,))
     up = np.array([0.0, 0.0, 0.1])
@@ -107,14 +107,14 @@ def test_a_vertex_without_area_has_a_normal_all_the_same() -> None:
 
 
 def test_figures_of_fabrics_go_through_the_folder_of_a_run(tmp_path: Path) -> None:
-    figures = {"density": (0.12, "kg/m^2"), "extension_warp": (0.05, "")}
-    assert RunFolder(run(tmp_path, figures=figures)).surface().parts[0].figures == figures
+    properties = {"density": (0.12, "kg/m^2"), "extension_warp": (0.05, "")}
+    assert RunFolder(run(tmp_path, properties=properties)).surface().parts[0].properties == properties
 
 
 def test_a_fabric_knows_its_figures_and_units() -> None:
-    figures = toile.Fabric(density=0.15, extension_warp=0.1).figures()
-    assert figures["density"] == (0.15, "kg/m^2") and figures["extension_warp"] == (0.1, "")
-    assert "extension_weft" not in figures and "name" not in figures  # not given, not a number
+    properties = toile.Fabric(density=0.15, extension_warp=0.1).properties()
+    assert properties["density"] == (0.15, "kg/m^2") and properties["extension_warp"] == (0.1, "")
+    assert "extension_weft" not in properties and "name" not in properties  # not given, not a number
 
 
 # Files
@@ -125,7 +125,7 @@ def test_usd_passes_the_validators_of_the_library(tmp_path: Path) -> None:
     from pxr import Usd as pxr_usd
     from pxr import UsdValidation
 
-    (path,) = export_run(run(tmp_path, figures={"density": (0.12, "kg/m^2")}), ["usd"])
+    (path,) = export_run(run(tmp_path, properties={"density": (0.12, "kg/m^2")}), ["usd"])
     validators = UsdValidation.ValidationRegistry().GetOrLoadAllValidators()
     assert len(validators) >= 20
     found = UsdValidation.ValidationContext(validators).Validate(pxr_usd.Stage.Open(str(path)))

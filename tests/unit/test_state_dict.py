@@ -95,7 +95,7 @@ def through_a_file(state_dict: dict[str, Any]) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
-def figures(frame: Frame) -> str:
+def values(frame: Frame) -> str:
     """All of a frame's entry but times."""
     return repr({key: value for key, value in (frame.certificate or {}).items() if key != "ms"})
 
@@ -103,7 +103,7 @@ def figures(frame: Frame) -> str:
 def assert_same(one: Frame, other: Frame) -> None:
     assert one.positions.tobytes() == other.positions.tobytes(), f"frame {one.number}"
     assert one.velocities.tobytes() == other.velocities.tobytes(), f"frame {one.number}"
-    assert figures(one) == figures(other)
+    assert values(one) == values(other)
     assert (one.intersecting is None) == (other.intersecting is None)
     np.testing.assert_array_equal(one.intersecting, other.intersecting)
 

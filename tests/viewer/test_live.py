@@ -528,9 +528,9 @@ class TestLook:
         assert corners.any()
         np.testing.assert_array_equal((4.0 * vertices_on_solids).astype(int) & 1, corners)
         strains = strain_along(view.surface)(view.positions)
-        figures, colours = shading(WARP, 0.02, view, strains)
-        assert figures is not None
-        np.testing.assert_allclose(figures, np.clip(0.5 + 25.0 * strains[:, 0], 0.0, 1.0))
+        values, colours = shading(WARP, 0.02, view, strains)
+        assert values is not None
+        np.testing.assert_allclose(values, np.clip(0.5 + 25.0 * strains[:, 0], 0.0, 1.0))
         assert colours is SCALE
         assert shading(CLOTH, 0.02, view, None)[0] is None
         assert "+2 %" in legend(WARP, 0.02, view.surface)
@@ -547,7 +547,7 @@ class TestLook:
         corner = int(view.pinned[0])
         # 0.2 kg of cloth on two corners; by 60 frames it has come to rest within a few percent
         assert view.forces[corner, 2] == pytest.approx(0.5 * 0.2 * 9.81, rel=0.05)
-        told = dict(vertex.figures(view, corner, strain_along(view.surface)(view.positions)))
+        told = dict(vertex.values(view, corner, strain_along(view.surface)(view.positions)))
         assert told["vertex"] == f"{corner} of sheet (cotton)"
         assert told["contact"] == "held"
         assert told["force that holds it"].endswith(f"{np.linalg.norm(view.forces[corner]):.4f} N")

@@ -22,8 +22,8 @@ def times(rows: Sequence[Row]) -> Table:
     for row in rows:
         if "window" in row:
             frames = "{}-{}".format(*row["window"]) + ("" if row["begun"] else " *")
-            stages = (_figure(row["stages"][stage]) for stage in shown)
-            found = (frames, _figure(row["ms_per_frame"]), _figure(row["ms_mean"]), *stages)
+            stages = (_format(row["stages"][stage]) for stage in shown)
+            found = (frames, _format(row["ms_per_frame"]), _format(row["ms_mean"]), *stages)
         else:
             found = (NONE,) * (3 + len(shown))
         cells.append((row["scene"], _vertices(row), *found))
@@ -32,8 +32,8 @@ def times(rows: Sequence[Row]) -> Table:
 
 def outcomes(rows: Sequence[Row]) -> Table:
     """What was simulated in that time, and how well."""
-    figures = ("iterations", "threads", "strain", "swing", "contacts", "crossings", "memory")
-    head = ("scene", "vertices", "steps", "rejected", *figures)
+    columns = ("iterations", "threads", "strain", "swing", "contacts", "crossings", "memory")
+    head = ("scene", "vertices", "steps", "rejected", *columns)
     cells: list[tuple[str, ...]] = []
     for row in rows:
         iterations, contacts = row.get("iterations"), row.get("contacts")
@@ -84,7 +84,7 @@ def _vertices(row: Row) -> str:
     return f"{row['vertices']:,}" if "vertices" in row else size_told(row["size"])
 
 
-def _figure(ms: float) -> str:
+def _format(ms: float) -> str:
     """Three digits."""
     return f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.1f}" if ms >= 10.0 else f"{ms:.2f}" if ms >= 0.005 else "0"
 

@@ -85,12 +85,12 @@ def tell_result(result: RunResult, voice: Voice) -> None:
 def result_line(summary: dict[str, Any]) -> str:
     return (
         f"{summary['frames']} frames, {summary['steps']} steps, {summary['rejected']} rejected, "
-        f"{figure(summary['ms_per_frame'])} ms a frame, largest strain {100 * summary['max_strain']:.1f} %"
+        f"{format_value(summary['ms_per_frame'])} ms a frame, largest strain {100 * summary['max_strain']:.1f} %"
         f"{_intersections(summary)}"
     )
 
 
-def figure(value: Any) -> str:
+def format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return "none" if value is None else str(value).lower()

@@ -359,9 +359,9 @@ class _Part:
 
     def _bake_mesh(self, positions: np.ndarray, deforms: bool) -> Baked:
         cell, triangles = self.settings.cell, self.solid.triangles
-        figures = (cell, self._band, deforms, precision, str(wp.get_device(self.device)).split(":")[0])
+        parameters = (cell, self._band, deforms, precision, str(wp.get_device(self.device)).split(":")[0])
         return cached(
-            figures,
+            parameters,
             (positions, triangles),
             lambda: bake_mesh(positions, triangles, cell, self._band, self.device, deforms),
         )

@@ -149,9 +149,9 @@ def both(one: Formulas, two: Formulas) -> Formulas:
     return Formulas(one.points, Rest, Uniform, Local, prepare, energy, force, block, one.outside or two.outside)
 
 
-def first_given(*figures: float | None) -> float:
+def first_given(*values: float | None) -> float:
     """The first figure that is not None: an energy's own before the fabric's."""
-    return next(figure for figure in figures if figure is not None)
+    return next(value for value in values if value is not None)
 
 
 def conditions(

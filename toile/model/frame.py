@@ -16,7 +16,7 @@ class Part:
     vertices: slice
     triangles: slice
     fabric: str = ""
-    figures: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # of the fabric: value and unit, in SI
+    properties: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # of the fabric: value and unit, in SI
 
 
 @dataclass(frozen=True)

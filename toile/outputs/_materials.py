@@ -14,7 +14,7 @@ class Material:
     """A fabric with the colour of the first cloth that is made of it, or what solids are made of."""
 
     name: str
-    figures: Mapping[str, tuple[float, str]]  # of a fabric: value and unit, in SI
+    properties: Mapping[str, tuple[float, str]]  # of a fabric: value and unit, in SI
     colour: tuple[float, ...]  # linear
 
 
@@ -27,10 +27,10 @@ def materials(surface: Surface) -> tuple[list[Material], list[int]]:
     numbers = []
     for i, part in enumerate(surface.parts):
         name = part.fabric or "cloth"
-        same = (k for k, material in enumerate(found) if (material.name, material.figures) == (name, part.figures))
+        same = (k for k, material in enumerate(found) if (material.name, material.properties) == (name, part.properties))
         number = next(same, len(found))
         if number == len(found):
-            found.append(Material(name, part.figures, cloth_colour(i)))
+            found.append(Material(name, part.properties, cloth_colour(i)))
         numbers.append(number)
     if surface.solids:
         numbers += [len(found)] * len(surface.solids)

@@ -31,8 +31,8 @@ def read_rest(path: Path) -> tuple[str, Surface]:
                 name, fps = str(about["name"]), float(about["fps"])
             elif line.startswith(PART_MARK):
                 about = json.loads(line.removeprefix(PART_MARK))
-                figures = {key: (float(value), str(unit)) for key, (value, unit) in about.get("figures", {}).items()}
-                starts.append(((about["name"], about["fabric"], figures), len(vertices), len(triangles)))
+                properties = {key: (float(value), str(unit)) for key, (value, unit) in about.get("properties", {}).items()}
+                starts.append(((about["name"], about["fabric"], properties), len(vertices), len(triangles)))
             elif line.startswith("v "):
                 x, y, z = line.split()[1:]
                 vertices.append([float(x), float(y), float(z)])
@@ -101,7 +101,7 @@ def _surface(
             raise InputError(f"{path}: a triangle has a {what} that does not exist. Run the scene again.")
     ends = [*(start[1:] for start in starts[1:]), (len(rest), len(corners))]
     parts = tuple(
-        Part(name, slice(v, v_end), slice(t, t_end), fabric, figures)
-        for ((name, fabric, figures), v, t), (v_end, t_end) in zip(starts, ends, strict=True)
+        Part(name, slice(v, v_end), slice(t, t_end), fabric, properties)
+        for ((name, fabric, properties), v, t), (v_end, t_end) in zip(starts, ends, strict=True)
     ) if starts else ()
     return Surface(corners, np.array(uv, np.float64).reshape(-1, 2)[corners_uv], rest, parts, fps)

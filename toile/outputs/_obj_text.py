@@ -5,7 +5,7 @@ times as fast. What OBJ has no word for stands in comments as JSON, so that a re
 
     # toile {"name": "hang", "fps": 30.0}
     o sheet
-    # part {"name": "sheet", "fabric": "cotton", "figures": {"density": [0.12, "kg/m^2"], ...}}
+    # part {"name": "sheet", "fabric": "cotton", "properties": {"density": [0.12, "kg/m^2"], ...}}
     o table
     # solid {"name": "table", "moves": false}
 
@@ -35,8 +35,8 @@ class ObjText:
         self.parts: list[tuple[str, slice, str]] = []  # text before the positions, which positions, text after
         first_uv = 1
         for part in surface.parts:
-            figures = {"figures": dict(part.figures)} if part.figures else {}
-            about = {"name": part.name, "fabric": part.fabric, **figures}
+            properties = {"properties": dict(part.properties)} if part.properties else {}
+            about = {"name": part.name, "fabric": part.fabric, **properties}
             before = f"o {_one_line(part.name)}\n{PART_MARK}{json.dumps(about)}\n"
             after, first_uv = _faces(surface, part, first_uv)
             self.parts.append((before, part.vertices, after))

@@ -184,9 +184,9 @@ def _solid(solid: SolidSurface, material: int, smooth: bool) -> Shape:
 
 def _material(about: Material) -> Json:
     surface = {"baseColorFactor": [*about.colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": ROUGHNESS}
-    figures = {key: {"value": value, "unit": unit} for key, (value, unit) in about.figures.items()}
+    properties = {key: {"value": value, "unit": unit} for key, (value, unit) in about.properties.items()}
     material = {"name": about.name, "pbrMetallicRoughness": surface, "doubleSided": True}
-    return material | ({"extras": figures} if figures else {})
+    return material | ({"extras": properties} if properties else {})
 
 
 def _add_mesh(document: Document, shape: Shape) -> Json:

@@ -141,7 +141,7 @@ def _material(stage: Any, path: Any, about: Material) -> Any:
     material = UsdShade.Material.Define(stage, path)
     prim = material.GetPrim()
     prim.SetDisplayName(about.name)
-    for key, (value, unit) in about.figures.items():
+    for key, (value, unit) in about.properties.items():
         attribute = prim.CreateAttribute(f"toile:{key}", Sdf.ValueTypeNames.Double, custom=True)
         attribute.Set(value)
         attribute.SetCustomDataByKey("unit", unit)

@@ -59,7 +59,7 @@ def _problems(key: str, report: Mapping[str, Any]) -> Iterator[str]:
         known |= {f"frames.{path}" for frame in frames for path in _paths(frame)}
     # Without frames nothing tells which of their figures exist; such an expectation is then not met, below.
     if key not in known and (frames or not key.startswith("frames.")):
-        yield f"expect.{key}: no such figure in the certificate.{nearest(key, known)}"
+        yield f"expect.{key}: no such value in the certificate.{nearest(key, known)}"
 
 
 def _paths(figures: Mapping[str, Any], prefix: str = "") -> set[str]:

@@ -23,8 +23,8 @@ from toile.model.motion import rotation_matrix
 from toile.model.selection import Selection
 from toile.plugins import Plugin, names, nearest
 from toile.scene.fields import NOTHING, unit_of
-from toile.scene.figures import figure_names
 from toile.scene.problems import Problem
+from toile.scene.report_keys import report_keys
 from toile.scene.schema import Cloth, Scene, solid_names
 from toile.scene.tree import Path
 
@@ -72,7 +72,7 @@ class Survey:
 
 def survey(parts: Parts) -> Survey:
     """Build every cloth and check what the rest of the scene says about it."""
-    found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_figures(parts), *_solids(parts)])
+    found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_report_keys(parts), *_solids(parts)])
     for i, cloth in parts.cloths.items():
         try:
             mesh = _placed(cloth, parts)
@@ -85,7 +85,7 @@ def survey(parts: Parts) -> Survey:
             text = f"starts farther than {FARTHEST:g} m from the origin; check translation and rotation."
             found.problems.append(Problem(("cloth", i), text))
             continue
-        mesh = replace(mesh, warnings=(*mesh.warnings, *_unusual_figures(cloth)))
+        mesh = replace(mesh, warnings=(*mesh.warnings, *_unusual_values(cloth)))
         found.meshes[i], problems = _with_regions(mesh, cloth, ("cloth", i))
         found.problems += [*problems, *_references(found.meshes[i], cloth, ("cloth", i), parts)]
     held: dict[int, list[_Pin]] = {}
@@ -139,16 +139,16 @@ def _outputs_twice(parts: Parts) -> Iterator[Problem]:
             yield Problem(("outputs", i), f"would write the same file as outputs[{first}]; list it once.")
 
 
-def _unknown_figures(parts: Parts) -> Iterator[Problem]:
+def _unknown_report_keys(parts: Parts) -> Iterator[Problem]:
     if parts.whole:
         listed = [energy.type_name() for cloth in parts.cloths.values() for energy in cloth.energies]
         energies = {"gravity", *listed, *(force.type_name() for force in parts.forces.values())}
     else:  # which there will be is not known, so that only what can never be is a mistake
         energies = set(names("energies"))
-    known = figure_names(energies, solid_names(parts.solids.values()))
+    known = report_keys(energies, solid_names(parts.solids.values()))
     for key in parts.expect:
         if key not in known:
-            yield Problem(("expect", key), f"no such figure in the certificate.{nearest(key, known)}")
+            yield Problem(("expect", key), f"no such value in the certificate.{nearest(key, known)}")
 
 
 def _air_twice(parts: Parts) -> Iterator[str]:
@@ -294,7 +294,7 @@ def _agree(one: _Pin, two: _Pin) -> bool:
     return still or (one.plugin.start == two.plugin.start and np.array_equal(one.particles, two.particles))
 
 
-def _unusual_figures(cloth: Cloth) -> Iterator[str]:
+def _unusual_values(cloth: Cloth) -> Iterator[str]:
     for model in (cloth.fabric, *cloth.energies):
         owner = f"fabric {cloth.fabric.name}" if model is cloth.fabric else str(getattr(model, "type_name", str)())
         for name, info in type(model).model_fields.items():

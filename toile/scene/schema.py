@@ -103,7 +103,7 @@ class Fabric(SceneModel):
         1e-3, unit="s", doc="damping time of stretch, shear and bend: damping coefficient / stiffness", ge=0
     )
 
-    def figures(self) -> dict[str, tuple[float, str]]:
+    def properties(self) -> dict[str, tuple[float, str]]:
         """Every number that it has, with its unit."""
         values = {key: (getattr(self, key), unit_of(info)) for key, info in type(self).model_fields.items()}
         return {key: (value, unit) for key, (value, unit) in values.items() if isinstance(value, float)}

@@ -107,7 +107,7 @@ class Simulation:
             self.model.uv,
             positions,
             tuple(
-                Part(p.name, p.particles, p.triangles, p.fabric.name, p.fabric.figures()) for p in self.model.parts
+                Part(p.name, p.particles, p.triangles, p.fabric.name, p.fabric.properties()) for p in self.model.parts
             ),
             scene.time.fps,
             tuple(SolidSurface(s.name, s.triangles, s.vertices(0.0), s.moves) for s in self.solids),

@@ -22,7 +22,7 @@ from toile.cli.options import (
     QuietOption,
     ThreadsOption,
 )
-from toile.cli.simulating import figure, load, result_line, simulate
+from toile.cli.simulating import format_value, load, result_line, simulate
 from toile.cli.streams import errors
 from toile.cli.telling import NOT_MET, show, told
 
@@ -90,5 +90,5 @@ def _table(findings: list[Finding]) -> Table:
         table.add_column(name, overflow="fold")  # a narrow terminal breaks figures instead of cutting them off
     for finding in findings:
         frame = "" if finding.frame is None else str(finding.frame)
-        table.add_row(finding.key, finding.bound, figure(finding.value), frame, "met" if finding.ok else "NOT MET")
+        table.add_row(finding.key, finding.bound, format_value(finding.value), frame, "met" if finding.ok else "NOT MET")
     return table

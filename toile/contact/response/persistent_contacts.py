@@ -54,7 +54,7 @@ class PersistentContacts:
         self._merger = ContactMerger(bodies.device)
         self._solves, self._h, self._kept_h = 0, 0.0, 0.0
         self._launch = Launcher(bodies.device)
-        self._stiffness, self._drag, self._load, self._slip = self._figures(0)
+        self._stiffness, self._drag, self._load, self._slip = self._make_values(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
         self._readback = Readback(self._counts)
         self._start = bodies.x
@@ -128,10 +128,10 @@ class PersistentContacts:
 
     def _reserve(self) -> None:
         if len(self._load) < self._springs.count:
-            self._stiffness, self._drag, self._load, self._slip = self._figures(self._springs.capacity)
+            self._stiffness, self._drag, self._load, self._slip = self._make_values(self._springs.capacity)
             self._launch = Launcher(self.bodies.device)
 
-    def _figures(self, capacity: int) -> list[wp.array]:
+    def _make_values(self, capacity: int) -> list[wp.array]:
         return [wp.zeros(capacity, dtype=real, device=self.bodies.device) for _ in range(4)]
 
 

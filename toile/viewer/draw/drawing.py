@@ -75,7 +75,7 @@ class Drawing:
         solids: tuple[np.ndarray, ...],
         pinned: np.ndarray,
         grip: tuple[np.ndarray, np.ndarray] | None,
-        figures: np.ndarray | None = None,
+        values: np.ndarray | None = None,
         colours: Sequence[Colour] | None = None,
         mark: int | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Drawing:
         given. Without figures, each cloth has one of them. `mark` is a vertex to be seen.
         """
         with self.server.atomic():
-            self._show_cloth(positions, figures, tuple(colours or (CLOTHS if figures is None else SCALE)))
+            self._show_cloth(positions, values, tuple(colours or (CLOTHS if values is None else SCALE)))
             assert self.surface is not None
             for node, surface, points in zip(self._solids, self.surface.solids, solids, strict=True):
                 if surface.moves:
@@ -135,21 +135,21 @@ class Drawing:
             name, points, solid.triangles.astype(np.uint32), color=SOLID, side="double"
         )
 
-    def _show_cloth(self, positions: np.ndarray, figures: np.ndarray | None, colours: tuple[Colour, ...]) -> None:
+    def _show_cloth(self, positions: np.ndarray, values: np.ndarray | None, colours: tuple[Colour, ...]) -> None:
         assert self.surface is not None
         for node in self._cloths:
-            node.visible = figures is None
-        if figures is None or colours != self._bin_colours:
+            node.visible = values is None
+        if values is None or colours != self._bin_colours:
             for node in self._bins:
                 node.remove()
             self._bins, self._bin_colours = [], colours
-        if figures is None:
+        if values is None:
             for number, (node, part) in enumerate(zip(self._cloths, self.surface.parts, strict=True)):
                 node.vertices = positions[part.vertices]
                 node.color = colours[number % len(colours)]
             return
         count = len(colours)
-        bins = np.clip((np.nan_to_num(figures) * count).astype(int), 0, count - 1)
+        bins = np.clip((np.nan_to_num(values) * count).astype(int), 0, count - 1)
         pieces = [_piece(positions, self.surface.triangles[bins == number]) for number in range(count)]
         if not self._bins:
             self._bins = [

@@ -25,15 +25,15 @@ NOW, MARKED = "#222222", "#e02020"
 HEIGHT = 150  # [pixels]
 BELOW, FOOT, ABOVE = -1.0, 0.07, 2.0  # on the scale from 0 to 1
 
-Figures = Mapping[str, float | None]
+Values = Mapping[str, float | None]
 
 
-def _strain(entry: Mapping[str, Any]) -> Figures:
+def _strain(entry: Mapping[str, Any]) -> Values:
     strain = entry.get("strain") or {}
     return {name: _percent(strain.get(f"{name}_max")) for name in ("warp", "weft", "edge")}
 
 
-def _contacts(entry: Mapping[str, Any]) -> Figures:
+def _contacts(entry: Mapping[str, Any]) -> Values:
     contacts = entry.get("contacts") or {}
     pairs = {"intersections": entry["intersections"]} if entry.get("intersections") is not None else {}
     return {"on solids": contacts.get("solid"), "on cloth": contacts.get("cloth"), **pairs}
@@ -44,7 +44,7 @@ def _percent(value: float | None) -> float | None:
 
 
 # Title, and the figures of an entry
-CHARTS: tuple[tuple[str, Callable[[Mapping[str, Any]], Figures]], ...] = (
+CHARTS: tuple[tuple[str, Callable[[Mapping[str, Any]], Values]], ...] = (
     ("largest strain [%]", _strain),
     ("energy [J]", lambda entry: entry.get("energy") or {}),
     ("contacts", _contacts),
@@ -56,7 +56,7 @@ class Plots:
     """Four charts, where they are made in the panel."""
 
     def __init__(self, gui: Any):
-        self._charts = [_Chart(gui, title, figures) for title, figures in CHARTS]
+        self._charts = [_Chart(gui, title, values) for title, values in CHARTS]
 
     def show(self, entries: Sequence[Mapping[str, Any]], at: float | None = None, marked: Collection[int] = ()) -> None:
         """Everything anew. Browsers get all of it, so call it a few times a second and not for every frame."""
@@ -75,8 +75,8 @@ class Plots:
 
 
 class _Chart:
-    def __init__(self, gui: Any, title: str, figures: Callable[[Mapping[str, Any]], Figures]):
-        self.gui, self.title, self.figures = gui, title, figures
+    def __init__(self, gui: Any, title: str, values: Callable[[Mapping[str, Any]], Values]):
+        self.gui, self.title, self.values = gui, title, values
         self.names: list[str] = []
         self.x, self.rows = np.zeros(0), np.zeros((0, 0))
         self.feet: np.ndarray | None = None
@@ -86,10 +86,10 @@ class _Chart:
         self.labels: list[str] = []  # of the series that it was made with
 
     def read(self, entries: Sequence[Mapping[str, Any]], marked: Collection[int]) -> None:
-        found = [self.figures(entry) for entry in entries]
+        found = [self.values(entry) for entry in entries]
         self.names = list(dict.fromkeys(name for row in found for name, value in row.items() if value is not None))
         x = np.array([entry["frame"] for entry in entries], float)
-        rows = np.array([[_number(figures.get(name)) for figures in found] for name in self.names], float)
+        rows = np.array([[_number(values.get(name)) for values in found] for name in self.names], float)
         feet = np.isin(x, list(marked)).astype(float)
         self.x, columns = _thinned(x, np.vstack([rows.reshape(len(self.names), len(x)), feet]))
         self.rows = columns[:-1]

@@ -65,7 +65,7 @@ Places = Callable[[Scene], Iterator[tuple[str, Path]]]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Quantity:
     """A number, wherever a scene has it: `places` are named, by what has it, where there may be several."""
 
     group: str
@@ -81,7 +81,7 @@ class Figure:
 
 def parameters(scene: Scene) -> list[Parameter]:
     """All that this scene has."""
-    found = [*_fabrics(scene), *_wind(scene), *_contact(scene), *_method(scene), *_figures(scene)]
+    found = [*_fabrics(scene), *_wind(scene), *_contact(scene), *_method(scene), *_values(scene)]
     groups = list(dict.fromkeys(parameter.group for parameter in found))
     return sorted(found, key=lambda parameter: groups.index(parameter.group))
 
@@ -172,78 +172,78 @@ def of_energy(type_name: str, field: str) -> Places:
 _BENT_WARP, _BENT_WEFT = ("rigidity_warp", "rigidity"), ("rigidity_weft", "rigidity")
 _BENDING = ("bend_angle", "bend_mode", "bend_buckling")
 
-FIGURES = (
-    Figure("cloth", "stretch, warp", "N/m", 10.0, 1e5, of_cloth(
+QUANTITIES = (
+    Quantity("cloth", "stretch, warp", "N/m", 10.0, 1e5, of_cloth(
         "stretch_warp", stretch=("stiffness_warp",), spring=("structural",), bend_buckling=("stiffness",)
     ), logarithmic=True, doc="stiffness along the warp"),
-    Figure("cloth", "stretch, weft", "N/m", 10.0, 1e5, of_cloth(
+    Quantity("cloth", "stretch, weft", "N/m", 10.0, 1e5, of_cloth(
         "stretch_weft", stretch=("stiffness_weft",), spring=("structural",), bend_buckling=("stiffness",)
     ), logarithmic=True, doc="stiffness along the weft"),
-    Figure("cloth", "shear", "N/m", 1.0, 1e4, of_cloth(
+    Quantity("cloth", "shear", "N/m", 1.0, 1e4, of_cloth(
         "shear", shear=("stiffness",), spring=("shear",)
     ), logarithmic=True, doc="stiffness against shear"),
     # In another unit than what bends otherwise: before it, because a place is in the table once.
-    Figure("cloth", "bending", "N/m", 1e-2, 1e3, of_energy("spring", "flexion"), logarithmic=True,
+    Quantity("cloth", "bending", "N/m", 1e-2, 1e3, of_energy("spring", "flexion"), logarithmic=True,
            doc="stiffness of springs past one particle"),
-    Figure("cloth", "bending, warp", "N m", 1e-7, 1e-2, of_cloth(
+    Quantity("cloth", "bending, warp", "N m", 1e-7, 1e-2, of_cloth(
         "bend_warp", **dict.fromkeys(_BENDING, _BENT_WARP), spring=("flexion",)
     ), logarithmic=True, doc="rigidity when the warp curves"),
-    Figure("cloth", "bending, weft", "N m", 1e-7, 1e-2, of_cloth(
+    Quantity("cloth", "bending, weft", "N m", 1e-7, 1e-2, of_cloth(
         "bend_weft", **dict.fromkeys(_BENDING, _BENT_WEFT), spring=("flexion",)
     ), logarithmic=True, doc="rigidity when the weft curves"),
-    Figure("cloth", "damping", "s", 1e-5, 1e-1, of_cloth("damping", every=("damping",)), logarithmic=True,
+    Quantity("cloth", "damping", "s", 1e-5, 1e-1, of_cloth("damping", every=("damping",)), logarithmic=True,
            doc="damping coefficient / stiffness"),
-    Figure("cloth", "density", "kg/m^2", 0.01, 10.0, each("cloth", "fabric", "density"), logarithmic=True,
+    Quantity("cloth", "density", "kg/m^2", 0.01, 10.0, each("cloth", "fabric", "density"), logarithmic=True,
            doc="mass per area"),
-    Figure("forces", "gravity", "m/s^2", -20.0, 10.0, at("gravity", 2), doc="acceleration along z"),
-    Figure("forces", "wind, x", "m/s", -15.0, 15.0, each("forces", "velocity", 0), doc="velocity of the air along x"),
-    Figure("forces", "wind, y", "m/s", -15.0, 15.0, each("forces", "velocity", 1), doc="velocity of the air along y"),
-    Figure("forces", "wind, z", "m/s", -15.0, 15.0, each("forces", "velocity", 2), doc="velocity of the air along z"),
-    Figure("forces", "gusts", "", 0.0, 2.0, each("forces", "gust"), doc="relative to the velocity of the wind"),
-    Figure("forces", "air", "kg/m^3", 0.0, 3.0, each("forces", "quadratic"), doc="pressure per normal speed squared"),
-    Figure("forces", "viscous", "1/s", 0.0, 10.0, each("forces", "rate"), doc="share of speed lost per second"),
-    Figure("contact", "friction", "", 0.0, 1.5, either(
+    Quantity("forces", "gravity", "m/s^2", -20.0, 10.0, at("gravity", 2), doc="acceleration along z"),
+    Quantity("forces", "wind, x", "m/s", -15.0, 15.0, each("forces", "velocity", 0), doc="velocity of the air along x"),
+    Quantity("forces", "wind, y", "m/s", -15.0, 15.0, each("forces", "velocity", 1), doc="velocity of the air along y"),
+    Quantity("forces", "wind, z", "m/s", -15.0, 15.0, each("forces", "velocity", 2), doc="velocity of the air along z"),
+    Quantity("forces", "gusts", "", 0.0, 2.0, each("forces", "gust"), doc="relative to the velocity of the wind"),
+    Quantity("forces", "air", "kg/m^3", 0.0, 3.0, each("forces", "quadratic"), doc="pressure per normal speed squared"),
+    Quantity("forces", "viscous", "1/s", 0.0, 10.0, each("forces", "rate"), doc="share of speed lost per second"),
+    Quantity("contact", "friction", "", 0.0, 1.5, either(
         each("solids", "friction"), each("filters", "friction"), each("forces", "friction")
     ), doc="Coulomb's coefficient"),
-    Figure("method", "largest step", "ms", 0.1, 100.0, at("time", "max_step"), logarithmic=True, scale=1e-3,
+    Quantity("method", "largest step", "ms", 0.1, 100.0, at("time", "max_step"), logarithmic=True, scale=1e-3,
            doc="a step never crosses a frame"),
-    Figure("method", "extension", "", 0.0, 0.5, each("filters", "extension"), doc="threads at most longer by"),
+    Quantity("method", "extension", "", 0.0, 0.5, each("filters", "extension"), doc="threads at most longer by"),
 )  # fmt: skip
 
 
-def _figures(scene: Scene) -> Iterator[Parameter]:
+def _values(scene: Scene) -> Iterator[Parameter]:
     seen: set[Path] = set()  # a figure for warp and weft at once is in two entries
-    for figure in FIGURES:
-        places = [(name, path) for name, path in figure.places(scene) if path not in seen]
+    for quantity in QUANTITIES:
+        places = [(name, path) for name, path in quantity.places(scene) if path not in seen]
         seen.update(path for _, path in places)
         for name, path in places:
             if path[0] == "cloth":
-                yield _slider(scene, figure, _cloth_group(scene, int(path[1])), name, path)
+                yield _slider(scene, quantity, _cloth_group(scene, int(path[1])), name, path)
             else:
-                yield _slider(scene, figure, figure.group, name if len(places) > 1 else "", path)
+                yield _slider(scene, quantity, quantity.group, name if len(places) > 1 else "", path)
 
 
 def _cloth_group(scene: Scene, cloth: int) -> str:
     return f"cloth: {scene.cloth[cloth].name}" if len(scene.cloth) > 1 else "cloth"
 
 
-def _slider(scene: Scene, figure: Figure, group: str, name: str, path: Path) -> Slider:
+def _slider(scene: Scene, quantity: Quantity, group: str, name: str, path: Path) -> Slider:
     def read(scene: Scene) -> float:
         value: Any = scene
         for key in path:
             value = value[key] if isinstance(key, int) else getattr(value, key)
-        return float(value) / figure.scale
+        return float(value) / quantity.scale
 
     def apply(scene: Scene, value: float) -> Scene:
-        scene = changed(scene, path, value * figure.scale)
+        scene = changed(scene, path, value * quantity.scale)
         return _named_anew(scene, int(path[1])) if path[0] == "cloth" and path[2] == "fabric" else scene
 
     # A scene may be beyond what is offered.
-    low, high, value = figure.low, figure.high, read(scene)
-    if value > 0.0 or not figure.logarithmic:
+    low, high, value = quantity.low, quantity.high, read(scene)
+    if value > 0.0 or not quantity.logarithmic:
         low, high = min(low, value), max(high, value)
-    label = f"{figure.label} ({name})" if name else figure.label
-    return Slider(group, label, figure.doc, read, apply, figure.unit, low, high, figure.logarithmic)
+    label = f"{quantity.label} ({name})" if name else quantity.label
+    return Slider(group, label, quantity.doc, read, apply, quantity.unit, low, high, quantity.logarithmic)
 
 
 def _named_anew(scene: Scene, cloth: int) -> Scene:

@@ -133,9 +133,9 @@ class LivePage:
 
     def _draw(self, view: View) -> None:
         strains = self._strains(view) if self.panel.colour.value in (WARP, WEFT) else None
-        figures, colours = shading(self.panel.colour.value, 0.01 * self.panel.limit.value, view, strains)
+        values, colours = shading(self.panel.colour.value, 0.01 * self.panel.limit.value, view, strains)
         mark = self.picked if self.picked is not None and self.picked < len(view.positions) else None
-        self.drawing.show(view.positions, view.solids, view.pinned, view.grip, figures, colours, mark)
+        self.drawing.show(view.positions, view.solids, view.pinned, view.grip, values, colours, mark)
 
     def _tell(self, view: View) -> None:
         self.panel.tell(view)

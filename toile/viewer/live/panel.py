@@ -42,7 +42,7 @@ class LivePanel:
             )
             self.legend = gui.add_html("")
             self.click = gui.add_dropdown("a click", (SHOWS, PINS), initial_value=SHOWS)
-            self.figures = gui.add_markdown("Click at the cloth to see the figures of a vertex; drag it to pull.")
+            self.values = gui.add_markdown("Click at the cloth to see the figures of a vertex; drag it to pull.")
         self.controls = Controls(gui, tabs.add_tab("Change"), live.change)
         with tabs.add_tab("Plots"):
             self.plots = Plots(gui)
@@ -63,8 +63,8 @@ class LivePanel:
             _set(self.legend, "content", legend(self.colour.value, limit, view.surface))
 
     def tell_vertex(self, view: View, number: int, strains: np.ndarray) -> None:
-        rows = [f"| {name} | {plain(value)} |" for name, value in vertex.figures(view, number, strains)]
-        _set(self.figures, "content", "\n".join(["| | |", "|---|---|", *rows]))
+        rows = [f"| {name} | {plain(value)} |" for name, value in vertex.values(view, number, strains)]
+        _set(self.values, "content", "\n".join(["| | |", "|---|---|", *rows]))
 
     def plot(self, entries: Sequence[dict[str, Any]]) -> None:
         self.plots.show(entries)

@@ -7,7 +7,7 @@ import numpy as np
 from toile.viewer.live.live import View
 
 
-def figures(view: View, vertex: int, strains: np.ndarray) -> list[tuple[str, str]]:
+def values(view: View, vertex: int, strains: np.ndarray) -> list[tuple[str, str]]:
     """Names and values. `strains` are those of the triangles along warp and weft."""
     assert view.surface is not None
     surface = view.surface

@@ -99,12 +99,12 @@ class PlaybackPage:
 
     def _draw(self, frame: int, colour: str, limit: float) -> None:
         positions = self.recording.positions(frame)
-        figures, colours = None, None
+        values, colours = None, None
         if colour in (WARP, WEFT):
-            figures = shade(self._strain(positions)[:, (WARP, WEFT).index(colour)], 0.01 * limit)
+            values = shade(self._strain(positions)[:, (WARP, WEFT).index(colour)], 0.01 * limit)
         elif colour == FABRIC:
             colours = of_fabrics(self.recording.surface)
-        self.drawing.show(positions, self.recording.solids(frame), NOBODY, None, figures, colours)
+        self.drawing.show(positions, self.recording.solids(frame), NOBODY, None, values, colours)
 
     def _look(self) -> bool:
         """Whether the folder holds another recording by now; one that only grew is longer."""

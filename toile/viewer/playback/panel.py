@@ -48,7 +48,7 @@ class PlaybackPanel:
             "up to [%]", min=LIMITS[0], max=LIMITS[1], step=0.5, initial_value=5.0, visible=False
         )
         self.legend = gui.add_html("")
-        self.figures = gui.add_markdown("")  # below what a hand is on: it takes more lines in some frames
+        self.values = gui.add_markdown("")  # below what a hand is on: it takes more lines in some frames
         self.mark_list = gui.add_folder("Frames to look at", visible=False)
         self.over_frames = gui.add_folder("Over the frames", visible=False)
         with self.over_frames:
@@ -89,7 +89,7 @@ class PlaybackPanel:
             self.told.content = f"**frame {frame}** of {self.player.last} · {frame / fps:.2f} s"
             entry = self._entries.get(frame)
             faults = [f"**{plain(mark.what)}**" for mark in self.marks if mark.first <= frame <= mark.last]
-            self.figures.content = "\n\n".join([*faults, _figures(entry)] if entry else faults)
+            self.values.content = "\n\n".join([*faults, _values(entry)] if entry else faults)
             if self._entries:
                 self.plots.point_at(frame)
 
@@ -176,7 +176,7 @@ def summary(recording: Recording) -> str:
     return "\n\n".join(lines)
 
 
-def _figures(entry: dict[str, Any]) -> str:
+def _values(entry: dict[str, Any]) -> str:
     strain, contacts = entry.get("strain") or {}, entry.get("contacts") or {}
     return (
         f"largest strain: warp {_percent(strain.get('warp_max'))}, weft {_percent(strain.get('weft_max'))}, "

@@ -160,9 +160,9 @@ class _Points:
 def _is_entry(entry: dict[str, Any]) -> bool:
     """Whether it has the shape that plots and marks expect."""
     tables = [entry.get(name) or {} for name in ("strain", "energy", "contacts", "ms")]
-    figures = [entry.get(name) for name in ("rejected", "intersections", "solid_depth")]
-    figures += [value for table in tables for value in table.values()]
-    return all(value is None or isinstance(value, int | float) for value in figures)
+    values = [entry.get(name) for name in ("rejected", "intersections", "solid_depth")]
+    values += [value for table in tables for value in table.values()]
+    return all(value is None or isinstance(value, int | float) for value in values)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

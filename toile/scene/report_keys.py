@@ -22,7 +22,7 @@ OF_A_FRAME = (
 OF_A_SOLID = ("contacts", "depth")
 
 
-def figure_names(energies: Collection[str], solids: Collection[str]) -> set[str]:
+def report_keys(energies: Collection[str], solids: Collection[str]) -> set[str]:
     """Every key that `expect` may have in a scene with these energies and solids."""
     of_energies = (f"energy.{type_name}" for type_name in energies)
     of_solids = (f"solids.{solid}.{name}" for solid in solids for name in OF_A_SOLID)

@@ -14,18 +14,18 @@ from typing import Any
 
 def record(path: Path, measurements: Sequence[Callable[[], dict[str, Any]]]) -> None:
     """Each under its own name, with its date and machine; those not named keep what they found before."""
-    figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     wanted = sys.argv[1:] or [function.__name__ for function in measurements]
     for function in measurements:
         if function.__name__ not in wanted:
             continue
         begin = time.perf_counter()
-        figures[function.__name__] = {
+        results[function.__name__] = {
             "about": (function.__doc__ or "").strip(),
             "date": datetime.date.today().isoformat(),
             "machine": f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
             "figures": function(),
         }
         print(f"{function.__name__}: {time.perf_counter() - begin:.0f} s")
-        print(json.dumps(figures[function.__name__]["figures"], indent=1), flush=True)
-        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        print(json.dumps(results[function.__name__]["figures"], indent=1), flush=True)
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
