@@ -62,7 +62,7 @@ CHANGES = {
 }
 
 # What of a run is kept beside its distance.
-VALUES = ("strain", "crossings", "steps", "iterations", "contacts", "seconds")
+VALUES = ("strain", "intersections", "steps", "iterations", "contacts", "seconds")
 
 Result = dict[str, Any]
 
@@ -136,7 +136,7 @@ def compute(task: Task) -> Result:
         "energy": sum(entries[-1]["energy"].values()),
         "kinetic": max(entry["energy"]["kinetic"] for entry in entries),
         "strain": max(max(entry["strain"].values()) for entry in entries),
-        "crossings": max((entry["intersections"] or 0) for entry in entries),
+        "intersections": max((entry["intersections"] or 0) for entry in entries),
         "steps": sum(entry["steps"] for entry in entries),
         "iterations": sum(entry["solver"]["iterations"] for entry in entries),
         "contacts": entries[-1]["contacts"],
@@ -186,7 +186,7 @@ def judged(plain: Result, changed: dict[str, Result], others: dict[str, Result])
         run["within"] = (
             "failed" not in run
             and all(run[name] <= allowed[name] for name in allowed)
-            and (run["crossings"] == 0 or plain["crossings"] > 0)
+            and (run["intersections"] == 0 or plain["intersections"] > 0)
         )
     return {"plain": distance(plain, plain), "own": own, "spread": spread, "others": found}
 
@@ -254,7 +254,7 @@ def mark(run: Result) -> str:
 def table(scenes: Result, label: str) -> str:
     """What one way was like."""
     head = ["scene", "frames", "rounding", "spread", "difference", "of the centre", "after 1 frame", "tight: spread",
-            "difference", "steps", "crossings"]  # fmt: skip
+            "difference", "steps", "intersections"]  # fmt: skip
     lines = [head, ["---", *["--:"] * (len(head) - 1)]]
     for scene, found in scenes.items():
         loose, tight = found["as it is"], found.get("tight")
@@ -277,7 +277,7 @@ def table(scenes: Result, label: str) -> str:
                 figure(tight["spread"]["last_max"]) if tight else "-",
                 figure(exact["last_max"]) + mark(exact) if tight else "-",
                 " and ".join(steps),
-                str(run["crossings"]),
+                str(run["intersections"]),
             ]
         )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -82,16 +82,16 @@ def fold() -> dict[str, Any]:
             "longest": float(strains.max()),
             "shortest": float(strains.min()),
             "outside_by_a_point": float(np.mean((strains > 0.11) | (strains < -0.01))),
-            "crossings_per_ring": {f"{1e3 * least:g} mm": _crossings(height, least) / along for least in LEAST},
+            "crossings_per_ring": {f"{1e3 * least:g} mm": _zero_crossings(height, least) / along for least in LEAST},
             "crossings_per_thread": {
-                f"{1e3 * least:g} mm": _crossings(height.T, least, closed=False) / around for least in LEAST
+                f"{1e3 * least:g} mm": _zero_crossings(height.T, least, closed=False) / around for least in LEAST
             },
             "height_rms_mm": 1e3 * float(height.std()),
         }
     return found
 
 
-def _crossings(lines: np.ndarray, least: float, closed: bool = True) -> int:
+def _zero_crossings(lines: np.ndarray, least: float, closed: bool = True) -> int:
     """From a ridge to a valley or back, over all lines; what is lower than `least` is neither."""
     count = 0
     for line in lines:

@@ -106,7 +106,7 @@ def volume_signs(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> 
     return signs
 
 
-def crossings(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> int:
+def intersections(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> int:
     """Pairs of an edge and a triangle without a common vertex that cross in their insides.
 
     Candidates are pairs whose bounding balls meet, so none is missed. Mere touching, a volume of exactly 0, is none.
@@ -188,7 +188,7 @@ def judge(scene: Scene, positions: np.ndarray, **times: np.ndarray) -> dict[str,
         triangles = np.array(scene["triangles"])
         edges = edges_of(triangles)
         by_frame = [strains(scene, x) for x in positions[1:]]
-        counts = [crossings(x, triangles, edges) for x in positions[1:]]
+        counts = [intersections(x, triangles, edges) for x in positions[1:]]
         error = swing_error(scene, positions)
         pins = [pin["vertex"] for pin in scene["pins"]]
         found |= {

@@ -25,7 +25,7 @@ COLUMNS = {
     "swing_error_cm": ("swing error [cm]", "{:.1f}"),
     "edge_99": ("edges, 99 %", "{:.1%}"),
     "edge_max": ("longest edge", "{:.1%}"),
-    "intersections_at_most": ("crossings", "{:d}"),
+    "intersections_at_most": ("intersections", "{:d}"),
     "depth_of_triangles_mm": ("depth [mm]", "{:.2f}"),
 }
 

@@ -24,7 +24,7 @@ have changed. Times are processor time of one core, without drawing.
 
 COLUMNS = 3
 
-FIGURES = (
+VALUES = (
     ("steps", "steps"),
     ("rejected", "steps discarded"),
     ("max_strain", "largest strain [-]"),
@@ -76,7 +76,7 @@ def page(name: str) -> str:
     size.append(("processor time per frame, median [ms]", _number(results["ms_per_frame"])))
     if not _scene(name).get("solids"):
         del summary["solid_depth"]
-    rows = [*size, *((words, _number(summary[key])) for key, words in FIGURES if summary.get(key) is not None)]
+    rows = [*size, *((words, _number(summary[key])) for key, words in VALUES if summary.get(key) is not None)]
     expected = [
         (f"`{entry['key']}`", entry["bound"], _number(entry["value"]), "met" if entry["ok"] else "**not met**")
         for entry in results["expect"]

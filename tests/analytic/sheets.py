@@ -86,8 +86,8 @@ def half_periods(times: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Times between zero crossings, each found on a straight line between two samples."""
     before = np.flatnonzero(np.signbit(values[1:]) != np.signbit(values[:-1]))
     after = before + 1
-    crossings = times[before] - values[before] * (times[after] - times[before]) / (values[after] - values[before])
-    return np.diff(crossings)
+    intersections = times[before] - values[before] * (times[after] - times[before]) / (values[after] - values[before])
+    return np.diff(intersections)
 
 
 def trajectory(simulation: Simulation, particles: list[int], axis: int) -> tuple[np.ndarray, np.ndarray]:

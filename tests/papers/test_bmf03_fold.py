@@ -31,7 +31,7 @@ def pushed_together(compression: str, device: str) -> tuple[np.ndarray, np.ndarr
     return np.array(strains), radius - radius.mean()
 
 
-def crossings(height: np.ndarray, least: float) -> int:
+def intersections(height: np.ndarray, least: float) -> int:
     """How often a closed line goes from a ridge to a valley or back; what is lower than `least` is neither."""
     sides = np.sign(height[np.abs(height) > least])
     return int(np.count_nonzero(sides != np.roll(sides, 1)))
@@ -52,7 +52,7 @@ def test_the_limits_hold(device: str) -> None:
 def test_it_folds_where_it_would_be_squeezed(device: str) -> None:
     """Zero crossings of the height around the sleeve, ring by ring; the squeezed one is round in every ring."""
     (_, folded), (_, squeezed) = (pushed_together(compression, device) for compression in ("0.0", "null"))
-    many, few = (sum(crossings(ring, RESOLVED) for ring in height) for height in (folded, squeezed))
+    many, few = (sum(intersections(ring, RESOLVED) for ring in height) for height in (folded, squeezed))
     assert many > 2 * ALONG  # more than two in a ring
     assert few == 0
     assert folded.std() > 5.0 * squeezed.std()

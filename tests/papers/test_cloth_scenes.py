@@ -64,8 +64,8 @@ def test_tangled_starts_tangled(share: float, device: str) -> None:
     assert intersections(start_meshes(at_resolution("tangled", share)), device) > 10
 
 
-def crossings(one: np.ndarray, two: np.ndarray) -> list[bool]:
-    """Along one curve, seen from above: whether it passes over the other one, crossing by crossing."""
+def over_and_under(one: np.ndarray, two: np.ndarray) -> list[bool]:
+    """Along one curve, seen from above: whether it passes over the other one, where they cross."""
     found = []
     for a, b in itertools.pairwise(one):
         p, q = two[:-1], two[1:]
@@ -89,8 +89,8 @@ def middle(mesh: Mesh) -> np.ndarray:
 def test_the_knot_is_a_reef_knot() -> None:
     """Both strands of each ribbon pass on the same side of the other's bight, and on the other side of its strands."""
     left, right = (middle(mesh) for mesh in start_meshes(load("reef_knot")))
-    assert crossings(left, right) == [True, False, True, True, False, True]
-    assert crossings(right, left) == [False, True, False, False, True, False]
+    assert over_and_under(left, right) == [True, False, True, True, False, True]
+    assert over_and_under(right, left) == [False, True, False, False, True, False]
 
 
 def linking(one: np.ndarray, two: np.ndarray) -> float:

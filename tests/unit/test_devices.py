@@ -39,7 +39,7 @@ def test_what_was_recorded_is_within_its_bounds(comparing: Any) -> None:
                     if any(run[key] > max(10.0 * spread[key], 1e-9) for key in spread):
                         beyond.add((name, setting, way))
                         assert run["first_max"] < 1e-6 and run["last_max"] < 1e-3
-                    assert run["crossings"] == 0 or scene[setting]["plain"]["crossings"] > 0
+                    assert run["intersections"] == 0 or scene[setting]["plain"]["intersections"] > 0
                     if way.startswith("cpu/") and "single" not in way:
                         assert run["last_max"] == 0.0
     assert beyond == FARTHER
@@ -62,7 +62,7 @@ def test_threads_change_nothing_and_precision_little(comparing: Any) -> None:
 
 def run(**changed: Any) -> dict[str, Any]:
     x = np.zeros((2, 3))
-    same = {"first": x, "last": x, "centre": x[0], "energy": 1.0, "kinetic": 1.0, "strain": 0.0, "crossings": 0}
+    same = {"first": x, "last": x, "centre": x[0], "energy": 1.0, "kinetic": 1.0, "strain": 0.0, "intersections": 0}
     return {**same, "steps": 1, "iterations": 1, "contacts": {}, "seconds": 1.0, **changed}
 
 
@@ -72,6 +72,6 @@ def test_what_is_farther_than_ten_times_the_spread_is_told(comparing: Any) -> No
     for name, within in (("near", True), ("far", False)):
         other = {"cuda:0": run(first=at["near"], last=at[name])}
         assert comparing.judged(run(), changed, other)["others"]["cuda:0"]["within"] == within
-    crossed = {"cuda:0": run(crossings=1)}
+    crossed = {"cuda:0": run(intersections=1)}
     assert not comparing.judged(run(), changed, crossed)["others"]["cuda:0"]["within"]
     assert not comparing.judged(run(), changed, {"cuda:0": {"failed": "no"}})["others"]["cuda:0"]["within"]

@@ -10,7 +10,7 @@ import pytest
 import warp as wp
 from scipy.spatial.transform import Rotation
 
-from toile.contact.untangle.intersections import Crossings
+from toile.contact.untangle.intersections import EdgeTriangleIntersections
 from toile.math.types import vec3
 from toile.shapes.grid import Grid
 
@@ -20,14 +20,14 @@ def sides(triangles: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0)
 
 
-def search(x: np.ndarray, edges: np.ndarray, triangles: np.ndarray, moving: int, device: str) -> Crossings:
-    return Crossings(edges.astype(np.int32), triangles.astype(np.int32), len(x), moving, device)
+def search(x: np.ndarray, edges: np.ndarray, triangles: np.ndarray, moving: int, device: str) -> EdgeTriangleIntersections:
+    return EdgeTriangleIntersections(edges.astype(np.int32), triangles.astype(np.int32), len(x), moving, device)
 
 
 def found(x: np.ndarray, triangles: np.ndarray, device: str, moving: int | None = None) -> set[tuple[int, int]]:
     """Pairs of edge and triangle that cross."""
-    crossings = search(x, sides(triangles), triangles, len(x) if moving is None else moving, device)
-    edge, triangle, _ = crossings.find(wp.array(x, dtype=vec3, device=device))
+    intersections = search(x, sides(triangles), triangles, len(x) if moving is None else moving, device)
+    edge, triangle, _ = intersections.find(wp.array(x, dtype=vec3, device=device))
     return set(zip(edge.tolist(), triangle.tolist(), strict=True))
 
 
@@ -52,13 +52,13 @@ def test_all_crossings_of_random_triangles_are_found(seed: int, device: str) -> 
     expected, places = brute_force(x, edges, triangles)
     assert len(expected) > 256  # more than there is room for at first
 
-    crossings = search(x, edges, triangles, len(x), device)
-    edge, triangle, where = crossings.find(wp.array(x, dtype=vec3, device=device))
+    intersections = search(x, edges, triangles, len(x), device)
+    edge, triangle, where = intersections.find(wp.array(x, dtype=vec3, device=device))
     pairs = list(zip(edge.tolist(), triangle.tolist(), strict=True))
     assert set(pairs) == expected
     assert pairs == sorted(pairs)
     np.testing.assert_allclose(where, places, atol=1e-9)  # conditions of the systems up to 1e4
-    again = crossings.find(wp.array(x, dtype=vec3, device=device))
+    again = intersections.find(wp.array(x, dtype=vec3, device=device))
     assert all(np.array_equal(one, two) for one, two in zip((edge, triangle, where), again, strict=True))
 
 
@@ -67,9 +67,9 @@ def test_the_tree_follows_what_moves(device: str) -> None:
     x = rng.uniform(0.0, 1.0, (60, 3))
     triangles = np.arange(60).reshape(20, 3)
     edges = sides(triangles)
-    crossings = search(x, edges, triangles, len(x), device)
+    intersections = search(x, edges, triangles, len(x), device)
     for _ in range(5):
-        edge, triangle, _ = crossings.find(wp.array(x, dtype=vec3, device=device))
+        edge, triangle, _ = intersections.find(wp.array(x, dtype=vec3, device=device))
         assert set(zip(edge.tolist(), triangle.tolist(), strict=True)) == brute_force(x, edges, triangles)[0]
         x = x + rng.uniform(-0.5, 0.5, x.shape)
 
@@ -153,5 +153,5 @@ def test_an_edge_in_the_plane_of_a_triangle(device: str) -> None:
     }
     for ends, expected in cases.items():
         x = np.concatenate([triangle, np.column_stack([np.array(ends), np.zeros(2)])]) @ R.T
-        crossings = search(x, np.array([[3, 4]]), np.array([[0, 1, 2]]), 5, device)
-        assert (len(crossings.find(wp.array(x, dtype=vec3, device=device))[0]) == 1) == expected
+        intersections = search(x, np.array([[3, 4]]), np.array([[0, 1, 2]]), 5, device)
+        assert (len(intersections.find(wp.array(x, dtype=vec3, device=device))[0]) == 1) == expected

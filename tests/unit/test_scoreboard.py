@@ -60,14 +60,14 @@ def test_crossings_are_all_found(judge: Any) -> None:
             s, t, r = np.linalg.solve(np.stack([x[b] - x[a], x[c] - x[a], x[p] - x[q]], axis=1), x[p] - x[a])
             expected += min(s, t, 1 - s - t, r, 1 - r) > 0
     assert expected > 100
-    assert judge.crossings(x, triangles, edges) == expected
+    assert judge.intersections(x, triangles, edges) == expected
 
 
 def test_flat_cloth_does_not_cross_itself(judge: Any) -> None:
     """Level, and leaning so that rounding makes it uneven."""
     x, triangles = square(9)
     for lean in (0.0, 1 / 3):  # z = x / 3 is not exact in binary
-        assert judge.crossings(x + x[:, :1] * (0, 0, lean), triangles, judge.edges_of(triangles)) == 0
+        assert judge.intersections(x + x[:, :1] * (0, 0, lean), triangles, judge.edges_of(triangles)) == 0
 
 
 def test_depth_in_a_cylinder(judge: Any) -> None:

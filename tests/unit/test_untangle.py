@@ -128,15 +128,15 @@ class Bench:
         return self.untangling.displacements(self.array(x), MOST).numpy().copy()
 
     def tangle(self, x: np.ndarray) -> Tangle:
-        return Tangle(self.untangling._surface, x, *self.untangling.crossings.find(self.array(x)))
+        return Tangle(self.untangling._surface, x, *self.untangling.intersections.find(self.array(x)))
 
-    def crossing_count(self) -> int:
-        return len(self.untangling.crossings.find(self.array(self.x))[0])
+    def intersection_count(self) -> int:
+        return len(self.untangling.intersections.find(self.array(self.x))[0])
 
     def lengths(self, steps: int) -> list[float]:
         """Of the contour, step after step, until nothing crosses or the steps are used up. x is left at the end."""
         lengths = [contour_length(self.x, self.triangles)]
-        while self.crossing_count() > 0 and len(lengths) <= steps:
+        while self.intersection_count() > 0 and len(lengths) <= steps:
             self.x = self.x + self.displacements(self.x)
             lengths.append(contour_length(self.x, self.triangles))
         return lengths
@@ -148,7 +148,7 @@ def test_the_contour_shortens_in_every_step_until_it_is_gone(case: Callable[[], 
     lengths = bench.lengths(SHORTEN[case])
     assert lengths[0] > 0.05
     assert np.all(np.diff(lengths) < 0.0)
-    assert bench.crossing_count() == 0
+    assert bench.intersection_count() == 0
     assert lengths[-1] == 0.0
 
 
@@ -166,7 +166,7 @@ def test_what_has_come_through_goes_back_the_way_it_came(tangled: Tangled, steps
     """The contour keeps its length for most of the way: it is as long as the strip is wide."""
     bench = Bench(tangled, device)
     assert bench.lengths(steps)[-1] == 0.0
-    assert bench.crossing_count() == 0
+    assert bench.intersection_count() == 0
 
 
 def test_the_change_of_length_is_that_of_the_formula(device: str) -> None:
@@ -201,7 +201,7 @@ def test_what_is_held_stays_and_the_other_goes_all_the_way(device: str) -> None:
     inverse_masses[: len(x) // 2] = 0.0
     bench = Bench((x, triangles), device, inverse_masses)
     assert bench.lengths(100)[-1] == 0.0
-    assert bench.crossing_count() == 0
+    assert bench.intersection_count() == 0
     assert np.array_equal(bench.x[: len(x) // 2], x[: len(x) // 2])
 
 
@@ -220,7 +220,7 @@ def test_nothing_moves_where_nothing_crosses(device: str) -> None:
 def test_triangles_at_and_around_the_contour_are_exempt(device: str) -> None:
     x, triangles = corner_through()
     bench = Bench((x, triangles), device)
-    edge, triangle, _ = bench.untangling.crossings.find(bench.array(x))
+    edge, triangle, _ = bench.untangling.intersections.find(bench.array(x))
     pierced = {tuple(bench.edges[e]) for e in edge}
     inside = [
         k in triangle or any(tuple(sorted((t[a], t[b]))) in pierced for a, b in ((0, 1), (1, 2), (2, 0)))
@@ -244,9 +244,9 @@ def test_sheets_that_lie_in_each_other_come_apart_at_once(device: str) -> None:
     x, triangles = grid(9, 9, 0.2, 0.2)
     for other in (triangles, triangles[:, ::-1]):
         bench = Bench(together((x, triangles), (moved(x, 0.003, 0.005, 0.0), other)), device)
-        assert len(bench.untangling.crossings.find(bench.array(bench.x))[0]) > 0
+        assert len(bench.untangling.intersections.find(bench.array(bench.x))[0]) > 0
         moves = bench.displacements(bench.x)
-        assert len(bench.untangling.crossings.find(bench.array(bench.x + moves))[0]) == 0
+        assert len(bench.untangling.intersections.find(bench.array(bench.x + moves))[0]) == 0
         np.testing.assert_allclose(moves[:, :2], 0.0, atol=1e-9 * MOST)
 
 

@@ -32,12 +32,12 @@ def times(rows: Sequence[Row]) -> Table:
 
 def outcomes(rows: Sequence[Row]) -> Table:
     """What was simulated in that time, and how well."""
-    columns = ("iterations", "threads", "strain", "swing", "contacts", "crossings", "memory")
+    columns = ("iterations", "threads", "strain", "swing", "contacts", "intersections", "memory")
     head = ("scene", "vertices", "steps", "rejected", *columns)
     cells: list[tuple[str, ...]] = []
     for row in rows:
         iterations, contacts = row.get("iterations"), row.get("contacts")
-        swing, crossings = row.get("swing_error_cm"), row.get("intersections")
+        swing, intersections = row.get("swing_error_cm"), row.get("intersections")
         cells.append((
             row["scene"],
             _vertices(row),
@@ -47,7 +47,7 @@ def outcomes(rows: Sequence[Row]) -> Table:
             *(_percent(row.get(key)) for key in ("thread_strain", "max_strain")),
             NONE if swing is None else f"{swing:.1f} cm",
             f"{(contacts['solid'] or 0) + contacts['cloth']:,}" if contacts else NONE,
-            _count(crossings),
+            _count(intersections),
             _memory(row.get("memory")),
         ))  # fmt: skip
     return head, cells

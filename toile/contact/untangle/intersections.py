@@ -36,7 +36,7 @@ FIRST_CAPACITY = 256
 REBUILD = 256
 
 
-class Crossings:
+class EdgeTriangleIntersections:
     """Finds edges that pierce triangles they share no vertex with. What belongs to solids alone is left out.
 
     edges, triangles    (m, 2) and (k, 3) vertices
@@ -59,7 +59,7 @@ class Crossings:
         self._uppers = wp.zeros(len(triangles), dtype=wp.vec3, device=device)
         self._tree: wp.Bvh | None = None
         self._searches = 0
-        self._crossings = AppendBuffer(Crossing, FIRST_CAPACITY, device)
+        self._intersections = AppendBuffer(EdgeTriangleIntersection, FIRST_CAPACITY, device)
 
     def find(self, x: wp.array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Edge and triangle of every crossing, ordered by edge and then triangle, and where it is [m]."""
@@ -67,8 +67,8 @@ class Crossings:
             self._update_tree(x)
             model = [self._tree_id, self._fans, self._far_ends, self._fan_edges, self.triangles, self.moving_count]
             inputs = [*model, self._lowers, self._uppers, x]
-            fill([self._crossings], self._launch, find_crossings, self.vertex_count, inputs)
-        found = self._crossings.values.numpy()[: self._crossings.count]
+            fill([self._intersections], self._launch, find_intersections, self.vertex_count, inputs)
+        found = self._intersections.values.numpy()[: self._intersections.count]
         pairs = found["pair"]
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # the same on every device
         return pairs[order, 0], pairs[order, 1], found["place"][order]
@@ -86,7 +86,7 @@ class Crossings:
 
 
 @wp.struct
-class Crossing:
+class EdgeTriangleIntersection:
     pair: wp.vec2i  # edge and triangle
     place: wp.vec3d  # [m]
 
@@ -193,14 +193,14 @@ def outside(p0: wp.vec3d, p1: wp.vec3d, lower: wp.vec3, upper: wp.vec3) -> wp.bo
 
 
 @wp.kernel
-def find_crossings(
+def find_intersections(
     # model
     first: wp.int32, tree: wp.uint64, fans: wp.array(dtype=wp.int32), far_ends: wp.array(dtype=wp.int32),
     fan_edges: wp.array(dtype=wp.int32), triangles: wp.array(dtype=wp.vec3i), moving_count: wp.int32,
     # in
     lowers: wp.array(dtype=wp.vec3), uppers: wp.array(dtype=wp.vec3), x: wp.array(dtype=vec3),
     # out
-    ranges: BufferRanges, crossings_out: wp.array(dtype=Crossing),
+    ranges: BufferRanges, intersections_out: wp.array(dtype=EdgeTriangleIntersection),
 ):
     v = first + wp.tid()
     begin, end = fans[v], fans[v + 1]
@@ -238,7 +238,7 @@ def find_crossings(
                     share = wp.clamp(h0 / (h0 - h1), wp.float64(0.0), wp.float64(1.0))
                 slot = next_slot(ranges, first)
                 if slot >= 0:
-                    crossing = Crossing()
-                    crossing.pair = wp.vec2i(fan_edges[e], j)
-                    crossing.place = p0 + share * (p1 - p0)
-                    crossings_out[slot] = crossing
+                    intersection = EdgeTriangleIntersection()
+                    intersection.pair = wp.vec2i(fan_edges[e], j)
+                    intersection.place = p0 + share * (p1 - p0)
+                    intersections_out[slot] = intersection

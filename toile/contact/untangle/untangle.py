@@ -58,7 +58,7 @@ import warp as wp
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
-from toile.contact.untangle.intersections import Crossings
+from toile.contact.untangle.intersections import EdgeTriangleIntersections
 from toile.math.types import numpy_real, vec3
 
 # Sines below it are taken for it. A flat crossing runs away at the least motion, out on one side and back on the other:
@@ -91,7 +91,7 @@ class Untangling:
         masses: wp.array,
         device: str,
     ) -> None:
-        self.crossings = Crossings(edges, triangles, vertex_count, moving_count, device)
+        self.intersections = EdgeTriangleIntersections(edges, triangles, vertex_count, moving_count, device)
         self.masses = masses
         self._surface = Surface.of(edges, triangles, vertex_count)
         self._none = np.zeros(len(triangles), dtype=bool)
@@ -100,7 +100,7 @@ class Untangling:
 
     def exempt(self, x: wp.array) -> np.ndarray:
         """Triangles that intersect, and those that share a vertex with them: contact must let these pass."""
-        edge, triangle, _ = self.crossings.find(x)
+        edge, triangle, _ = self.intersections.find(x)
         if len(edge) == 0:
             return self._none.copy()
         surface = self._surface
@@ -113,7 +113,7 @@ class Untangling:
 
     def displacements(self, x: wp.array, most: float) -> wp.array:
         """What to add to the positions [m], at most `most` for any vertex. The array is used again by the next call."""
-        edge, triangle, where = self.crossings.find(x)
+        edge, triangle, where = self.intersections.find(x)
         if len(edge) == 0:
             if not self._at_rest:
                 self._displacements.zero_()
@@ -264,9 +264,9 @@ class Tangle:
     def contours(self) -> tuple[np.ndarray, np.ndarray]:
         """The contour of each crossing, and +1 if its edge is of surface A, -1 if of B, 0 if the two are one."""
         n = len(self.edge)
-        crossing = np.tile(np.arange(n), 2)
+        intersection = np.tile(np.arange(n), 2)
         own, other = self.beside.T.ravel(), np.tile(self.triangle, 2)
-        crossing, own, other = crossing[own >= 0], own[own >= 0], other[own >= 0]
+        intersection, own, other = intersection[own >= 0], own[own >= 0], other[own >= 0]
         # Two crossings of one pair of triangles are the ends of a piece of a contour.
         pair = np.minimum(own, other).astype(np.int64) * len(self.surface.triangles) + np.maximum(own, other)
         order = np.argsort(pair, kind="stable")
@@ -274,7 +274,7 @@ class Tangle:
         i, j = order[joined], order[joined + 1]
         # Every crossing is two nodes, one for each name its surfaces may have; a link keeps the names or swaps them.
         swap = own[i] != own[j]
-        one, two = crossing[i], crossing[j]
+        one, two = intersection[i], intersection[j]
         links = [(one, two + n * swap), (one + n, two + n * ~swap)]
         node = components(np.concatenate([np.column_stack(link) for link in links]), 2 * n)
         contour = np.minimum(node[:n], node[n:])
