@@ -301,12 +301,12 @@ def page(text: str, results: dict[str, Result]) -> str:
     return f"{before}{BEGIN}\n{made}\n{END}{after}"
 
 
-def told(ways: Sequence[str]) -> str:
+def text(ways: Sequence[str]) -> str:
     """The machine: its processor, and its GPU if one was used."""
-    from toile.bench.machine import machine, told
+    from toile.bench.machine import describe, machine
 
     devices = dict.fromkeys(Way.of(text).device for text in ways)
-    return ", ".join(told(machine(device)) for device in devices)
+    return ", ".join(describe(machine(device)) for device in devices)
 
 
 def main() -> None:
@@ -331,7 +331,7 @@ def main() -> None:
     results[" ".join(given.ways)] = {
         "ways": given.ways,
         "date": datetime.date.today().isoformat(),
-        "machine": told(given.ways),
+        "machine": text(given.ways),
         "toile": toile.__version__,
         "scenes": scenes,
     }

@@ -15,7 +15,7 @@ from typing import Any
 from suite_plot import drawn
 
 from toile.bench import tables
-from toile.bench.machine import told
+from toile.bench.machine import describe
 from toile.bench.results import read
 from toile.bench.suite import growths
 
@@ -39,7 +39,7 @@ def latest(paths: Sequence[Path]) -> list[Results]:
 def title(results: Results) -> str:
     """2 cores of AMD EPYC, single precision"""
     way = results["way"]
-    name = told(way["machine"])
+    name = describe(way["machine"])
     if way.get("threads", way["machine"]["cores"]) != way["machine"]["cores"]:
         name = f"{way['threads']} of {name}"
     return name if way["precision"] == "double" else f"{name}, {way['precision']} precision"

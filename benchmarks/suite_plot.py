@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from toile.bench.sizes import told
+from toile.bench.sizes import size_label
 from toile.bench.suite import GROWTH_FROM
 
 WIDTH, HEIGHT = 860, 560
@@ -114,7 +114,7 @@ def _frame(axes: Axes, sizes: Sequence[int]) -> list[str]:
     for size in _apart(sizes):
         x = axes.place(size, axes.low[1])[0]
         parts.append(f'<path d="M{x:.1f} {top}V{bottom}" stroke="#e2e2e2"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{told(size)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{size_label(size)}</text>')
     parts.append(f'<path d="M{left} {top}H{right}V{bottom}H{left}Z" fill="none" stroke="#999"/>')
     parts.append(f'<text x="{(left + right) / 2:.0f}" y="{HEIGHT - 14}" text-anchor="middle">vertices</text>')
     middle = (top + bottom) / 2
@@ -133,7 +133,7 @@ def _key(names: Sequence[str]) -> list[str]:
 
 
 def _guide(axes: Axes, rows: Rows, exponent: float) -> list[tuple[float, float]]:
-    """Below all lines, from the first size that growth is told from to the last; nothing if there are no two."""
+    """Below all lines, from the first size that growth is measured from to the last; nothing if there are no two."""
     large = [row for row in rows if row["size"] >= GROWTH_FROM]
     first, last = (end((row["vertices"] for row in large), default=0) for end in (min, max))
     if first == last:

@@ -43,8 +43,8 @@ def section(board: dict[str, Any]) -> str:
     ]
     for name in (name for name in TITLES if name in board["scenes"]):
         parts += [f"### {TITLES[name]}", table(board["scenes"][name])]
-        told = [line for solver, kinds in board["compared"].get(name, {}).items() for line in verdict(solver, kinds)]
-        parts += ["\n".join(told)] if told else []
+        text = [line for solver, kinds in board["compared"].get(name, {}).items() for line in verdict(solver, kinds)]
+        parts += ["\n".join(text)] if text else []
     return "\n\n".join(parts) + "\n"
 
 

@@ -47,10 +47,10 @@ class Opening:
         lines = self.text.strip().splitlines()[1:]
         first = next((i for i, line in enumerate(lines) if line.startswith(WORDS)), len(lines))
         parts = [_block(list(block)) for _, block in groupby(lines[:first], key=lambda line: line.startswith("    "))]
-        listed = [f"* **{name}:** {told}" for name in WORDS if (told := self._told(name))]
+        listed = [f"* **{name}:** {text}" for name in WORDS if (text := self._text(name))]
         return "\n".join([*parts, *listed]) + "\n"
 
-    def _told(self, name: str) -> str:
+    def _text(self, name: str) -> str:
         return _symbols(self._lines(name)) if name == "Symbols" else escaped(self.section(name))
 
     def _lines(self, name: str) -> str:

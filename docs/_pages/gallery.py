@@ -115,8 +115,8 @@ def show(name: str) -> None:
     }
     (GALLERY / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     unmet = [finding.key for finding in findings if not finding.ok]
-    told = f"NOT MET: {', '.join(unmet)}" if unmet else "all expectations met"
-    print(f"{name}: {results['ms_per_frame']:.0f} ms a frame, {told}", flush=True)
+    text = f"NOT MET: {', '.join(unmet)}" if unmet else "all expectations met"
+    print(f"{name}: {results['ms_per_frame']:.0f} ms a frame, {text}", flush=True)
 
 
 def make_film(scene: Scene, folder: Path, target: Path) -> None:

@@ -133,7 +133,7 @@ def test_springs_at_a_seam_have_the_figures_of_the_fabric() -> None:
     assert {pair: K[pair] for pair in expected} == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_spring_without_a_stiffness_is_told() -> None:
+def test_a_spring_without_a_stiffness_is_reported() -> None:
     mesh = grid()
     part = model_of(replace(mesh, uv=np.full_like(mesh.uv, np.nan))).parts[0]
     springs = springs_of(model_of(mesh).parts[0])

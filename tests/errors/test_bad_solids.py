@@ -90,7 +90,7 @@ def test_what_cannot_be_used_is_an_error(folder: Path, text: str, said: str) -> 
     assert found[0].startswith(("solids[", "constraints["))
 
 
-def test_all_problems_are_told_at_once(folder: Path) -> None:
+def test_all_problems_are_reported_at_once(folder: Path) -> None:
     found = problems(folder, "solids: [{type: sphere, radius: -1}, {type: mesh, file: gone.obj}, {type: cone}]")
     assert [problem.split("]")[0] for problem in found] == ["solids[0", "solids[1", "solids[2"]
     assert "must be > 0 [m]" in found[0]
@@ -186,7 +186,7 @@ def test_pins_inside_a_solid_are_not_pushed_out(folder: Path) -> None:
     assert len(Simulation(load(scene_file(folder, text))).warnings) == 1  # deep, and not an error
 
 
-def test_what_has_nothing_to_do_without_solids_is_told(folder: Path) -> None:
+def test_what_has_nothing_to_do_without_solids_is_reported(folder: Path) -> None:
     text = "constraints: [solid_contact]\nfilters: [forecast]\npost: [fold_projection]"
     assert warnings(folder, text) == [
         f"{where} has nothing to do, because the scene has no solids."

@@ -21,7 +21,7 @@ def scene(*cloth: dict[str, Any], thickness: float = 1e-3, **more: Any) -> Scene
     return Scene(cloth=cloth, filters=[{"type": "self_contact", "thickness": thickness}], **more)
 
 
-def test_cloth_that_is_too_thick_for_its_mesh_is_told(device: str) -> None:
+def test_cloth_that_is_too_thick_for_its_mesh_is_reported(device: str) -> None:
     """By the filter's thickness, or by its own; each cloth by its own mesh."""
     fine = sheet("fine", 1.0, shape={"type": "grid", "size": [0.1, 0.1], "resolution": [11, 11]})
     given = scene(sheet("coarse"), fine, sheet("thick", 2.0, thickness=0.02), thickness=0.006)
@@ -37,8 +37,8 @@ def test_cloth_that_is_too_thick_for_its_mesh_is_told(device: str) -> None:
 def test_half_an_edge_is_not_too_thick(solids: list[dict[str, Any]], device: str) -> None:
     """1.24 cm of 2.5 cm; whether or not there are solids, which have warnings of their own."""
     assert Simulation(scene(sheet("sheet"), thickness=0.0124, solids=solids), device).warnings == []
-    (told,) = Simulation(scene(sheet("sheet"), thickness=0.0126, solids=solids), device).warnings
-    assert told.startswith('cloth "sheet": the thickness of self_contact, 0.0126 m, is more than half')
+    (messages,) = Simulation(scene(sheet("sheet"), thickness=0.0126, solids=solids), device).warnings
+    assert messages.startswith('cloth "sheet": the thickness of self_contact, 0.0126 m, is more than half')
 
 
 def down(speed: float) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def test_pins_that_lead_cloth_through_cloth_are_named(device: str) -> None:
     given = scene(
         sheet("elsewhere", 5.0), sheet("lower"), above, constraints=[pinned("lower"), pinned("upper", 1.0)], time=TIME
     )
-    told = remedy(given, device)
-    assert told == (
+    messages = remedy(given, device)
+    assert messages == (
         'Pins move cloth "lower" and cloth "upper" through each other at vertex 40 of cloth "lower": '
         "change their motion."
     )
@@ -80,8 +80,8 @@ def test_pins_that_lead_cloth_through_itself_are_named(device: str) -> None:
     folded = {"type": "folded", "size": [0.4, 0.2], "resolution": [41, 5], "folds": 1, "gap": 0.02}
     top, bottom = ({"box": [[-1.0, -1.0, z], [1.0, 1.0, z + 0.0199]]} for z in (0.01, -0.01))
     constraints = [pinned("sheet", 1.0, top), pinned("sheet", 0.0, bottom)]
-    told = remedy(scene(sheet("sheet", shape=folded), constraints=constraints, time=TIME), device)
-    assert told.startswith('Pins move cloth "sheet" through itself at vertex ')
+    messages = remedy(scene(sheet("sheet", shape=folded), constraints=constraints, time=TIME), device)
+    assert messages.startswith('Pins move cloth "sheet" through itself at vertex ')
 
 
 def blade(height: float, speed: float = 0.0) -> dict[str, Any]:
@@ -92,8 +92,8 @@ def blade(height: float, speed: float = 0.0) -> dict[str, Any]:
 
 def test_pins_that_lead_cloth_through_a_blade_are_named(device: str) -> None:
     """The blade stands still."""
-    told = remedy(scene(sheet("sheet"), solids=[blade(-0.06)], constraints=[pinned("sheet", 1.0)], time=TIME), device)
-    assert told.startswith('Pins move cloth "sheet" and a sharp solid through each other at vertex ')
+    messages = remedy(scene(sheet("sheet"), solids=[blade(-0.06)], constraints=[pinned("sheet", 1.0)], time=TIME), device)
+    assert messages.startswith('Pins move cloth "sheet" and a sharp solid through each other at vertex ')
 
 
 def test_cloth_that_no_pin_holds_is_not_blamed_on_pins(device: str) -> None:

@@ -206,7 +206,7 @@ def test_what_is_no_path(tmp_path: Path, file: str) -> None:
         inside.resolve_inside(tmp_path, file)
 
 
-def test_a_loop_of_links_is_told(tmp_path: Path) -> None:
+def test_a_loop_of_links_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.obj").symlink_to("b.obj")
     (tmp_path / "b.obj").symlink_to("a.obj")
     with pytest.raises(SceneError, match=r"a\.obj"):

@@ -28,5 +28,5 @@ def test_wind_that_overflows(integrator: str, wind: float, damping: float, devic
     simulation = Simulation(scene, device)
     with pytest.raises(StepFailed) as caught:
         simulation.step(1e-4, FrameTally())
-    told = "the linear system could not be solved: a force or a matrix entry is not a finite number."
-    assert told in str(caught.value)
+    messages = "the linear system could not be solved: a force or a matrix entry is not a finite number."
+    assert messages in str(caught.value)

@@ -89,7 +89,7 @@ def test_refusals_name_the_override(scene: Path, override: str) -> None:
     assert caught.value.problems == [f"--set {override}  {REFUSED[override]}"]
 
 
-def test_overrides_and_the_file_are_told_together(scene: Path) -> None:
+def test_overrides_and_the_file_are_reported_together(scene: Path) -> None:
     scene.write_text(SCENE + "seed: -1\n")
     with pytest.raises(SceneError) as caught:
         load(scene, overrides=["time.frame=1", "time.fps=0"])

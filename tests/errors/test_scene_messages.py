@@ -359,7 +359,7 @@ seed: -1
     ]
 
 
-def test_what_needs_the_whole_scene_is_told_with_the_rest(tmp_path: Path) -> None:
+def test_what_needs_the_whole_scene_is_reported_with_the_rest(tmp_path: Path) -> None:
     text = """\
 time: {fps: -1}
 cloth:

@@ -159,7 +159,7 @@ def test_warnings(positions: object, triangles: object, expected: str) -> None:
     assert expected in judge(np.array(positions), np.array(triangles)).warnings
 
 
-def test_a_solid_turned_inside_out_by_request_is_told() -> None:
+def test_a_solid_turned_inside_out_by_request_is_reported() -> None:
     assert judge(BOX, FACES, flip=True).warnings == (INSIDE_OUT + "leave out flip: true.",)
 
 

@@ -92,7 +92,7 @@ def test_the_warning_lists_pairs_and_places(device: str) -> None:
             assert (place <= corners.max(axis=0) + 1e-4).all()
 
 
-def test_one_pair_is_told_as_one(device: str) -> None:
+def test_one_pair_is_reported_as_one(device: str) -> None:
     """Sheets of two triangles each; one stands with a corner through the rim of the other."""
     grid = {"type": "grid", "size": [1.0, 1.0], "resolution": [2, 2]}
     cloth = [
@@ -181,7 +181,7 @@ def test_the_time_of_the_audit_is_its_own(device: str) -> None:
     assert report["summary"]["ms_per_frame"] == pytest.approx(np.median(without))
 
 
-def test_an_audit_that_does_not_exist_is_told(device: str) -> None:
+def test_an_audit_that_does_not_exist_is_reported(device: str) -> None:
     with pytest.raises(InputError, match='audit = "always": must be one of none, frame, step'):
         Simulation(scene(), device, audit="always")
 
@@ -242,7 +242,7 @@ def test_strict_accepts_a_clean_start_and_claims_no_more(tangled: Path) -> None:
     assert (summary["intersections_start"], summary["intersections"], summary["ok"]) == (0, None, True)
 
 
-def test_new_intersections_are_told_at_the_end(tangled: Path) -> None:
+def test_new_intersections_are_reported_at_the_end(tangled: Path) -> None:
     fall = ("--set", "cloth[1].translation=[0.0, 0.0, 0.3]", "--set", "cloth[1].velocity=[0.0, 0.0, -3.0]")
     result = call("run", "tangled.yaml", *fall, "--audit", "step")
     assert result.exit_code == 0, result.output
@@ -351,11 +351,11 @@ def test_sharp_solids_count_too(device: str, sharp: bool) -> None:
     box = {"name": "blade", "type": "box", "size": [0.01, 0.1, 0.4], "translation": [0.03, 0.04, 0.0], "sharp": sharp}
     sheet = scene(apart=True, solids=[box], constraints=[{"type": "solid_contact", "deepest_start": 1.0}])
     simulation = Simulation(sheet, device, audit="frame")
-    told = [warning for warning in simulation.warnings if "intersect" in warning]
+    messages = [warning for warning in simulation.warnings if "intersect" in warning]
     if not sharp:
-        assert told == []
+        assert messages == []
         return
-    (warning,) = told
+    (warning,) = messages
     (solid,) = simulation.solids
     count = len(simulation.surface.triangles)
     triangles = np.concatenate([simulation.surface.triangles, solid.triangles + len(simulation.surface.rest)])
@@ -374,7 +374,7 @@ def test_contact_is_the_last_filter(filters: list[str]) -> None:
         Scene(filters=filters)
 
 
-def test_a_sharp_solid_without_contact_is_told(device: str) -> None:
+def test_a_sharp_solid_without_contact_is_reported(device: str) -> None:
     simulation = Simulation(Scene(cloth=[{"shape": {"type": "grid"}}], solids=[{"type": "box", "sharp": True,
                             "translation": [0, 0, -2]}]), device)  # fmt: skip
     assert simulation.warnings == ['solid "box": sharp does nothing without the filter self_contact.']

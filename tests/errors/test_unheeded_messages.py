@@ -17,7 +17,7 @@ GRID = {"type": "grid", "resolution": [4, 4]}
 DISC = {"type": "disc", "rings": 3}
 
 
-def told(shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any) -> list[str]:
+def messages(shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any) -> list[str]:
     more = {} if filters is None else {"filters": filters}
     scene = Scene(preset=preset, cloth=[{"name": "cuff", "shape": shape, **cloth}], **more)
     found = unheeded(scene, meshes(scene))
@@ -32,24 +32,24 @@ TO_SPRINGS = "rest_stretch does nothing to spring, which keeps to the lengths of
 
 @pytest.mark.parametrize("rest_stretch", [NARROW, KEYED])
 def test_rest_stretch_of_springs(rest_stretch: list[Any]) -> None:
-    assert told(GRID, rest_stretch=rest_stretch, energies=["spring", "bend_mode"]) == [TO_SPRINGS]
-    assert told(GRID, rest_stretch=rest_stretch, energies=["spring", "stretch"]) == [TO_SPRINGS]
-    assert told(GRID, rest_stretch=rest_stretch, energies=["bend_mode"]) == [
+    assert messages(GRID, rest_stretch=rest_stretch, energies=["spring", "bend_mode"]) == [TO_SPRINGS]
+    assert messages(GRID, rest_stretch=rest_stretch, energies=["spring", "stretch"]) == [TO_SPRINGS]
+    assert messages(GRID, rest_stretch=rest_stretch, energies=["bend_mode"]) == [
         "rest_stretch does nothing, because stretch is not among its energies. Add it there."
     ]
-    assert told(GRID, rest_stretch=rest_stretch) == []
-    assert told(GRID, rest_stretch=[{"warp": 1.0}], energies=["spring"]) == []
+    assert messages(GRID, rest_stretch=rest_stretch) == []
+    assert messages(GRID, rest_stretch=[{"warp": 1.0}], energies=["spring"]) == []
 
 
 @pytest.mark.parametrize("type_name", ["strain_impulse", "strain_velocity", "strain_deformation_rate"])
 def test_rest_stretch_and_limits_of_lengths(type_name: str) -> None:
-    (line,) = told(GRID, [type_name, "self_contact"], rest_stretch=NARROW)
+    (line,) = messages(GRID, [type_name, "self_contact"], rest_stretch=NARROW)
     assert line == (
         f"{type_name} limits lengths without rest_stretch, and works against it. Leave that filter out, or make its limits "
         "wider by as much."
     )
-    assert told(GRID, [type_name]) == []
-    assert told(GRID, ["self_contact"], rest_stretch=NARROW) == []
+    assert messages(GRID, [type_name]) == []
+    assert messages(GRID, ["self_contact"], rest_stretch=NARROW) == []
 
 
 @pytest.mark.parametrize(("key", "type_name", "name"), [
@@ -60,11 +60,11 @@ def test_rest_stretch_and_limits_of_lengths(type_name: str) -> None:
 ])  # fmt: skip
 def test_shear_springs_of_a_mesh_without_cells(key: str, type_name: str, name: str) -> None:
     def with_value(shape: dict[str, Any], value: float | None) -> list[str]:
-        return told(shape, **{key: [{"type": type_name, name: value}]})
+        return messages(shape, **{key: [{"type": type_name, name: value}]})
 
     assert with_value(GRID, 0.2) == []
     assert with_value(DISC, None) == []
-    assert told(DISC, **{key: [type_name]}) == []  # its default
+    assert messages(DISC, **{key: [type_name]}) == []  # its default
     (line,) = with_value(DISC, 0.2)
     assert line == (
         f"{name} = 0.2 of {type_name} has nothing to do: its mesh has no rows and columns of threads, and so no springs "
@@ -75,7 +75,7 @@ def test_shear_springs_of_a_mesh_without_cells(key: str, type_name: str, name: s
 
 @pytest.mark.parametrize("preset", ["pro95", "bmf03", "ye08"])
 def test_a_preset_is_for_any_mesh(preset: str) -> None:
-    assert told(DISC, preset=preset) == []
+    assert messages(DISC, preset=preset) == []
 
 
 def test_buckling_needs_a_stiffness() -> None:

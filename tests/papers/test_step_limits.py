@@ -233,8 +233,8 @@ def test_refused_with_the_limit_and_what_to_do(device: str, integrator: str) -> 
     assert text.startswith(f"{integrator} is stable up to steps of ")
     assert "time.max_step is 0.01667." in text
     assert text.endswith("integrator.insist: true runs it nevertheless.")
-    told = text.split("Set time.max_step to ")[1].split(" ")[0]
-    allowed = Simulation(scene(max_step=float(told), min_step=1e-7), device)
+    messages = text.split("Set time.max_step to ")[1].split(" ")[0]
+    allowed = Simulation(scene(max_step=float(messages), min_step=1e-7), device)
     assert not any("stable" in warning for warning in allowed.warnings)
 
 

@@ -232,7 +232,7 @@ def test_nothing_to_audit(device: str) -> None:
     assert audit.places(np.zeros((0, 3)), audit.pairs(np.zeros((0, 3)))).shape == (0, 3)
 
 
-def test_positions_that_are_not_numbers_are_told(device: str) -> None:
+def test_positions_that_are_not_numbers_are_reported(device: str) -> None:
     x, triangles = grid(3)
     x[4, 1] = np.nan
     with pytest.raises(ValueError, match="not finite"):

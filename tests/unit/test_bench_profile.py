@@ -118,7 +118,7 @@ def test_activities_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
     launch, x = Launcher("cpu"), wp.ones(4, dtype=wp.float64, device="cpu")
 
-    def told() -> list[Activity]:
+    def messages() -> list[Activity]:
         kernel = f"forward kernel {double.get_mangled_name()}"
         return [
             Activity(kernel, wp.TIMING_KERNEL, 1.5),
@@ -128,7 +128,7 @@ def test_activities_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
 
     monkeypatch.setattr(wp, "timing_begin", lambda: None)
-    monkeypatch.setattr(wp, "timing_end", told)
+    monkeypatch.setattr(wp, "timing_end", messages)
     tally = Tally()
     recorded = CudaGraph("cpu", lambda: launch(double, 4, [x]))
     with _timed_on_device(tally):
@@ -148,7 +148,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert (found["scene"], found["vertices"], found["frames"]) == ("swing", 196, [3, 4])
-    told = CliRunner().invoke(app, [*words, "--set", "solver.preconditioner=block_jacobi"]).stdout
-    assert "swing, 196 vertices on cpu: frames 3 to 4" in told
-    kernels = told.split("kernel ")[1].split("besides kernels")[0].strip().splitlines()[1:]
+    messages = CliRunner().invoke(app, [*words, "--set", "solver.preconditioner=block_jacobi"]).stdout
+    assert "swing, 196 vertices on cpu: frames 3 to 4" in messages
+    kernels = messages.split("kernel ")[1].split("besides kernels")[0].strip().splitlines()[1:]
     assert len([line for line in kernels if line.strip()]) == 11, "ten, and a line for all others"

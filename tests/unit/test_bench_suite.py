@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from toile.bench import results, suite, swing, tables
 from toile.bench.case import STAGES, Case, measure, plain
-from toile.bench.sizes import parsed, resized, told
+from toile.bench.sizes import parsed, resized, size_label
 from toile.cli import app
 from toile.errors import InputError, StepFailed
 from toile.simulation.simulation import Simulation
@@ -25,9 +25,9 @@ WAY = {"device": "cpu", "precision": "double", "machine": {"cpu": "one", "cores"
 # sizes
 
 
-def test_sizes_are_read_and_told() -> None:
+def test_sizes_are_read_and_reported() -> None:
     assert parsed("2.6k, 10k,1M,2601") == [2600, 10_000, 1_000_000, 2601]
-    assert [told(size) for size in parsed("2.6k,10k,1M,500")] == ["2.6k", "10k", "1M", "500"]
+    assert [size_label(size) for size in parsed("2.6k,10k,1M,500")] == ["2.6k", "10k", "1M", "500"]
     for wrong in ("", "k", "-5", "10kk", "nan", "inf", "3"):
         with pytest.raises(InputError, match="must be a number of vertices"):
             parsed(wrong)
@@ -278,8 +278,8 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
     found = json.loads(result.stdout)
     assert len(found["rows"]) == 4 and set(found["growth"]) == {"hang", "twist"}
     assert set(found) == {"way", "rows", "growth", "written"}
-    told_in_words = call(*words, "--resume").stdout
-    assert " swing " in told_in_words and "n^0.00 from 100 to 200" in told_in_words
+    printed = call(*words, "--resume").stdout
+    assert " swing " in printed and "n^0.00 from 100 to 200" in printed
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_without_frames_nothing_about_them_is_met() -> None:
     assert not finding.ok
 
 
-def test_unknown_keys_are_told_all_at_once_with_the_nearest_name() -> None:
+def test_unknown_keys_are_reported_all_at_once_with_the_nearest_name() -> None:
     expect = {
         "max_strian": Bound(max=1.0),
         "frames.strain.warp_men": Bound(max=1.0),

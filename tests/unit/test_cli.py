@@ -135,7 +135,7 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, falling: type[Falli
         (("export", "nowhere", "--format", "npz"), "nowhere"),
     ],
 )
-def test_wrong_input_is_told_with_exit_code_2_and_nothing_is_written(
+def test_wrong_input_is_reported_with_exit_code_2_and_nothing_is_written(
     tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     before = files(tmp_path)
@@ -276,7 +276,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path, falling: type[FallingTri
     assert call("run", "fall.yaml").exit_code == 0  # and the folder is free again
 
 
-def test_a_folder_that_cannot_be_made_is_told() -> None:
+def test_a_folder_that_cannot_be_made_is_reported() -> None:
     result = call("run", "fall.yaml", "--out", "fall.yaml/out")
     assert result.exit_code == 1
     assert "cannot be written" in result.stderr
@@ -304,7 +304,7 @@ def test_check_compares_a_scene_or_a_finished_run() -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
-def test_a_figure_that_does_not_exist_is_told_before_anything_runs(tmp_path: Path, command: str) -> None:
+def test_a_figure_that_does_not_exist_is_reported_before_anything_runs(tmp_path: Path, command: str) -> None:
     (tmp_path / "typo.yaml").write_text(SCENE.replace("max_strain", "max_strian"))
     result = call(command, "typo.yaml")
     assert result.exit_code == 2

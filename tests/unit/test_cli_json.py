@@ -243,7 +243,7 @@ def forbidden(folder: Path) -> Iterator[None]:
         ("run", "fall.yaml", "--out", "run/in"),
     ],
 )
-def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert call("run", "fall.yaml", "--out", "run", "--quiet").exit_code == 0
     with forbidden(tmp_path / "run"):
         result = call(*arguments)
@@ -253,7 +253,7 @@ def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, arguments: tuple[
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
-def test_a_full_disk_is_told_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -268,7 +268,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(tmp_path: Path) -> 
     assert not [path for path in tmp_path.rglob("run/*") if path.name in ("cache.pc2", "fall.npz", "report.json")]
 
 
-def test_a_run_half_written_is_told(tmp_path: Path) -> None:
+def test_a_run_half_written_is_reported(tmp_path: Path) -> None:
     call("run", "fall.yaml", "--out", "run")
     cache = tmp_path / "run" / "cache.pc2"
     cache.write_bytes(cache.read_bytes()[:-5])

@@ -179,7 +179,7 @@ def test_quiet_says_nothing_ever(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_warp_compiles_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_warp_compiles_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import warp as wp
 
     from toile.math import types  # noqa: F401  so that Warp is as Toile has it
@@ -190,7 +190,7 @@ def test_what_warp_compiles_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))  # nothing is there yet
     values = wp.zeros(3, dtype=int, device="cpu")
-    with Progress() as bar, progress_module.kernels_told(bar):
+    with Progress() as bar, progress_module.show_compilation(bar):
         wp.launch(count, 3, outputs=[values], device="cpu")
         assert bar.line() == "compiling kernels, only this once: 1 modules done"
         bar.phase("at work")

@@ -66,7 +66,7 @@ def run(**changed: Any) -> dict[str, Any]:
     return {**same, "steps": 1, "iterations": 1, "contacts": {}, "seconds": 1.0, **changed}
 
 
-def test_what_is_farther_than_ten_times_the_spread_is_told(comparing: Any) -> None:
+def test_what_is_farther_than_ten_times_the_spread_is_reported(comparing: Any) -> None:
     at = {name: np.array([[0.0, 0.0, 0.0], [0.0, 0.0, value]]) for name, value in (("near", 1e-6), ("far", 1.1e-5))}
     changed = {"order": run(first=at["near"], last=at["near"])}
     for name, within in (("near", True), ("far", False)):

@@ -193,7 +193,7 @@ def test_lengths_of_a_glb_have_32_bits() -> None:
         whole.head()
 
 
-def test_alembic_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alembic_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("alembic3d")
     surface, frames = strip()
     writer = Alembic().writer(tmp_path, "square", surface)

@@ -308,7 +308,7 @@ def test_flip_turns_inside_out(tmp_path: Path) -> None:
     assert any("inside out" in text for text in solid.warnings)
 
 
-def test_a_sequence_that_does_not_fit_is_told(tmp_path: Path) -> None:
+def test_a_sequence_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     (x, triangles), sequence = waving()
     write_obj(tmp_path / "body.obj", (x, triangles))
     np.savez(tmp_path / "short.npz", positions=sequence.positions[:, :-1])

@@ -93,7 +93,7 @@ def test_a_particle_on_a_seam_has_several_uv(tmp_path: Path) -> None:
     np.testing.assert_allclose(mesh.uv[1], [[5, 5], [7, 6.1], [5, 6.1]])
 
 
-def test_uv_on_some_corners_only_is_ignored_and_told(tmp_path: Path) -> None:
+def test_uv_on_some_corners_only_is_ignored_and_reported(tmp_path: Path) -> None:
     mesh = shape(obj(tmp_path, "f 1/1 2/2 3/3\nf 1 3 4"))
     assert mesh.warnings == (
         "3 of 6 face corners have no uv, so uv is ignored.",
@@ -134,7 +134,7 @@ def test_ply_notations(tmp_path: Path, form: str, uv: tuple[str, str], counts: s
 
 
 @pytest.mark.parametrize("form", ["binary_little_endian", "binary_big_endian"])
-def test_every_truncation_of_a_binary_ply_is_told(tmp_path: Path, form: str) -> None:
+def test_every_truncation_of_a_binary_ply_is_reported(tmp_path: Path, form: str) -> None:
     path = ply(tmp_path, form)
     content = path.read_bytes()
     start = content.index(b"end_header\n") + len(b"end_header\n")
@@ -200,7 +200,7 @@ def test_usd_left_handed_faces_are_turned(tmp_path: Path) -> None:
     expect_sheet(mesh, 1e-7)
 
 
-def test_usd_without_a_unit_is_told(tmp_path: Path) -> None:
+def test_usd_without_a_unit_is_reported(tmp_path: Path) -> None:
     mesh = shape(usd_file(tmp_path / "sheet.usda", unit=None))
     assert "the file does not say its unit: taken as centimetres, as USD prescribes." in mesh.warnings
 
@@ -258,7 +258,7 @@ def test_a_system_that_takes_no_limits_still_reads(monkeypatch: pytest.MonkeyPat
     assert tried == [resource.RLIMIT_AS, resource.RLIMIT_CPU]
 
 
-def test_the_reason_why_a_usd_file_was_not_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_why_a_usd_file_was_not_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = usd_file(tmp_path / "sheet.usda")
     failed = subprocess.CompletedProcess([], 1, "", "Traceback\nMemoryError: 9 GB\n")
     monkeypatch.setattr(usd.subprocess, "run", lambda *_, **__: failed)
@@ -269,7 +269,7 @@ def test_the_reason_why_a_usd_file_was_not_read_is_told(tmp_path: Path, monkeypa
     )
 
 
-def test_without_usd_core_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_usd_core_the_remedy_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sheet.usda"
     file.write_text("#usda 1.0\n")
     monkeypatch.setattr(usd.importlib.util, "find_spec", lambda name: None)
@@ -324,7 +324,7 @@ def test_quads_are_cut_along_the_shorter_diagonal() -> None:
     assert triangles.tolist() == [[0, 1, 3], [1, 2, 3]]
 
 
-def test_mixed_faces_keep_their_order_and_are_told(tmp_path: Path) -> None:
+def test_mixed_faces_keep_their_order_and_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "mixed.obj"
     vertices = [(0, 0), (1, 0), (1, 1), (0, 1), (2, 0), (2, 1), (3, 0.5)]
     path.write_text("".join(f"v {x} {y} 0\n" for x, y in vertices) + "g a\nf 2 5 6 3\ng b\nf 5 7 6\ng c\nf 1 2 3 4\n")

@@ -106,7 +106,7 @@ def test_each_piece_keeps_the_side_of_its_majority(sheet: Mesh) -> None:
     assert np.array_equal(with_one_winding(both).triangles, both.triangles)
 
 
-def test_a_moebius_strip_is_told() -> None:
+def test_a_moebius_strip_is_reported() -> None:
     n = 12
     angle = np.linspace(0, 2 * np.pi, n, endpoint=False)
     across = np.stack([np.cos(angle / 2) * np.cos(angle), np.cos(angle / 2) * np.sin(angle), np.sin(angle / 2)], axis=1)
@@ -120,8 +120,8 @@ def test_a_moebius_strip_is_told() -> None:
         triangles += [[low, next_low, next_high], [low, next_high, high]]
     faces = np.array(triangles, np.int32)
     uv = np.tile([[0.0, 0.0], [0.3, 0.0], [0.3, 0.3]], (len(faces), 1, 1))
-    told = [warning for warning in check(Mesh(positions, faces, uv)).warnings if "one side" in warning]
-    assert told == ["the surface has only one side (a Moebius strip), so front and back mean nothing on it."]
+    messages = [warning for warning in check(Mesh(positions, faces, uv)).warnings if "one side" in warning]
+    assert messages == ["the surface has only one side (a Moebius strip), so front and back mean nothing on it."]
 
 
 def test_mirrored_islands_stay_where_they_are_and_sides_mean_what_the_file_says(sheet: Mesh) -> None:

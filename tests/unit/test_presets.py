@@ -106,7 +106,7 @@ OWN = ", because the scene has its own "
 ADD = " Leave that out, or add to it what should stay."
 
 
-def test_what_a_scene_replaces_of_its_preset_is_told(device: str) -> None:
+def test_what_a_scene_replaces_of_its_preset_is_reported(device: str) -> None:
     scene = load("drape", overrides=["preset=pro95"])
     line = f"preset pro95: without strain_deformation_rate{OWN}filters.{ADD}"
     assert line in lost(scene)
@@ -150,7 +150,7 @@ def test_a_dumped_scene_is_the_same_scene_again() -> None:
     assert again.model_dump_json() == scene.model_dump_json()
 
 
-def test_unknown_presets_are_told_with_their_line(tmp_path: Path) -> None:
+def test_unknown_presets_are_reported_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "scene.yaml").write_text("name: sheet\npreset: bw89\n")
     with pytest.raises(SceneError) as caught:
         load(tmp_path / "scene.yaml")
@@ -163,7 +163,7 @@ def test_unknown_presets_are_told_with_their_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["[1]", "{a: 1}", "5", "null"])
-def test_what_is_no_name_is_told(tmp_path: Path, value: str) -> None:
+def test_what_is_no_name_is_reported(tmp_path: Path, value: str) -> None:
     (tmp_path / "scene.yaml").write_text(f"preset: {value}\n")
     with pytest.raises(SceneError, match=r"scene.yaml:1  preset = .*: must be text"):
         load(tmp_path / "scene.yaml")

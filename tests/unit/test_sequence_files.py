@@ -219,7 +219,7 @@ def test_an_archive_larger_than_memory_is_refused_before_it_is_unpacked(
 # PC2
 
 
-def test_pc2_samples_of_several_frames_are_told(tmp_path: Path) -> None:
+def test_pc2_samples_of_several_frames_are_reported(tmp_path: Path) -> None:
     found = read_sequence(tmp_path, write_pc2(tmp_path, rate=2.0))
     assert found.warnings == ("its samples are 2 frames apart: fps must count samples, not frames.",)
 
@@ -392,7 +392,7 @@ def test_usd_uneven_samples_are_read_at_even_times(tmp_path: Path) -> None:
     assert found.warnings == ("its samples lie at uneven times and were read at even ones, 1 of its frames apart.",)
 
 
-def test_usd_without_samples_is_told(tmp_path: Path) -> None:
+def test_usd_without_samples_is_reported(tmp_path: Path) -> None:
     found = read_sequence(tmp_path, write_usd(tmp_path, (), FRAMES[:0]))
     np.testing.assert_array_equal(found.positions, POSITIONS[None])
     assert found.fps is None

@@ -100,11 +100,11 @@ def warnings(scene: str, overrides: list[str]) -> Arrays:
     return {"told": np.array(Simulation(load(scene, overrides=["outputs=[]", *overrides])).warnings, str)}
 
 
-def test_where_positions_are_coarse_it_is_told(tmp_path):
+def test_where_positions_are_coarse_it_is_reported(tmp_path):
     """300 m away they are multiples of 36 um: more than a thousandth of edges of 2 cm. 100 m away they are not."""
-    told = in_single(tmp_path, warnings, "hang", moved("hang", [300.0, 0.0, 0.0]))["told"]
-    assert len(told) == 1
-    assert "300 m from the origin positions in single precision are multiples of 3.6e-05 m" in told[0]
+    messages = in_single(tmp_path, warnings, "hang", moved("hang", [300.0, 0.0, 0.0]))["told"]
+    assert len(messages) == 1
+    assert "300 m from the origin positions in single precision are multiples of 3.6e-05 m" in messages[0]
     assert not len(in_single(tmp_path, warnings, "hang", moved("hang", AWAY))["told"])
 
 

@@ -133,7 +133,7 @@ def test_bodies_that_touch_are_two_bodies() -> None:
         assert mesh.volume == pytest.approx(2.0)
 
 
-def test_a_hollow_is_told_and_kept() -> None:
+def test_a_hollow_is_reported_and_kept() -> None:
     hollow = together(shapes.box((2, 2, 2)), reversed_(shapes.box((1, 1, 1))))
     mesh = judge(*hollow)
     assert mesh.closed and mesh.volume == pytest.approx(7.0)
@@ -143,7 +143,7 @@ def test_a_hollow_is_told_and_kept() -> None:
     )
 
 
-def test_inside_out_is_told_and_flip_turns_it() -> None:
+def test_inside_out_is_reported_and_flip_turns_it() -> None:
     wrong = reversed_(shapes.box((1, 2, 3)))
     mesh = judge(*wrong)
     assert mesh.volume == pytest.approx(-6.0)
@@ -242,7 +242,7 @@ def test_soups_are_refused_or_agree_with_a_slow_count(surface: Surface, flip: bo
     at = [tuple(int(mesh.places[i]) for i in t) for t in mesh.triangles]
     uses = Counter(frozenset((t[i], t[(i + 1) % 3])) for t in at for i in range(3))
     runs = Counter((t[i], t[(i + 1) % 3]) for t in at for i in range(3))
-    one_sided = any("one side" in told for told in mesh.warnings)
+    one_sided = any("one side" in messages for messages in mesh.warnings)
     if not one_sided:
         assert all(runs[a, b] <= 1 for a, b in runs if uses[frozenset((a, b))] == 2)
     assert mesh.closed == (set(uses.values()) == {2} and not one_sided)
@@ -284,7 +284,7 @@ def test_a_solid_is_read_in_its_unit(tmp_path: Path) -> None:
     assert read_solid(tmp_path, "box.obj", scale=0.01, flip=True).volume == pytest.approx(-0.008)
 
 
-def test_quads_are_cut_and_told(tmp_path: Path) -> None:
+def test_quads_are_cut_and_reported(tmp_path: Path) -> None:
     corners = "".join(f"v {i & 1} {i >> 1 & 1} {i >> 2 & 1}\n" for i in range(8))
     (tmp_path / "cube.obj").write_text(corners + "f 1 5 7 3\nf 2 4 8 6\nf 1 2 6 5\nf 3 7 8 4\nf 1 3 4 2\nf 5 6 8 7\n")
     mesh = read_solid(tmp_path, "cube.obj")

@@ -185,11 +185,11 @@ TELEPORT = (
 )
 
 
-def test_a_jump_is_told_and_a_fast_move_is_not() -> None:
+def test_a_jump_is_reported_and_a_fast_move_is_not() -> None:
     """1.73 m is the diagonal: 1.7 m in a frame is fast, 5 m is a teleport."""
     assert sequence_for(BOX, shifted(0, 1.7, 3.4), fps=24.0).warnings == ()
-    told = sequence_for(BOX, shifted(0, 1.7, 6.7, 6.8, 4.5), fps=24.0).warnings
-    assert told == (TELEPORT.format("2, 4", 5, 1.73),)
+    messages = sequence_for(BOX, shifted(0, 1.7, 6.7, 6.8, 4.5), fps=24.0).warnings
+    assert messages == (TELEPORT.format("2, 4", 5, 1.73),)
 
 
 def test_turning_over_is_no_jump() -> None:
@@ -197,7 +197,7 @@ def test_turning_over_is_no_jump() -> None:
     assert sequence_for(BOX, frames, fps=24.0).warnings == ()
 
 
-def test_other_units_and_a_single_frame_are_told() -> None:
+def test_other_units_and_a_single_frame_are_reported() -> None:
     assert sequence_for(BOX, 100 * shifted(0, 0), fps=24.0).warnings == (
         "the first frame is 100 times as large as the mesh: are both in metres? Set scale.",
     )
@@ -214,7 +214,7 @@ def keyed(*keys: tuple[float, float], interpolation: str = "linear") -> Motion:
     return Motion.model_validate({"keyframes": frames, "interpolation": interpolation})
 
 
-def test_keys_that_jump_are_told_with_the_frame() -> None:
+def test_keys_that_jump_are_reported_with_the_frame() -> None:
     """5 m within a millisecond at 0.5 s, at 24 frames a second: between frames 12 (0.5 s) and 13."""
     jump = keyed((0, 0), (0.501, 0), (0.502, 5), (1, 5))
     assert motion_teleports(jump, 1.0, 1 / 24) == [TELEPORT.format(13, 5, 1)]
@@ -236,6 +236,6 @@ def test_jumps_of_keyframes_agree_with_looking_at_every_frame(seed: int, interpo
     motion = keyed(*zip(times, random.normal(scale=2.0, size=5), strict=True), interpolation=interpolation)
     path = [motion.pose(n / 24)[1] for n in range(60)]
     slow = [n for n in range(1, 60) if np.linalg.norm(path[n] - path[n - 1]) > 1.0]
-    told = motion_teleports(motion, 1.0, 1 / 24)
-    found = [int(n) for line in told for n in re.findall(r"\d+", line.partition(":")[0])]
+    messages = motion_teleports(motion, 1.0, 1 / 24)
+    found = [int(n) for line in messages for n in re.findall(r"\d+", line.partition(":")[0])]
     assert found == slow[:5]

@@ -200,7 +200,7 @@ def test_heads_that_do_not_end_are_cut_off(host: Host) -> None:
     assert host.serves_a_page()
 
 
-def test_another_version_of_the_client_is_told_so(host: Host) -> None:
+def test_another_version_of_the_client_is_reported_so(host: Host) -> None:
     for protocol in (None, "viser-v0.0.1", "chat", ["viser-v0.0.1", "chat"]):
         with Page(host.port, Sec_WebSocket_Protocol=protocol) as page:
             assert page.status == 400
@@ -369,7 +369,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_faults_of_the_viewer_itself_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_faults_of_the_viewer_itself_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     """What strangers send is kept from the terminal; what goes wrong here is not."""
     serve("test").stop()
     logging.getLogger("toile.viewer.live.page").error("The page could not be drawn.")

@@ -25,7 +25,7 @@ from toile.viewer.live.live import FAILED, PAUSED, RUNNING, Live, View
 from toile.viewer.live.pace import LARGEST_LAG, Pace
 from toile.viewer.live.panel import status
 from toile.viewer.live.picking import first_hit, nearest_point
-from toile.viewer.live.scene_list import Shelf
+from toile.viewer.live.scene_list import SceneList
 
 PATIENCE = 40.0  # [s] kernels may have to be compiled, on a busy machine
 
@@ -101,7 +101,7 @@ class TestOrders:
         assert (view.title, view.scene, view.build) == ("mine", before.scene, before.build)
         assert until(live, lambda later: later.frame > view.frame).state == RUNNING
 
-    def test_a_first_scene_that_cannot_be_built_is_told(self, start: Callable[..., Live]) -> None:
+    def test_a_first_scene_that_cannot_be_built_is_reported(self, start: Callable[..., Live]) -> None:
         live = start(sheet("integrator=explicit_euler"))
         failed = until(live, lambda view: view.state == FAILED)
         assert "max_step" in failed.message
@@ -120,7 +120,7 @@ class TestOrders:
         assert (view.state, view.message) == (RUNNING, "")
         assert until(live, lambda later: later.frame >= 2).state == RUNNING
 
-    def test_what_no_scene_is_to_blame_for_is_told_too(self, start: Callable[..., Live]) -> None:
+    def test_what_no_scene_is_to_blame_for_is_reported_too(self, start: Callable[..., Live]) -> None:
         live = start(sheet())
         view = answer(live, live.change(lambda scene: scene.nonsense))
         assert view.message.startswith("AttributeError")
@@ -143,7 +143,7 @@ class TestPace:
             now[0] = 0.04 * frame
         assert pace.speed == pytest.approx(1.0)
 
-    def test_what_takes_too_long_is_told_and_not_caught_up_with(self) -> None:
+    def test_what_takes_too_long_is_reported_and_not_caught_up_with(self) -> None:
         now = [0.0]
         pace = Pace(lambda: now[0])
         for _ in range(100):
@@ -174,9 +174,9 @@ class TestPace:
         live = start(sheet(), running=False)
         live.step()
         view = until(live, lambda view: view.frame == 1)
-        told = status(view)
-        assert "slower" not in told
-        assert "ms a frame" in told
+        messages = status(view)
+        assert "slower" not in messages
+        assert "ms a frame" in messages
 
 
 class TestDrawRate:
@@ -254,7 +254,7 @@ class TestChanges:
         anew = until(live, lambda view: view.frame == 0)
         assert anew.scene.gravity == (0.0, 0.0, 0.0)
 
-    def test_a_change_that_cannot_be_built_is_told_and_undone(self, start: Callable[..., Live]) -> None:
+    def test_a_change_that_cannot_be_built_is_reported_and_undone(self, start: Callable[..., Live]) -> None:
         live = start(sheet(), running=False)
         until(live, lambda view: view.state == PAUSED)
         (integrator,) = (p for p in parameters(sheet()) if p.label == "integrator")
@@ -547,17 +547,17 @@ class TestLook:
         corner = int(view.pinned[0])
         # 0.2 kg of cloth on two corners; by 60 frames it has come to rest within a few percent
         assert view.forces[corner, 2] == pytest.approx(0.5 * 0.2 * 9.81, rel=0.05)
-        told = dict(vertex.values(view, corner, strain_along(view.surface)(view.positions)))
-        assert told["vertex"] == f"{corner} of sheet (cotton)"
-        assert told["contact"] == "held"
-        assert told["force that holds it"].endswith(f"{np.linalg.norm(view.forces[corner]):.4f} N")
+        messages = dict(vertex.values(view, corner, strain_along(view.surface)(view.positions)))
+        assert messages["vertex"] == f"{corner} of sheet (cotton)"
+        assert messages["contact"] == "held"
+        assert messages["force that holds it"].endswith(f"{np.linalg.norm(view.forces[corner]):.4f} N")
 
 
-class TestShelf:
+class TestSceneList:
     def test_what_was_given_stays_beside_what_is_shipped(self) -> None:
-        assert Shelf(load("hang")).titles.count("hang") == 1
-        shelf = Shelf(sheet())
-        assert shelf.own == "hang (as given)"
-        assert shelf.read("hang (as given)") == sheet()
-        assert shelf.read("hang") == load("hang")
-        assert Shelf(sheet("name=mine")).titles[0] == "mine"
+        assert SceneList(load("hang")).titles.count("hang") == 1
+        scene_list = SceneList(sheet())
+        assert scene_list.own == "hang (as given)"
+        assert scene_list.read("hang (as given)") == sheet()
+        assert scene_list.read("hang") == load("hang")
+        assert SceneList(sheet("name=mine")).titles[0] == "mine"

@@ -221,7 +221,7 @@ class TestLivePage:
         tried.until(lambda view: view.scene.cloth[0].fabric.stretch_warp == stretch, "it is cotton again")
         tried.tab("Readback")
 
-    def test_what_cannot_be_is_told_and_goes_back(self, tried: Tried) -> None:
+    def test_what_cannot_be_is_reported_and_goes_back(self, tried: Tried) -> None:
         tried.tab("Change")
         tried.choose("integrator", "explicit_euler")
         tried.until(lambda view: "max_step" in view.message, "it is told")

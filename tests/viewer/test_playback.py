@@ -141,14 +141,14 @@ class TestRecording:
         assert Recording(tmp_path).message == "interrupted"
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"summary": {"ok": 1}, "frames": [{}], "expect": {}}'])
-    def test_a_damaged_certificate_is_told_and_the_rest_is_played(self, tmp_path: Path, text: str) -> None:
+    def test_a_damaged_certificate_is_reported_and_the_rest_is_played(self, tmp_path: Path, text: str) -> None:
         make_run(tmp_path, 3)
         (tmp_path / "report.json").write_text(text)
         recording = Recording(tmp_path)
         assert (recording.frame_count, recording.report) == (4, None)
         assert "not a certificate" in recording.message
 
-    def test_a_certificate_of_another_shape_is_told(self, tmp_path: Path) -> None:
+    def test_a_certificate_of_another_shape_is_reported(self, tmp_path: Path) -> None:
         report = certificate(3)
         report["frames"][1]["strain"] = 3
         make_run(tmp_path, 3, report)

@@ -143,9 +143,9 @@ def test_the_command(tmp_path: Path) -> None:
     make_run(tmp_path / "run", 4)
     result = CliRunner().invoke(app, ["share", str(tmp_path / "run"), "--json", "--every", "2"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    page = Path(told["written"][0])
-    assert (page, told["frames"], told["bytes"]) == (tmp_path / "run" / "folding.html", 3, page.stat().st_size)
+    messages = json.loads(result.stdout)
+    page = Path(messages["written"][0])
+    assert (page, messages["frames"], messages["bytes"]) == (tmp_path / "run" / "folding.html", 3, page.stat().st_size)
     result = CliRunner().invoke(app, ["share", str(tmp_path / "run"), "--out", str(tmp_path / "a.png")])
     assert result.exit_code == 2
     assert "ends in .html" in result.stderr
@@ -184,15 +184,15 @@ def test_in_a_browser(tmp_path: Path, open_page: Any) -> None:
     url = share_run(tmp_path).path.as_uri()
     opened = open_page(f"{url}#0")
     page = opened.page
-    told = page.locator("#told")
-    opened.wait_until(lambda: told.text_content().startswith("frame 0 of 20"), "the file is unpacked")
+    messages = page.locator("#told")
+    opened.wait_until(lambda: messages.text_content().startswith("frame 0 of 20"), "the file is unpacked")
     shown = np.array(page.evaluate("Array.from(positions(data, 15))")).reshape(-1, 3)[: surface.vertex_count]
     assert np.allclose(shown, frame_of(surface, 15).positions, atol=1e-4)
 
     opened.wait_until(lambda: has_cloth(opened.picture()), "cloth is drawn")
     before = opened.picture()
     page.locator("#scrubber").fill("15")
-    opened.wait_until(lambda: told.text_content() == "frame 15 of 20 · 0.50 s", "the scrubber is heard")
+    opened.wait_until(lambda: messages.text_content() == "frame 15 of 20 · 0.50 s", "the scrubber is heard")
     opened.wait_until(lambda: difference(before, opened.picture()) > 500, "the cloth looks otherwise")
 
     page.keyboard.press("Tab")  # away from the scrubber, whose own the arrows are
@@ -200,7 +200,7 @@ def test_in_a_browser(tmp_path: Path, open_page: Any) -> None:
     assert page.evaluate("player.wanted") == 14
     page.get_by_text("Frames to look at").click()
     page.get_by_role("button", name="frame 12: steps rejected: 3").click()
-    opened.wait_until(lambda: told.text_content().startswith("frame 12"), "the marked frame is jumped to")
+    opened.wait_until(lambda: messages.text_content().startswith("frame 12"), "the marked frame is jumped to")
 
     turned = page.evaluate("camera.turn")
     page.mouse.move(400, 300)

@@ -25,11 +25,11 @@ def view(*words: str) -> Result:
     return CliRunner().invoke(app, ["view", *words, "--no-browser"])
 
 
-def test_what_cannot_be_shown_is_told_in_words(tmp_path: Path) -> None:
+def test_what_cannot_be_shown_is_reported_in_words(tmp_path: Path) -> None:
     make_run(tmp_path / "run")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        for words, told in (
+        for words, messages in (
             (("hagn",), 'Did you mean "hang"?'),
             ((str(tmp_path),), "not the folder of a finished run"),
             ((str(tmp_path / "run"), "--set", "time.fps=3"), "--set changes a scene"),
@@ -39,7 +39,7 @@ def test_what_cannot_be_shown_is_told_in_words(tmp_path: Path) -> None:
         ):
             result = view(*words)
             assert (result.exit_code, result.stdout) == (2, "")
-            assert told in result.stderr
+            assert messages in result.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C cannot be sent to one process there")

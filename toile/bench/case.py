@@ -205,10 +205,10 @@ def _load() -> float | None:
 def main() -> None:
     case = Case(**json.loads(sys.argv[1]))
 
-    def tell(frame: Frame, last: int) -> None:
+    def report(frame: Frame, last: int) -> None:
         print(json.dumps({"frame": frame.number, "last": last}), flush=True)
 
-    print(json.dumps({"row": plain(measure(case, tell))}, allow_nan=False), flush=True)
+    print(json.dumps({"row": plain(measure(case, report))}, allow_nan=False), flush=True)
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:

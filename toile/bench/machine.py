@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def told(machine: dict[str, Any]) -> str:
+def describe(machine: dict[str, Any]) -> str:
     """In a few words."""
     cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''}"
     return machine["gpu"] if "gpu" in machine else f"{cores} of {machine['cpu']}"

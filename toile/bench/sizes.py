@@ -35,7 +35,7 @@ def parsed(text: str) -> list[int]:
     return sizes
 
 
-def told(size: int) -> str:
+def size_label(size: int) -> str:
     """2.6k, 10k, 1M"""
     for letter, unit in (("M", 1_000_000), ("k", 1000)):
         if size >= unit:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toile.bench.case import STAGES
-from toile.bench.sizes import told as size_told
+from toile.bench.sizes import size_label
 
 Row = dict[str, Any]
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -59,29 +59,29 @@ def _percent(share: float | None) -> str:
 
 def notes(rows: Sequence[Row], cores: int) -> list[str]:
     """What the marks mean, what failed, and whether something else was running."""
-    told = []
+    lines = []
     load = max((row.get("load") or 0.0 for row in rows), default=0.0)
     if load > cores + 1:  # the case before may have left its own
-        told.append(f"! the machine had other work: a load of up to {load:.1f} on {cores} cores")
+        lines.append(f"! the machine had other work: a load of up to {load:.1f} on {cores} cores")
     if any("window" in row and not row["begun"] for row in rows):
-        told.append("* time ended before the scene had come to what it is for")
-    return told + [f"{row['scene']} {size_told(row['size'])}: {row['failed']}" for row in rows if row["failed"]]
+        lines.append("* time ended before the scene had come to what it is for")
+    return lines + [f"{row['scene']} {size_label(row['size'])}: {row['failed']}" for row in rows if row["failed"]]
 
 
 def growths(found: dict[str, dict[str, Any]]) -> list[str]:
     """How the time of a frame grows, scene by scene."""
-    told = []
+    lines = []
     for scene, entry in found.items():
         (small, large), (first, last) = entry["sizes"], entry["frames"]
-        told.append(
-            f"{scene}: n^{entry['exponent']:.2f} from {size_told(small)} to {size_told(large)}, "
+        lines.append(
+            f"{scene}: n^{entry['exponent']:.2f} from {size_label(small)} to {size_label(large)}, "
             f"n^{entry['steepest']:.2f} where it is steepest (frames {first} to {last})"
         )
-    return told
+    return lines
 
 
 def _vertices(row: Row) -> str:
-    return f"{row['vertices']:,}" if "vertices" in row else size_told(row["size"])
+    return f"{row['vertices']:,}" if "vertices" in row else size_label(row["size"])
 
 
 def _format(ms: float) -> str:

@@ -160,7 +160,7 @@ class RunProgress(Progress):
 
 
 @contextlib.contextmanager
-def kernels_told(progress: Progress) -> Iterator[None]:
+def show_compilation(progress: Progress) -> Iterator[None]:
     """Tell when Warp compiles kernels: the first run of a version waits for it, and later ones do not."""
     import warp as wp
 
@@ -177,7 +177,7 @@ def kernels_told(progress: Progress) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def outputs_told(progress: Progress) -> Iterator[None]:
+def show_outputs(progress: Progress) -> Iterator[None]:
     """Tell how far outputs are: a film is drawn when all of its frames are known."""
     from toile.outputs.base import watched
 

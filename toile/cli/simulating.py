@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toile.cli.options import Device
-from toile.cli.progress import Progress, RunProgress, kernels_told, outputs_told
+from toile.cli.progress import Progress, RunProgress, show_compilation, show_outputs
+from toile.cli.reporter import Reporter, shortened
 from toile.cli.streams import errors
-from toile.cli.telling import Voice, shortened
 
 if TYPE_CHECKING:
     from toile.runs.run import RunResult
@@ -30,7 +30,7 @@ def simulate(
     scene: Scene,
     out: Path | None,
     device: Device,
-    voice: Voice,
+    reporter: Reporter,
     frames: int | None = None,
     audit: str | None = None,
     strict: bool = False,
@@ -38,11 +38,11 @@ def simulate(
 ) -> RunResult:
     """Run with a progress bar; a run that is stopped tells what it could complete."""
     folder = Path("out", scene.name) if out is None else out
-    with RunProgress(scene.time.frames if frames is None else frames, voice.quiet) as bar:
+    with RunProgress(scene.time.frames if frames is None else frames, reporter.quiet) as bar:
         from toile.runs.run import Interrupted, run
 
         try:
-            with kernels_told(bar), outputs_told(bar), _stop_told(bar):
+            with show_compilation(bar), show_outputs(bar), _show_stop(bar):
                 return run(
                     scene,
                     folder,
@@ -52,13 +52,13 @@ def simulate(
                     strict=strict,
                     resume=resume,
                     progress=bar.show,
-                    warn=voice.warn,
+                    warn=reporter.warn,
                 )
         except Interrupted as stop:
             if "stopped" not in stop.result.report:  # it came after the last frame: all is there
                 return stop.result
             bar.close()
-            voice.document.update(result_document(stop.result))
+            reporter.document.update(result_document(stop.result))
             errors.print(result_line(stop.result.report["summary"]))
             for line in shortened(stop.result.written):
                 errors.print(f"  {line}")
@@ -71,13 +71,13 @@ def result_document(result: RunResult) -> dict[str, Any]:
     return {"folder": str(result.folder), "written": written, **resumed, "summary": result.report["summary"]}
 
 
-def tell_result(result: RunResult, voice: Voice) -> None:
+def print_result(result: RunResult, reporter: Reporter) -> None:
     summary = result.report["summary"]
-    voice.document.update(result_document(result))
+    reporter.document.update(result_document(result))
     if result.resumed is not None:
-        told = f"went on from frame {result.resumed}" if result.written else "complete already, nothing was to be done"
-        voice.say(f"{result.folder}: {told}.")
-    voice.say("\n  ".join([result_line(summary), *shortened(result.written)]))
+        message = f"went on from frame {result.resumed}" if result.written else "complete already, nothing was to be done"
+        reporter.print(f"{result.folder}: {message}.")
+    reporter.print("\n  ".join([result_line(summary), *shortened(result.written)]))
     if not summary["ok"] and "stopped" not in result.report:
         errors.print("The certificate is not ok: report.json says what is wrong.")
 
@@ -97,7 +97,7 @@ def format_value(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def _stop_told(progress: Progress) -> Iterator[None]:
+def _show_stop(progress: Progress) -> Iterator[None]:
     """Ctrl-C does not end a run at once: its outputs are completed. Who waits is told, and what a second one does."""
 
     def stop(*_: object) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from typer.core import TyperGroup
 
+from toile.cli.reporter import UNHEARD, Reporter
 from toile.cli.streams import Unheard, to_nowhere
-from toile.cli.telling import UNHEARD, Voice
 
 
 class Commands(TyperGroup):
@@ -41,7 +41,7 @@ class Commands(TyperGroup):
             # Its class has another name in every version of typer; what it can do has not changed.
             if not hasattr(error, "format_message"):
                 raise
-            voice = Voice(as_json=True)
-            code = voice.fail("usage", error.format_message(), getattr(error, "exit_code", 1))
-            voice.finish()
+            reporter = Reporter(as_json=True)
+            code = reporter.fail("usage", error.format_message(), getattr(error, "exit_code", 1))
+            reporter.finish()
         sys.exit(code if isinstance(code, int) else 0)

@@ -284,9 +284,9 @@ def _wrong(text: str, *path: str | int) -> PydanticCustomError:
     return PydanticCustomError("at", "{text}", {"text": text, "path": ("parts", *path)})
 
 
-def _of_parts(told: Sequence[Sequence[str]]) -> list[str]:
+def _of_parts(warnings: Sequence[Sequence[str]]) -> list[str]:
     """What is said about each part, with its number."""
-    return [f"parts[{i}]: {text}" for i, texts in enumerate(told) for text in texts]
+    return [f"parts[{i}]: {text}" for i, texts in enumerate(warnings) for text in texts]
 
 
 class LevelSetSolid(Solid):

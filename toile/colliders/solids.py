@@ -89,10 +89,10 @@ def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, sett
 
     `distance` of every particle, and whether a pin holds it.
     """
-    told = []
+    warnings = []
     if (distance[pinned] < 0.0).any():
         found = _inside(distance, pinned)
-        told.append(f'solid "{solid.name}": {found}. Pins hold them there, and stretch the cloth around them.')
+        warnings.append(f'solid "{solid.name}": {found}. Pins hold them there, and stretch the cloth around them.')
     if (distance[~pinned] < 0.0).any():
         found = _inside(distance, ~pinned)
         if -distance[~pinned].min() > settings.deepest_start:
@@ -102,8 +102,8 @@ def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, sett
             )
             # Such as that it is inside out, which would be the reason.
             raise InputError("\n".join([error, *solid.warnings]))
-        told.append(f'solid "{solid.name}": {found}. {settings.recovery()}')
-    return told
+        warnings.append(f'solid "{solid.name}": {found}. {settings.recovery()}')
+    return warnings
 
 
 def _inside(distance: np.ndarray, chosen: np.ndarray) -> str:

@@ -43,18 +43,18 @@ class SelfContact(Filter):
 
     def advice(self, model: Model) -> list[str]:
         """Warnings about cloths that are too thick for their meshes."""
-        told, lengths, thickness = [], model.edge_lengths(0.0), model.thicknesses(self.thickness)
+        warnings, lengths, thickness = [], model.edge_lengths(0.0), model.thicknesses(self.thickness)
         for part in model.parts:
             first, own = part.particles.start, model.edges[:, 0]
             shortest = float(lengths[(own >= first) & (own < part.particles.stop)].min())
             if thickness[first] > THICK * shortest:
                 whose = "the thickness of self_contact" if part.thickness is None else "its thickness"
-                told.append(
+                warnings.append(
                     f'cloth "{part.name}": {whose}, {thickness[first]:.3g} m, is more than half its shortest edge, '
                     f"{shortest:.3g} m. Its folds cannot close, and contact is slow: choose at most "
                     f"{THICK * shortest:.3g} m, or a coarser mesh."
                 )
-        return told
+        return warnings
 
     def start(self, context: FilterContext) -> Correction:
         return _Working(self, context)

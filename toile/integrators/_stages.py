@@ -46,13 +46,13 @@ class StagedIntegrator(Integrator):
     def judge(self, max_step: float, limit: float) -> list[str]:
         if max_step <= limit:
             return []
-        told = f"{self.type_name()} is stable up to steps of {limit:.4g} s with this cloth; time.max_step is {max_step:.4g}."
+        message = f"{self.type_name()} is stable up to steps of {limit:.4g} s with this cloth; time.max_step is {max_step:.4g}."
         if self.insist:
-            return [f"{told} integrator.insist: it runs nevertheless."]
+            return [f"{message} integrator.insist: it runs nevertheless."]
         # Rounded down: what the message says must be accepted.
         digit = 10.0 ** (np.floor(np.log10(limit)) - 2.0)
         remedy = f"Set time.max_step to {np.floor(limit / digit) * digit:.3g} or less, or use an implicit integrator"
-        raise InputError(f"{told} {remedy}; integrator.insist: true runs it nevertheless.")
+        raise InputError(f"{message} {remedy}; integrator.insist: true runs it nevertheless.")
 
 
 class StagedStepper(Stepper):

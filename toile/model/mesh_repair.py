@@ -52,8 +52,8 @@ def drop_degenerate(mesh: Mesh) -> Mesh:
     flat |= repeated_corner(mesh.triangles)
     if not flat.any():
         return mesh
-    told = f"{np.count_nonzero(flat)} degenerate triangles were dropped, the first of them triangle {np.argmax(flat)}."
-    return replace(mesh, triangles=mesh.triangles[~flat], uv=mesh.uv[~flat], warnings=(*mesh.warnings, told))
+    warning = f"{np.count_nonzero(flat)} degenerate triangles were dropped, the first of them triangle {np.argmax(flat)}."
+    return replace(mesh, triangles=mesh.triangles[~flat], uv=mesh.uv[~flat], warnings=(*mesh.warnings, warning))
 
 
 def without_unused_vertices(mesh: Mesh) -> Mesh:
@@ -63,12 +63,12 @@ def without_unused_vertices(mesh: Mesh) -> Mesh:
         return mesh
     here = np.where(used, np.cumsum(used) - 1, -1)
     unused = int(np.argmin(used))
-    told = (
+    warning = (
         f"{np.count_nonzero(~used)} vertices belong to no triangle and were removed, the first of them vertex "
         f"{unused}; selections by index keep the numbers of the source."
     )
     smaller = _renumbered(mesh, here, np.flatnonzero(used))
-    return replace(smaller, warnings=(*mesh.warnings, told))
+    return replace(smaller, warnings=(*mesh.warnings, warning))
 
 
 def with_one_winding(mesh: Mesh) -> Mesh:
@@ -89,19 +89,19 @@ def with_one_winding(mesh: Mesh) -> Mesh:
             flip[t] = flip[p] ^ differs[min(p, int(t)), max(p, int(t))]
         if 2 * np.count_nonzero(flip[members]) > len(members):
             flip[members] = ~flip[members]
-    told = []
+    warnings = []
     if flip.any():
         t = int(np.argmax(flip))
-        told.append(f"{np.count_nonzero(flip)} triangles face the other way than their neighbours and were turned, "
+        warnings.append(f"{np.count_nonzero(flip)} triangles face the other way than their neighbours and were turned, "
                     f"the first of them triangle {t}.")  # fmt: skip
     if np.any(flip[one] ^ flip[two] ^ same_way):
-        told.append("the surface has only one side (a Moebius strip), so front and back mean nothing on it.")
+        warnings.append("the surface has only one side (a Moebius strip), so front and back mean nothing on it.")
     turned = np.where(flip[:, None], [0, 2, 1], [0, 1, 2])
     return replace(
         mesh,
         triangles=np.take_along_axis(mesh.triangles, turned, axis=1),
         uv=np.take_along_axis(mesh.uv, turned[:, :, None], axis=1),
-        warnings=(*mesh.warnings, *told),
+        warnings=(*mesh.warnings, *warnings),
     )
 
 
@@ -122,11 +122,11 @@ def with_positive_uv(mesh: Mesh) -> Mesh:
     np.maximum.at(high, island, mesh.uv[:, :, 0].max(axis=1))
     uv = mesh.uv.copy()
     uv[negative, :, 0] = (low + high)[island[negative], None] - uv[negative, :, 0]
-    told = (
+    warning = (
         f"uv of {np.count_nonzero(negative)} triangles are mirrored against their winding, the first of them triangle "
         f"{np.argmax(negative)}; u was mirrored back there. Corners and sides still go by the uv that was given."
     )
-    return replace(mesh, uv=uv, plane=mesh.vertex_uv(), warnings=(*mesh.warnings, told))
+    return replace(mesh, uv=uv, plane=mesh.vertex_uv(), warnings=(*mesh.warnings, warning))
 
 
 def _is_sound(mesh: Mesh) -> bool:

@@ -62,21 +62,21 @@ def read_solid(
     polygons = read(resolve_inside(folder, file, allow_outside))
     chosen = select_part(polygons, part)
     corner, _ = cut_into_triangles(chosen)
-    told = list(chosen.warnings)
+    warnings = list(chosen.warnings)
     larger = np.count_nonzero(chosen.sizes > 3)
     if larger:
-        told.append(f"{larger} faces with more than 3 corners were cut into triangles.")
+        warnings.append(f"{larger} faces with more than 3 corners were cut into triangles.")
     with np.errstate(over="ignore"):  # what becomes infinite is told
         positions = scale * chosen.positions
-    mesh = _judge(positions, chosen.corners[corner], flip, drop_degenerate, tell_unused=part is None)
-    return replace(mesh, warnings=(*told, *mesh.warnings))
+    mesh = _judge(positions, chosen.corners[corner], flip, drop_degenerate, warn_unused=part is None)
+    return replace(mesh, warnings=(*warnings, *mesh.warnings))
 
 
 def judge(
     positions: np.ndarray, triangles: np.ndarray, *, flip: bool = False, drop_degenerate: bool = False
 ) -> SolidMesh:
     """The surface ready to collide with, with warnings for all that was found; InputError says what cannot be used."""
-    return _judge(positions, triangles, flip, drop_degenerate, tell_unused=True)
+    return _judge(positions, triangles, flip, drop_degenerate, warn_unused=True)
 
 
 def require_closed(mesh: SolidMesh, what: str) -> None:
@@ -102,7 +102,7 @@ def require_closed(mesh: SolidMesh, what: str) -> None:
 
 
 def _judge(
-    positions: np.ndarray, triangles: np.ndarray, flip: bool, drop_degenerate: bool, tell_unused: bool
+    positions: np.ndarray, triangles: np.ndarray, flip: bool, drop_degenerate: bool, warn_unused: bool
 ) -> SolidMesh:
     positions, triangles = np.asarray(positions, np.float64), np.asarray(triangles)
     findings.require_arrays(positions, triangles)
@@ -139,7 +139,7 @@ def _judge(
         volume=float(volumes.sum()) if closed else 0.0,
         warnings=(
             *findings.dropped(height),
-            *(findings.unused(used) if tell_unused else ()),
+            *(findings.unused(used) if warn_unused else ()),
             *findings.joined(places),
             *findings.turned_triangles(turn, number, winding),
             *findings.crowded(positions, edges),

@@ -84,8 +84,8 @@ def sequence_for(
         raise InputError(f"fps = {fps:g} and start = {start:g}: fps must be > 0 [1/s] and both finite.")
     frames = _fitting(mesh, positions)
     _require_finite(frames, mesh)
-    told = [*_oddities(frames, mesh), *_teleports(frames)]
-    return VertexSequence(frames, fps, start, interpolation, tuple(told))
+    warnings = [*_oddities(frames, mesh), *_teleports(frames)]
+    return VertexSequence(frames, fps, start, interpolation, tuple(warnings))
 
 
 def motion_teleports(motion: Motion, size: float, frame_time: float) -> list[str]:
@@ -98,7 +98,7 @@ def motion_teleports(motion: Motion, size: float, frame_time: float) -> list[str
             jumps.append((frame, distance, size))
         if len(jumps) > NAMED:
             break
-    return _told(jumps)
+    return _jump_warnings(jumps)
 
 
 def _suspects(motion: Motion, size: float, frame_time: float) -> Iterator[int]:
@@ -156,13 +156,13 @@ def _require_finite(frames: np.ndarray, mesh: SolidMesh) -> None:
 
 
 def _oddities(frames: np.ndarray, mesh: SolidMesh) -> list[str]:
-    told = []
+    warnings = []
     if len(frames) == 1:
-        told.append("the sequence has one frame, so the solid stands still.")
+        warnings.append("the sequence has one frame, so the solid stands still.")
     ratio = diagonal(frames[0]) / diagonal(mesh.positions)
     if not 1.0 / OTHER_UNIT <= ratio <= OTHER_UNIT:
-        told.append(f"the first frame is {ratio:.3g} times as large as the mesh: are both in metres? Set scale.")
-    return told
+        warnings.append(f"the first frame is {ratio:.3g} times as large as the mesh: are both in metres? Set scale.")
+    return warnings
 
 
 def _teleports(frames: np.ndarray) -> list[str]:
@@ -170,10 +170,10 @@ def _teleports(frames: np.ndarray) -> list[str]:
     middle = frames.mean(axis=1, dtype=np.float64)
     across = np.linalg.norm(np.ptp(frames, axis=1).astype(np.float64), axis=1)
     moves, sizes = np.linalg.norm(np.diff(middle, axis=0), axis=1), np.maximum(across[1:], across[:-1])
-    return _told([(int(k) + 1, float(moves[k]), float(sizes[k])) for k in np.flatnonzero(moves > sizes)])
+    return _jump_warnings([(int(k) + 1, float(moves[k]), float(sizes[k])) for k in np.flatnonzero(moves > sizes)])
 
 
-def _told(jumps: list[tuple[int, float, float]]) -> list[str]:
+def _jump_warnings(jumps: list[tuple[int, float, float]]) -> list[str]:
     """One line for all of them: (frame, distance, size)."""
     if not jumps:
         return []

@@ -98,8 +98,8 @@ def survey(parts: Parts) -> Survey:
         mesh = found.meshes[number]
         found.meshes[number] = replace(mesh, warnings=(*mesh.warnings, *warnings))
     for i, mesh in found.meshes.items():
-        told = tuple(f'cloth "{parts.cloths[i].name}": {warning}' for warning in mesh.warnings)
-        found.meshes[i] = replace(mesh, warnings=told)
+        named = tuple(f'cloth "{parts.cloths[i].name}": {warning}' for warning in mesh.warnings)
+        found.meshes[i] = replace(mesh, warnings=named)
     for i, mesh in list(found.meshes.items())[:1]:  # about the scene as a whole, so told once
         found.meshes[i] = replace(mesh, warnings=(*mesh.warnings, *_air_twice(parts)))
     return found

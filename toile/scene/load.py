@@ -123,8 +123,8 @@ class _Reader:
         scene, problems = self._validate()
         parts = self._valid_parts() if scene is None else Parts.of(scene)
         problems += survey(parts).problems
-        told = {path for path, _, _ in self.document.faults}  # what could not be read is not of the wrong type too
-        problems = [problem for problem in problems if problem.path not in told]
+        warnings = {path for path, _, _ in self.document.faults}  # what could not be read is not of the wrong type too
+        problems = [problem for problem in problems if problem.path not in warnings]
         lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
         if lines or scene is None:
             raise SceneError(list(dict.fromkeys(lines)))

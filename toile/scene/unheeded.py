@@ -24,11 +24,11 @@ def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
     """One line for each such thing; what a preset has set for any scene is none."""
     found = []
     for i, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True)):
-        told = list(_rest_stretch(cloth, scene))
+        warnings = list(_rest_stretch(cloth, scene))
         if mesh.quads is None:
-            told += _shear(cloth.energies if ("cloth", i, "energies") not in scene._of_preset else ())
-            told += _shear(scene.filters if ("filters",) not in scene._of_preset else ())
-        found += [f'cloth "{cloth.name}": {line}' for line in told]
+            warnings += _shear(cloth.energies if ("cloth", i, "energies") not in scene._of_preset else ())
+            warnings += _shear(scene.filters if ("filters",) not in scene._of_preset else ())
+        found += [f'cloth "{cloth.name}": {line}' for line in warnings]
     return found
 
 

@@ -49,8 +49,8 @@ def build_solids(scene: Scene, device: str) -> list[Solid]:
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
     for solid, name in zip(solids, solid_names(scene.solids), strict=True):
         solid.name = name
-        told = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
-        solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in told)
+        warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
+        solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
     return solids
 
 

@@ -30,7 +30,7 @@ LARGEST = ("warp_max", "weft_max", "edge_max")
 
 AUDITS = ("none", "frame", "step")
 # A warning names so many pairs of triangles; all are in intersections.obj.
-PAIRS_TOLD = 3
+PAIRS_SHOWN = 3
 
 INFINITE = wp.constant(real(np.inf))
 
@@ -171,16 +171,16 @@ class Intersections:
 
     def _first(self, x: wp.array, time: float) -> list[str]:
         """Which triangles, and where [m]."""
-        first = self._pairs[:PAIRS_TOLD]
+        first = self._pairs[:PAIRS_SHOWN]
         places = self._audit.places(self._positions(x, time), first)
-        told = [
-            f"{self._told(i)} and {self._told(j)} at ({', '.join(f'{c:.4g}' for c in place)}) m"
+        warnings = [
+            f"{self._warning(i)} and {self._warning(j)} at ({', '.join(f'{c:.4g}' for c in place)}) m"
             for (i, j), place in zip(first.tolist(), places.tolist(), strict=True)
         ]
-        left = len(self._pairs) - len(told)
-        return [*told, f"{left} more"] if left else told
+        left = len(self._pairs) - len(warnings)
+        return [*warnings, f"{left} more"] if left else warnings
 
-    def _told(self, triangle: int) -> str:
+    def _warning(self, triangle: int) -> str:
         name, first = next(owner for owner in reversed(self._owners) if owner[1] <= triangle)
         return f"{name} triangle {triangle - first}"
 

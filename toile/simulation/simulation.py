@@ -67,7 +67,7 @@ MAX_IMPROVEMENTS, MAX_HALVINGS = 3, 3
 # If corrections after the solve stretch a triangle by more than this, the system has to know of them. Left to the next
 # step it would draw cloth in from around, and the corrections push it out again: folds would tie themselves in knots.
 # It is solved again so often; what is then still stretched by more than the second figure is discarded.
-TOLD_BY_CORRECTIONS, LARGEST_BY_CORRECTIONS = 0.04, 0.3
+RESOLVE_ABOVE, LARGEST_BY_CORRECTIONS = 0.04, 0.3
 MAX_RESOLVES = 3
 
 # Rounding allowed in the sum of a frame's steps.
@@ -320,7 +320,7 @@ class Simulation:
         """Whether corrections stretched the cloth by so much that they were made part of the linear system."""
         if not any(correction.contact_forces for correction in self.filters) or not solution.converged:
             return False
-        if self._changes().stretch <= TOLD_BY_CORRECTIONS:
+        if self._changes().stretch <= RESOLVE_ABOVE:
             return False
         return sum(correction.hold() for correction in self.filters) > 0
 

@@ -33,8 +33,8 @@ def remedy(simulation: Simulation, trouble: str) -> str:
     """What helps where no step size does: cloth deep inside a solid is stretched by being brought out."""
     pinned = _pinned(simulation)
     for correction in simulation.filters:
-        if (told := correction.remedy(trouble, pinned)) is not None:
-            return told
+        if (warnings := correction.remedy(trouble, pinned)) is not None:
+            return warnings
     settings, state = _keeps_out(simulation), simulation.state
     for solid, found in zip(simulation.solids, simulation.solids.survey(state.x, state.t), strict=True):
         worst = int(np.argmin(found["distance"]))
@@ -81,20 +81,20 @@ def _inside_at_start(simulation: Simulation) -> list[str]:
         return []
     pinned, surveyed = _pinned(simulation), simulation.solids.survey(simulation.state.x, 0.0)
     return [
-        told
+        warnings
         for solid, found in zip(simulation.solids, surveyed, strict=True)
-        for told in inside_at_start(solid, found["distance"], pinned, settings)
+        for warnings in inside_at_start(solid, found["distance"], pinned, settings)
     ]
 
 
 def _of_filters(simulation: Simulation) -> list[str]:
     """About the scene's steps and meshes."""
     scene = simulation.scene
-    told = [each for item in scene.filters if isinstance(item, SelfContact) for each in item.advice(simulation.model)]
+    warnings = [each for item in scene.filters if isinstance(item, SelfContact) for each in item.advice(simulation.model)]
     if simulation.solids:
         forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
-        told += [each for item in forecasts if (each := item.advice(simulation.control.max_step)) is not None]
-    return told
+        warnings += [each for item in forecasts if (each := item.advice(simulation.control.max_step)) is not None]
+    return warnings
 
 
 def _idle(simulation: Simulation) -> list[str]:

@@ -23,8 +23,8 @@ from toile.cli.options import (
     SetOption,
     ThreadsOption,
 )
-from toile.cli.progress import RunProgress, kernels_told
-from toile.cli.telling import Voice, told
+from toile.cli.progress import RunProgress, show_compilation
+from toile.cli.reporter import Reporter, reporting
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,7 +73,7 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Time the shipped scenes and how the time grows with the mesh; or a suite of sizes, or the kernels of a scene."""
-    with told(debug, quiet, as_json) as voice:
+    with reporting(debug, quiet, as_json) as reporter:
         toile.use_precision(precision)
         on = device.value
         of_suite = {"--scenes": only, "--budget": budget, "--out": out, "--resume": resume}
@@ -81,13 +81,13 @@ def command(
         of_both = {"--sizes": sizes, "--frames": frames, "--threads": threads, "--device": on != "cpu"}
         if suite:
             _only("--profile", of_profile | {"--profile": profile, "SCENE": scenes})
-            _suite(voice, on, only, sizes, threads, budget, frames, out, resume)
+            _suite(reporter, on, only, sizes, threads, budget, frames, out, resume)
         elif profile:
             _only("--suite", of_suite)
-            _profile(voice, scenes or [], on, sizes, frames, skip, changes or [], allow_outside)
+            _profile(reporter, scenes or [], on, sizes, frames, skip, changes or [], allow_outside)
         else:
             _only("--suite or --profile", of_suite | of_profile | of_both)
-            _scenes(voice, scenes)
+            _scenes(reporter, scenes)
 
 
 def _only(mode: str, given: dict[str, Any]) -> None:
@@ -99,8 +99,8 @@ def _only(mode: str, given: dict[str, Any]) -> None:
         raise InputError(f"{', '.join(idle)}: for toile bench {mode}.")
 
 
-def _scenes(voice: Voice, scenes: list[str] | None) -> None:
-    with RunProgress(0, voice.quiet) as progress:
+def _scenes(reporter: Reporter, scenes: list[str] | None) -> None:
+    with RunProgress(0, reporter.quiet) as progress:
         from toile.bench import GROWTH_FRAMES, growth, measure
         from toile.scene.load import load, scene_names
 
@@ -109,18 +109,18 @@ def _scenes(voice: Voice, scenes: list[str] | None) -> None:
             progress.begin(what, frames)
             return progress.show
 
-        with kernels_told(progress):
+        with show_compilation(progress):
             loaded = [load(name, overrides=["outputs=[]"]) for name in scenes or scene_names()]
             rows = [measure(scene, progress=watched(scene.name, scene.time.frames)) for scene in loaded]
             grown, exponent = growth(progress=lambda size: watched("hang {}x{}".format(*size), GROWTH_FRAMES))
-    voice.document.update(scenes=rows, growth={"rows": grown, "exponent": exponent})
-    voice.say(_scene_table(rows))
-    voice.say(_growth_table(grown))
-    voice.say(f"time per frame grows as n^{exponent:.2f}")
+    reporter.document.update(scenes=rows, growth={"rows": grown, "exponent": exponent})
+    reporter.print(_scene_table(rows))
+    reporter.print(_growth_table(grown))
+    reporter.print(f"time per frame grows as n^{exponent:.2f}")
 
 
 def _suite(
-    voice: Voice,
+    reporter: Reporter,
     device: str,
     only: str | None,
     sizes: str | None,
@@ -130,10 +130,10 @@ def _suite(
     out: Path | None,
     resume: bool,
 ) -> None:
-    with RunProgress(0, voice.quiet) as progress:
+    with RunProgress(0, reporter.quiet) as progress:
         from toile.bench import results, suite, tables
         from toile.bench.case import Case
-        from toile.bench.sizes import parsed, told
+        from toile.bench.sizes import parsed, size_label
 
         scenes = None if only is None else [name.strip() for name in only.split(",")]
         numbers = None if sizes is None else parsed(sizes)
@@ -145,22 +145,22 @@ def _suite(
             progress.phase(f"preparing the kernels of {scene}")
             suite.prepare(scene, device)
         for case in wanted_now:
-            name = f"{case.scene} {told(case.size)}"
+            name = f"{case.scene} {size_label(case.size)}"
             progress.phase(f"preparing {name}")
             kept.keep(suite.measured(case, partial(progress.count, f"{name} frame")))
     rows = [row for row in kept.rows if any((row["scene"], row["size"]) == (c.scene, c.size) for c in wanted)]
     grown = suite.growths(kept.rows)
-    voice.document.update(way=kept.way, rows=rows, growth=grown)
-    voice.say(_plain_table(*tables.times(rows)))
-    voice.say("")
-    voice.say(_plain_table(*tables.outcomes(rows)))
+    reporter.document.update(way=kept.way, rows=rows, growth=grown)
+    reporter.print(_plain_table(*tables.times(rows)))
+    reporter.print("")
+    reporter.print(_plain_table(*tables.outcomes(rows)))
     for line in (*tables.notes(rows, kept.way["machine"]["cores"]), *tables.growths(grown)):
-        voice.say(line)
-    voice.wrote([path])
+        reporter.print(line)
+    reporter.wrote([path])
 
 
 def _profile(
-    voice: Voice,
+    reporter: Reporter,
     scenes: list[str],
     device: str,
     sizes: str | None,
@@ -174,7 +174,7 @@ def _profile(
     if len(scenes) != 1:
         raise InputError("--profile: name one scene.")
     frames, skip = frames or PROFILED_FRAMES, skip or SKIPPED_FRAMES
-    with RunProgress(0, voice.quiet) as progress:
+    with RunProgress(0, reporter.quiet) as progress:
         from toile.bench.profile import profile
         from toile.bench.sizes import parsed, resized
         from toile.scene.load import load
@@ -184,7 +184,7 @@ def _profile(
         numbers = [] if sizes is None else parsed(sizes)
         if len(numbers) > 1:
             raise InputError("--sizes: --profile takes one.")
-        with kernels_told(progress):
+        with show_compilation(progress):
             if numbers:
                 scene = resized(scenes[0], numbers[0], changes, allow_outside)
             else:
@@ -194,16 +194,16 @@ def _profile(
             for _ in range(skip):
                 progress.show(simulation.advance_frame())
             found = profile(simulation, frames, progress.show)
-    voice.document.update(found)
+    reporter.document.update(found)
     head = f"{found['scene']}, {found['vertices']:,} vertices on {found['device']}: "
-    voice.say(head + "frames {} to {}, {:.1f} ms each".format(*found["frames"], found["ms_per_frame"]))
-    voice.say("")
-    voice.say(_hot_table("kernel", found["kernels"]))
-    voice.say("")
-    voice.say(_hot_table("besides kernels", found["others"]))
+    reporter.print(head + "frames {} to {}, {:.1f} ms each".format(*found["frames"], found["ms_per_frame"]))
+    reporter.print("")
+    reporter.print(_hot_table("kernel", found["kernels"]))
+    reporter.print("")
+    reporter.print(_hot_table("besides kernels", found["others"]))
     share = found["rest_ms"] / found["wall_ms"]
-    voice.say("")
-    voice.say(f"all else, in Python for the most part: {found['rest_ms']:.1f} ms, {share:.1%}")
+    reporter.print("")
+    reporter.print(f"all else, in Python for the most part: {found['rest_ms']:.1f} ms, {share:.1%}")
 
 
 def _plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

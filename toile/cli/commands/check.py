@@ -22,9 +22,9 @@ from toile.cli.options import (
     QuietOption,
     ThreadsOption,
 )
+from toile.cli.reporter import NOT_MET, reporting, show
 from toile.cli.simulating import format_value, load, result_line, simulate
 from toile.cli.streams import errors
-from toile.cli.telling import NOT_MET, show, told
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,7 +51,7 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Compare a run with what its scene expects of it."""
-    with told(debug, quiet, as_json) as voice:
+    with reporting(debug, quiet, as_json) as reporter:
         from toile.runs.check import check, read_report
 
         if Path(scene).is_dir():
@@ -60,18 +60,18 @@ def command(
         else:
             toile.use_precision(precision)
             loaded = load(scene, None, allow_outside, quiet)
-            result = simulate(loaded, out, device, voice)
+            result = simulate(loaded, out, device, reporter)
             expect, report, folder = loaded.expect, result.report, str(result.folder)
-            voice.say(f"{folder}: {result_line(report['summary'])}")
-            voice.document["written"] = [str(path) for path in result.written]
+            reporter.print(f"{folder}: {result_line(report['summary'])}")
+            reporter.document["written"] = [str(path) for path in result.written]
         findings = check(expect, report)
         failed = sum(not finding.ok for finding in findings)
         complete = report["summary"]["ok"]
-        voice.document.update(folder=folder, ok=complete and not failed, findings=[asdict(found) for found in findings])
+        reporter.document.update(folder=folder, ok=complete and not failed, findings=[asdict(found) for found in findings])
         if findings and failed and quiet and not as_json:
             show(_table(findings))
         elif findings:
-            voice.say(_table(findings))
+            reporter.print(_table(findings))
         if not findings:
             errors.print(f"{scene} expects nothing: its expect block is empty.")
         if failed:

@@ -10,8 +10,8 @@ import typer
 from toile.cli import catalog as catalogue
 from toile.cli import completion
 from toile.cli.options import DebugOption, JsonOption, OutsideOption, SetOption
+from toile.cli.reporter import Reporter, reporting
 from toile.cli.simulating import load
-from toile.cli.telling import Voice, told
 
 if TYPE_CHECKING:
     from toile.scene.explain import Row
@@ -33,13 +33,13 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
-    with told(debug, as_json=as_json) as voice:
+    with reporting(debug, as_json=as_json) as reporter:
         is_scene = scene in catalogue.scenes() or Path(scene).exists()
-        if is_scene or not _explain_type(scene, voice):
-            _explain_scene(_loaded(scene, changes, allow_outside), voice)
+        if is_scene or not _explain_type(scene, reporter):
+            _explain_scene(_loaded(scene, changes, allow_outside), reporter)
 
 
-def _explain_type(type_name: str, voice: Voice) -> bool:
+def _explain_type(type_name: str, reporter: Reporter) -> bool:
     """Whatever has this name; all presets for the word "preset". False where nothing has it."""
     from toile.plugins import FAMILIES, find, names
     from toile.scene.explain import explain_plugin, explain_preset, field_rows
@@ -48,27 +48,27 @@ def _explain_type(type_name: str, voice: Voice) -> bool:
     families = [family for family in FAMILIES if type_name in names(family)]
     presets = [name for name in preset_names() if type_name in (name, "preset")]
     for family in families:
-        voice.say(explain_plugin(family, type_name))
+        reporter.print(explain_plugin(family, type_name))
         plugin = find(family, type_name)
         about = {"name": type_name, "kind": FAMILIES[family][1], "about": plugin.summary()}
-        voice.document.setdefault("types", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
+        reporter.document.setdefault("types", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
     for preset in presets:
-        voice.say(explain_preset(preset))
+        reporter.print(explain_preset(preset))
         about = {"name": preset, "about": catalogue.presets()[preset]}
-        voice.document.setdefault("presets", []).append({**about, "values": read_preset(preset)})
+        reporter.document.setdefault("presets", []).append({**about, "values": read_preset(preset)})
     return bool(families or presets)
 
 
-def _explain_scene(scene: Scene, voice: Voice) -> None:
+def _explain_scene(scene: Scene, reporter: Reporter) -> None:
     from toile.scene.explain import explain, judgement_constants, rows
 
-    if not voice.as_json:
-        voice.say(explain(scene))
+    if not reporter.as_json:
+        reporter.print(explain(scene))
         return
     constants = [
         {"name": f"{module}.{name}", "value": value, "doc": doc} for module, name, value, doc in judgement_constants()
     ]
-    voice.document.update(
+    reporter.document.update(
         name=scene.name, about=scene.about, preset=scene.preset, values=_entries(list(rows(scene))), constants=constants
     )
 

@@ -9,8 +9,8 @@ import typer
 
 from toile.cli import completion
 from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
-from toile.cli.progress import Progress, outputs_told
-from toile.cli.telling import told
+from toile.cli.progress import Progress, show_outputs
+from toile.cli.reporter import reporting
 
 
 def command(
@@ -29,10 +29,10 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Write a finished run in other formats."""
-    with told(debug, quiet, as_json) as voice:
+    with reporting(debug, quiet, as_json) as reporter:
         with Progress("reading the run", quiet) as progress:
             from toile.runs.folder import export_run
 
-            with outputs_told(progress):
+            with show_outputs(progress):
                 written = export_run(run, formats, out)
-        voice.wrote(written)
+        reporter.wrote(written)

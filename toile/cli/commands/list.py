@@ -9,7 +9,7 @@ import typer
 
 from toile.cli import catalog as catalogue
 from toile.cli.options import DebugOption, JsonOption
-from toile.cli.telling import told
+from toile.cli.reporter import reporting
 
 
 class Kind(StrEnum):
@@ -34,16 +34,16 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Show what a scene can name, with one line about each."""
-    with told(debug, as_json=as_json) as voice:
+    with reporting(debug, as_json=as_json) as reporter:
         for each in [kind] if kind else list(Kind):
             entries = entries_of(each)
-            voice.document[each.value] = [{"name": name, "about": about} for name, about in entries.items()]
+            reporter.document[each.value] = [{"name": name, "about": about} for name, about in entries.items()]
             width = 0 if quiet else max(map(len, entries), default=0)
             indent = "" if kind else "  "
             if not kind:
-                voice.say(each.value)
+                reporter.print(each.value)
             for name, about in entries.items():
-                voice.say(f"{indent}{name:<{width}}  {'' if quiet else about}".rstrip())
+                reporter.print(f"{indent}{name:<{width}}  {'' if quiet else about}".rstrip())
 
 
 def entries_of(kind: Kind) -> dict[str, str]:

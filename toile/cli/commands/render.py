@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
-from toile.cli.progress import Progress, outputs_told
-from toile.cli.telling import told
+from toile.cli.progress import Progress, show_outputs
+from toile.cli.reporter import reporting
 
 
 def command(
@@ -24,10 +24,10 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Make a picture or a film of a finished run."""
-    with told(debug, quiet, as_json) as voice:
+    with reporting(debug, quiet, as_json) as reporter:
         with Progress("reading the run", quiet) as progress:
             from toile.runs.folder import render_run
 
-            with outputs_told(progress):
+            with show_outputs(progress):
                 picture = render_run(run, out, frame)
-        voice.wrote([picture])
+        reporter.wrote([picture])

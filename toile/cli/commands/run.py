@@ -24,9 +24,9 @@ from toile.cli.options import (
     SetOption,
     ThreadsOption,
 )
-from toile.cli.simulating import load, simulate, tell_result
+from toile.cli.reporter import reporting
+from toile.cli.simulating import load, print_result, simulate
 from toile.cli.streams import errors
-from toile.cli.telling import told
 
 
 class Audited(StrEnum):
@@ -59,12 +59,12 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Simulate a scene and write its results."""
-    with told(debug, quiet, as_json) as voice:
+    with reporting(debug, quiet, as_json) as reporter:
         toile.use_precision(precision)
         loaded = load(scene, changes, allow_outside, quiet)
         counted = None if audit is None else audit.value
         try:
-            tell_result(simulate(loaded, out, device, voice, frames, counted, strict, resume), voice)
+            print_result(simulate(loaded, out, device, reporter, frames, counted, strict, resume), reporter)
         except KeyboardInterrupt:
             words = sys.argv[1:] if resume else [*sys.argv[1:], "--resume"]
             errors.print(f"Go on with: {shlex.join(['toile', *words])}")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
-from toile.cli.progress import Progress, outputs_told
-from toile.cli.telling import told
+from toile.cli.progress import Progress, show_outputs
+from toile.cli.reporter import reporting
 
 
 def command(
@@ -24,17 +24,17 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Write a run as one HTML file that anybody can open: no server, no network, no Toile."""
-    with told(debug, quiet, as_json) as voice:
+    with reporting(debug, quiet, as_json) as reporter:
         with Progress("reading the run", quiet) as progress:
             from toile.viewer.playback.share import COMFORTABLE, share_run
 
-            with outputs_told(progress):
+            with show_outputs(progress):
                 shared = share_run(run, out, every, frames)
         size = f"{1e-6 * shared.size:.3g} MB"
-        voice.document.update(bytes=shared.size, frames=shared.frames)
-        voice.say(f"{shared.frames} frames, {size}")
-        voice.wrote([shared.path])
+        reporter.document.update(bytes=shared.size, frames=shared.frames)
+        reporter.print(f"{shared.frames} frames, {size}")
+        reporter.wrote([shared.path])
         if shared.without:
-            voice.warn(f"without a certificate. {shared.without}")
+            reporter.warn(f"without a certificate. {shared.without}")
         if shared.size > COMFORTABLE:
-            voice.warn(f"a browser takes a while to open {size}. --every 2 or --frames 300 makes it smaller.")
+            reporter.warn(f"a browser takes a while to open {size}. --every 2 or --frames 300 makes it smaller.")

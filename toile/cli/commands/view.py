@@ -21,8 +21,8 @@ from toile.cli.options import (
     SetOption,
     ThreadsOption,
 )
+from toile.cli.reporter import Terminated, reporting
 from toile.cli.streams import console
-from toile.cli.telling import Terminated, told
 
 
 def command(
@@ -48,7 +48,7 @@ def command(
     debug: DebugOption = False,
 ) -> None:
     """Open a page that runs a scene live, or plays back a finished run."""
-    with told(debug):
+    with reporting(debug):
         toile.use_precision(precision)
         from toile.errors import InputError
         from toile.scene.load import load

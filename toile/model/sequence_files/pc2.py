@@ -38,5 +38,5 @@ def read(path: Path) -> FrameFile:
             )
         require_memory(announced, f"reading {path.name}")
         positions = np.fromfile(file, "<f4").reshape(samples, points, 3)
-    told = () if rate == 1.0 else (f"its samples are {rate:g} frames apart: fps must count samples, not frames.",)
-    return FrameFile(positions.astype(np.float32, copy=False), warnings=told)
+    warnings = () if rate == 1.0 else (f"its samples are {rate:g} frames apart: fps must count samples, not frames.",)
+    return FrameFile(positions.astype(np.float32, copy=False), warnings=warnings)

@@ -33,7 +33,7 @@ def read(path: Path) -> FrameFile:
         arrays["frames"],
         fps if fps > 0.0 else None,
         mesh.corners[cut_into_triangles(mesh)[0]].astype(np.int32) if len(mesh.sizes) else None,
-        (*mesh.warnings, *map(str, arrays["told"])),
+        (*mesh.warnings, *map(str, arrays["warnings"])),
     )
 
 
@@ -49,7 +49,7 @@ def _collect(path: Path) -> dict[str, Any]:
     samples = _samples(meshes)
     if len(samples) < 2:
         why = "no point of it has time samples: motion by a skeleton or blend shapes must be baked to points first."
-        return arrays | {"frames": arrays["positions"][None].astype(np.float32), "fps": 0.0, "told": [why]}
+        return arrays | {"frames": arrays["positions"][None].astype(np.float32), "fps": 0.0, "warnings": [why]}
     step = float(np.diff(samples).min())
     count = round((samples[-1] - samples[0]) / step) + 1
     size = 12 * count * len(arrays["positions"])
@@ -59,9 +59,9 @@ def _collect(path: Path) -> dict[str, Any]:
             f"most {MAX_BYTES / 1e9:.3g} GB are read. Keep fewer samples."
         )
     codes = samples[0] + step * np.arange(count)
-    told = []
+    warnings = []
     if count != len(samples) or np.abs(codes - samples).max() > SAME_CODE * step:
-        told.append(f"its samples lie at uneven times and were read at even ones, {step:g} of its frames apart.")
+        warnings.append(f"its samples lie at uneven times and were read at even ones, {step:g} of its frames apart.")
     frames = np.empty((count, len(arrays["positions"]), 3), np.float32)
     for i, code in enumerate(codes):
         cache = UsdGeom.XformCache(code)
@@ -72,7 +72,7 @@ def _collect(path: Path) -> dict[str, Any]:
                 "first; every frame needs the same vertices."
             )
         frames[i] = usd.in_metres(np.concatenate(points), stage)
-    return arrays | {"frames": frames, "fps": stage.GetTimeCodesPerSecond() / step, "told": told}
+    return arrays | {"frames": frames, "fps": stage.GetTimeCodesPerSecond() / step, "warnings": warnings}
 
 
 def _samples(meshes: list[Any]) -> np.ndarray:

@@ -101,8 +101,8 @@ def replaced(holder: Any, key: str, value: Any) -> Any:
     try:
         checked = type(holder).model_validate(given)
     except ValidationError as error:
-        told = [problem.line("").strip() for problem in problems_of(error, type(holder), given)]
-        raise InputError("\n".join(told)) from error
+        messages = [problem.line("").strip() for problem in problems_of(error, type(holder), given)]
+        raise InputError("\n".join(messages)) from error
     # The copy keeps what no field says: where a scene's files are.
     copy = holder.model_copy(update={key: getattr(checked, key)})
     if isinstance(copy, Scene):

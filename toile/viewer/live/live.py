@@ -195,7 +195,7 @@ class Live:
             try:
                 order()
             except Exception as error:
-                self._show(state=self._state(), message=_told(error))
+                self._show(state=self._state(), message=_message(error))
             if self._view.answered != self._answered:
                 self._show()
 
@@ -239,7 +239,7 @@ class Live:
             seen = self._seen(simulation)
         except Exception as error:
             self._failed, self._single = True, 0
-            self._show(state=FAILED, message=_told(error))
+            self._show(state=FAILED, message=_message(error))
             return
         simulation.certificate.frames.clear()  # only the latest is shown, and a page may stay open for days
         due = self._pace.advanced(1.0 / simulation.scene.time.fps)
@@ -322,7 +322,7 @@ def _rest_stretch(simulation: Simulation) -> np.ndarray | None:
     return np.stack([np.concatenate([model.rest_stretch(p, axis, time) for p in parts]) for axis in (0, 1)], axis=1)
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """What a page says of it. A page stays open whatever happens, so that what is no fault of the scene is told too."""
     if isinstance(error, StepFailed):
         return f"{error} {error.remedy}"

@@ -24,9 +24,9 @@ from toile.viewer.live.draw_rate import DrawRate
 from toile.viewer.live.live import RUNNING, Live, View
 from toile.viewer.live.panel import PINS, LivePanel
 from toile.viewer.live.picking import first_hit, nearest_point
-from toile.viewer.live.scene_list import Shelf
+from toile.viewer.live.scene_list import SceneList
 
-TOLD_PER_SECOND = 4.0
+UPDATES_PER_SECOND = 4.0
 PLOTTED_PER_SECOND = 1.5
 
 # Frames that the plots go back
@@ -43,15 +43,15 @@ class LivePage:
 
     def __init__(self, server: Any, scene: Scene, device: str = "cpu"):
         self.server = server
-        shelf = Shelf(scene)
-        self.live = Live(scene, device, title=shelf.own)
+        scene_list = SceneList(scene)
+        self.live = Live(scene, device, title=scene_list.own)
         self.drawing = Drawing(server, on_drag=self._dragged)
-        self.panel = LivePanel(server, self.live, shelf)
+        self.panel = LivePanel(server, self.live, scene_list)
         self.picked: int | None = None
         self._strain: Callable[[np.ndarray], np.ndarray] | None = None
         self._entries: deque[dict[str, Any]] = deque(maxlen=PLOTTED)
         self._rate = DrawRate()
-        self._serial, self._told, self._plotted = -1, 0.0, 0.0
+        self._serial, self._updated, self._plotted = -1, 0.0, 0.0
         self._shown: tuple[Any, ...] = ()
         self._closing = threading.Event()
         server.scene.set_up_direction("+z")
@@ -116,9 +116,9 @@ class LivePage:
                 self._draw(view)
         self._remember(view)
         self.panel.controls.work()
-        if now - self._told > 1.0 / TOLD_PER_SECOND or (view.state != RUNNING and view.serial != self._serial):
-            self._told = now
-            self._tell(view)
+        if now - self._updated > 1.0 / UPDATES_PER_SECOND or (view.state != RUNNING and view.serial != self._serial):
+            self._updated = now
+            self._update_text(view)
         if now - self._plotted > 1.0 / PLOTTED_PER_SECOND and self._entries:
             self._plotted = now
             self.panel.plot(self._entries)
@@ -137,10 +137,10 @@ class LivePage:
         mark = self.picked if self.picked is not None and self.picked < len(view.positions) else None
         self.drawing.show(view.positions, view.solids, view.pinned, view.grip, values, colours, mark)
 
-    def _tell(self, view: View) -> None:
-        self.panel.tell(view)
+    def _update_text(self, view: View) -> None:
+        self.panel.update(view)
         if self.picked is not None and self.picked < len(view.positions):
-            self.panel.tell_vertex(view, self.picked, self._strains(view))
+            self.panel.show_vertex(view, self.picked, self._strains(view))
 
     def _strains(self, view: View) -> np.ndarray:
         """Of the triangles along warp and weft, from what is at rest."""

@@ -13,26 +13,26 @@ from toile.viewer.draw.text import plain
 from toile.viewer.live import vertex
 from toile.viewer.live.controls import Controls
 from toile.viewer.live.live import FAILED, PREPARING, RUNNING, Live, View
-from toile.viewer.live.scene_list import Shelf
+from toile.viewer.live.scene_list import SceneList
 
 PAUSE, PLAY, STEP, RESTART = "Pause", "Play", "Step", "Restart"
 SHOWS, PINS = "shows a vertex", "pins it or frees it"
 
 # Slower than real time by more than this is told.
-TOLD_SLOWNESS = 0.95
+SHOWN_SLOWNESS = 0.95
 
 
 class LivePanel:
     """Tells the simulation what the hand does, and shows what it is told."""
 
-    def __init__(self, server: Any, live: Live, shelf: Shelf):
-        self.server, self.live, self.shelf = server, live, shelf
+    def __init__(self, server: Any, live: Live, scene_list: SceneList):
+        self.server, self.live, self.scene_list = server, live, scene_list
         self._opening, self._title = 0, ""  # number of the last order to open a scene, and what the panel is called
         gui = server.gui
         gui.configure_theme(show_logo=False)
         gui.main_panel.dock_right()
         self.status = gui.add_markdown("")
-        self.chooser = gui.add_dropdown("scene", shelf.titles, initial_value=shelf.own)
+        self.chooser = gui.add_dropdown("scene", scene_list.titles, initial_value=scene_list.own)
         self.run = gui.add_button_group("run", (PAUSE, STEP, RESTART))
         tabs = gui.add_tab_group()
         with tabs.add_tab("Readback"):
@@ -48,7 +48,7 @@ class LivePanel:
             self.plots = Plots(gui)
         self._connect()
 
-    def tell(self, view: View) -> None:
+    def update(self, view: View) -> None:
         """Words, and the values of all controls."""
         if self._title != view.title:
             self._title = view.title
@@ -62,7 +62,7 @@ class LivePanel:
             limit = 0.01 * self.limit.value
             _set(self.legend, "content", legend(self.colour.value, limit, view.surface))
 
-    def tell_vertex(self, view: View, number: int, strains: np.ndarray) -> None:
+    def show_vertex(self, view: View, number: int, strains: np.ndarray) -> None:
         rows = [f"| {name} | {plain(value)} |" for name, value in vertex.values(view, number, strains)]
         _set(self.values, "content", "\n".join(["| | |", "|---|---|", *rows]))
 
@@ -76,7 +76,7 @@ class LivePanel:
             if event.client is not None:
                 title = self.chooser.value
                 self.controls.forget()
-                self._opening = self.live.open(lambda: self.shelf.read(title), title)
+                self._opening = self.live.open(lambda: self.scene_list.read(title), title)
 
         async def pressed(_: Any) -> None:
             live = self.live
@@ -109,7 +109,7 @@ def pace(view: View) -> str:
     took = f"{view.milliseconds:.0f} ms a frame"
     if view.state != RUNNING:
         return took
-    if view.speed >= TOLD_SLOWNESS:
+    if view.speed >= SHOWN_SLOWNESS:
         return f"in real time · {took}"
     return f"{1.0 / view.speed:.1f} times slower than real time · {took}"
 

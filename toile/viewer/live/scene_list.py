@@ -7,7 +7,7 @@ from toile.scene.load import load, scene_names
 from toile.scene.schema import Scene
 
 
-class Shelf:
+class SceneList:
     """`own` is the title of the scene that was given: a name that is shipped may stand for something else."""
 
     def __init__(self, given: Scene):

@@ -25,7 +25,7 @@ from toile.viewer.playback.recording import Recording
 
 DRAWN_PER_SECOND = 30.0
 # Figures, plots and scrubber follow more slowly than the cloth: a browser draws all of each anew.
-TOLD_PER_SECOND = 5.0
+UPDATES_PER_SECOND = 5.0
 # How often the folder is looked at for what is new [s]
 LOOKED_EVERY = 1.0
 
@@ -69,8 +69,8 @@ class PlaybackPage:
 
     def _work(self) -> None:
         drawn: Any = None
-        told: Any = None
-        told_at = looked_at = 0.0
+        shown: Any = None
+        shown_at = looked_at = 0.0
         while not self._closing:
             begin = time.perf_counter()
             self._change.clear()
@@ -78,16 +78,16 @@ class PlaybackPage:
                 if begin - looked_at > LOOKED_EVERY:
                     looked_at = begin
                     if self._look():
-                        drawn = told = None
+                        drawn = shown = None
                 self.player.advance()
                 wish = (self.player.frame, self.panel.colour.value, self.panel.limit.value)
                 if wish != drawn and self.recording.frame_count:
                     self._draw(*wish)
                     drawn = wish
                 state = (self.player.frame, self.player.last, self.player.playing)
-                if state != told and (not self.player.playing or begin - told_at > 1.0 / TOLD_PER_SECOND):
+                if state != shown and (not self.player.playing or begin - shown_at > 1.0 / UPDATES_PER_SECOND):
                     self.panel.show_frame()
-                    told, told_at = state, begin
+                    shown, shown_at = state, begin
             except Exception as error:  # a page that no longer obeys and says nothing would be worse
                 self.player.pause()
                 self.panel.show_error(str(error))

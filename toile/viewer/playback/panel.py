@@ -37,7 +37,7 @@ class PlaybackPanel:
         gui.configure_theme(show_logo=False)
         gui.main_panel.dock_right()  # beside the cloth, not before it
         self.title = gui.add_markdown("")
-        self.told = gui.add_markdown("")
+        self.position = gui.add_markdown("")
         self.scrubber = gui.add_slider("frame", min=0, max=1, step=1, initial_value=0)
         self.play = gui.add_button("Play")
         self.steps = gui.add_button_group("step", (FIRST, BACK, ON, LAST))
@@ -86,7 +86,7 @@ class PlaybackPanel:
         with self.server.atomic():
             self.scrubber.value = frame
             self.play.label = "Pause" if self.player.playing else "Play"
-            self.told.content = f"**frame {frame}** of {self.player.last} · {frame / fps:.2f} s"
+            self.position.content = f"**frame {frame}** of {self.player.last} · {frame / fps:.2f} s"
             entry = self._entries.get(frame)
             faults = [f"**{plain(mark.what)}**" for mark in self.marks if mark.first <= frame <= mark.last]
             self.values.content = "\n\n".join([*faults, _values(entry)] if entry else faults)

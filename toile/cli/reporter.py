@@ -1,9 +1,9 @@
 """How a command speaks: to a person, briefly, or as one JSON document; and how errors become messages and exit codes.
 
-    with told(debug, quiet, as_json) as voice:
-        voice.warn("the cloth is 300 m wide.")       # error stream; with --json also in the document
-        voice.say("4 frames")                        # output stream; nothing with --quiet or --json
-        voice.document["frames"] = 4                 # printed at the end, with --json
+    with reporting(debug, quiet, as_json) as reporter:
+        reporter.warn("the cloth is 300 m wide.")       # error stream; with --json also in the document
+        reporter.say("4 frames")                        # output stream; nothing with --quiet or --json
+        reporter.document["frames"] = 4                 # printed at the end, with --json
 
 An error is `{"error": {"kind", "message", "exit_code"}}` in the document. Tracebacks are for those who ask for them.
 """
@@ -39,7 +39,7 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: the run ends as for Ctrl-C."""
 
 
-class Voice:
+class Reporter:
     """What one command has to say."""
 
     def __init__(self, quiet: bool = False, as_json: bool = False):
@@ -47,7 +47,7 @@ class Voice:
         self.document: dict[str, Any] = {}
         self.warnings: list[str] = []
 
-    def say(self, what: RenderableType) -> None:
+    def print(self, what: RenderableType) -> None:
         """A result, for people."""
         if not self.quiet and not self.as_json:
             show(what)
@@ -56,7 +56,7 @@ class Voice:
         paths = list(paths)
         self.document["written"] = [str(path) for path in paths]
         for line in shortened(paths):
-            self.say(line)
+            self.print(line)
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
@@ -95,14 +95,14 @@ def shortened(paths: Iterable[Path]) -> list[str]:
 
 
 @contextlib.contextmanager
-def told(debug: bool = False, quiet: bool = False, as_json: bool = False) -> Iterator[Voice]:
+def reporting(debug: bool = False, quiet: bool = False, as_json: bool = False) -> Iterator[Reporter]:
     """Around the body of every command."""
-    voice = Voice(quiet, as_json)
+    reporter = Reporter(quiet, as_json)
     code = 0
     try:
         with _terminable():
             try:
-                yield voice
+                yield reporter
             except typer.Exit as stop:
                 code = stop.exit_code
             except Unheard:
@@ -110,34 +110,34 @@ def told(debug: bool = False, quiet: bool = False, as_json: bool = False) -> Ite
             except (Exception, KeyboardInterrupt) as error:
                 if debug:
                     traceback.print_exc()
-                code = _tell(error, voice)
-        voice.finish()
+                code = _report_error(error, reporter)
+        reporter.finish()
     except Unheard:
         code = UNHEARD
     if code:
         raise typer.Exit(code) from None
 
 
-def _tell(error: BaseException, voice: Voice) -> int:
+def _report_error(error: BaseException, reporter: Reporter) -> int:
     from toile.errors import InputError, SceneError, StepFailed, ToileError
 
     text = str(error)
     if isinstance(error, SceneError):
-        return voice.fail("scene", text, error.exit_code, problems=error.problems)
+        return reporter.fail("scene", text, error.exit_code, problems=error.problems)
     if isinstance(error, InputError):
-        return voice.fail("input", text, error.exit_code)
+        return reporter.fail("input", text, error.exit_code)
     if isinstance(error, StepFailed):
-        return voice.fail("step", text, error.exit_code, frame=error.frame, time=error.time)
+        return reporter.fail("step", text, error.exit_code, frame=error.frame, time=error.time)
     if isinstance(error, ToileError):
-        return voice.fail("output", text, error.exit_code)
+        return reporter.fail("output", text, error.exit_code)
     if isinstance(error, Terminated):
-        return voice.fail("terminated", "Stopped.", TERMINATED)
+        return reporter.fail("terminated", "Stopped.", TERMINATED)
     if isinstance(error, KeyboardInterrupt):
-        return voice.fail("interrupted", "Stopped.", INTERRUPTED)
+        return reporter.fail("interrupted", "Stopped.", INTERRUPTED)
     if isinstance(error, OSError) and error.filename is not None:  # what the system refuses is no fault of the code
-        return voice.fail("file", f"{error.filename}: {(error.strerror or text).lower()}.", ToileError.exit_code)
+        return reporter.fail("file", f"{error.filename}: {(error.strerror or text).lower()}.", ToileError.exit_code)
     advice = "This is a fault in Toile. --debug shows where it arose."
-    return voice.fail("internal", f"{type(error).__name__}: {text}\n{advice}", INTERNAL)
+    return reporter.fail("internal", f"{type(error).__name__}: {text}\n{advice}", INTERNAL)
 
 
 @contextlib.contextmanager
