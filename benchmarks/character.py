@@ -65,7 +65,7 @@ def body(rings: int, around: int) -> tuple[np.ndarray, np.ndarray]:
     """The closed surface at rest: rings from the knees up, which close to a point at both ends."""
     height = np.linspace(KNEES + 0.004, SHOULDERS - 0.004, rings)[:, None]
     points = section(height, 2.0 * np.pi * np.arange(around) / around)
-    # The last few centimetres close like a dome.
+    # The last few centimeters close like a dome.
     end = np.clip(np.minimum(height - KNEES, SHOULDERS - height) / 0.06, 0.0, 1.0)
     points[..., :2] *= np.sqrt(1.0 - (1.0 - end) ** 2)[..., None]
     vertices, triangles = tube(points)

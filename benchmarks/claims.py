@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 
 
 def sheet(resolution: int, stiffness: float, integrator: Any = "implicit_bdf2", fps: float = 30, **fields: Any) -> Any:
-    """The sheet of all comparisons: one metre square, from rest in the horizontal, hung by two corners, no damping."""
+    """The sheet of all comparisons: one meter square, from rest in the horizontal, hung by two corners, no damping."""
     from toile.scene.schema import Scene
 
     fabric = {"density": 0.2, "stretch_warp": stiffness, "stretch_weft": stiffness, "shear": 5e2, "damping": 0.0}
@@ -110,7 +110,7 @@ def as_set(solver: dict[str, Any]) -> list[str]:
 
 
 def bare_factor() -> dict[str, Any]:
-    """A step of implicit_euler with its certificate and frame against CHOLMOD's refactorisation and solve alone."""
+    """A step of implicit_euler with its certificate and frame against CHOLMOD's refactorization and solve alone."""
     from toile.simulation.simulation import Simulation
 
     simulation = Simulation(sheet(51, 1e4, "implicit_euler", 60))
@@ -154,7 +154,7 @@ def growth() -> dict[str, Any]:
 
 
 def explicit_reference(scene: Any, steps_per_frame: int) -> np.ndarray:
-    """Centre of mass at each frame by symplectic Euler with tiny steps: forces only, none of the implicit machinery."""
+    """Center of mass at each frame by symplectic Euler with tiny steps: forces only, none of the implicit machinery."""
     from toile.simulation.simulation import Simulation
 
     simulation = Simulation(scene)
@@ -164,7 +164,7 @@ def explicit_reference(scene: Any, steps_per_frame: int) -> np.ndarray:
     free[simulation.constraints.particles] = False
     scale = (free / masses)[:, None]
     h = 1.0 / scene.time.fps / steps_per_frame
-    centres = []
+    centers = []
     for _ in range(scene.time.frames):
         for _ in range(steps_per_frame):
             force = simulation.system.forces(x, v).numpy()
@@ -172,12 +172,12 @@ def explicit_reference(scene: Any, steps_per_frame: int) -> np.ndarray:
             velocities += h * scale * force
             positions = x.numpy()
             positions += h * velocities
-        centres.append(masses @ x.numpy() / masses.sum())
-    return np.array(centres)
+        centers.append(masses @ x.numpy() / masses.sum())
+    return np.array(centers)
 
 
 def swing() -> dict[str, Any]:
-    """Error of the centre of mass over the first second, time and strain, at h = 1/60 s."""
+    """Error of the center of mass over the first second, time and strain, at h = 1/60 s."""
     reference = explicit_reference(sheet(51, 5e3), 1200)
     variants: dict[str, Any] = {
         "implicit_euler": "implicit_euler",
@@ -191,10 +191,10 @@ def swing() -> dict[str, Any]:
 
         simulation = Simulation(sheet(51, 5e3, integrator))
         masses = simulation.model.masses
-        centres = np.array([masses @ frame.positions / masses.sum() for frame in simulation.run()][1:])
+        centers = np.array([masses @ frame.positions / masses.sum() for frame in simulation.run()][1:])
         frames = simulation.report()["frames"]
         found[name] = {
-            "rms_error_cm": 100 * float(np.sqrt(np.mean(np.sum((centres - reference) ** 2, axis=1)))),
+            "rms_error_cm": 100 * float(np.sqrt(np.mean(np.sum((centers - reference) ** 2, axis=1)))),
             "ms_per_frame": float(np.median(times[name])),
             "time_ratio": float(np.median(np.array(times[name]) / np.array(times["implicit_euler"]))),
             "warp_mean_max": max(entry["strain"]["warp_mean"] for entry in frames),
@@ -266,7 +266,7 @@ def drape() -> dict[str, Any]:
 
 
 def lumpy_body(rings: int = 90, segments: int = 150) -> tuple[np.ndarray, np.ndarray]:
-    """A closed surface of 2 segments (rings - 1) triangles with bumps, about half a metre wide."""
+    """A closed surface of 2 segments (rings - 1) triangles with bumps, about half a meter wide."""
     from toile.model.solid_shapes import capsule
 
     positions, triangles = capsule(0.25, 0.1, segments, rings // 2)

@@ -4,7 +4,7 @@
     python benchmarks/devices.py --write-docs        # the tables of docs/devices.md
 
 A way is DEVICE[/single][/THREADS], such as cpu, cuda:0, cpu/single or cpu/2. The first is the reference, each of the
-others is compared with it: positions after one frame and after the last, centre of mass, energy, strain, crossings,
+others is compared with it: positions after one frame and after the last, center of mass, energy, strain, crossings,
 steps.
 
 Cloth in contact is chaotic, so how near two ways must be is measured as well. The reference runs again with what should
@@ -132,7 +132,7 @@ def compute(task: Task) -> Result:
     return {
         "first": frames[1],
         "last": frames[task.frames],
-        "centre": masses @ frames[task.frames] / masses.sum(),
+        "center": masses @ frames[task.frames] / masses.sum(),
         "energy": sum(entries[-1]["energy"].values()),
         "kinetic": max(entry["energy"]["kinetic"] for entry in entries),
         "strain": max(max(entry["strain"].values()) for entry in entries),
@@ -165,7 +165,7 @@ def distance(one: Result, other: Result) -> Result:
         "first_max": float(away["first"].max()),
         "last_max": float(away["last"].max()),
         "last_mean": float(away["last"].mean()),
-        "centre": float(np.linalg.norm(one["centre"] - other["centre"])),
+        "center": float(np.linalg.norm(one["center"] - other["center"])),
         # Of the largest kinetic energy: potentials have no zero of their own.
         "energy": abs(one["energy"] - other["energy"]) / one["kinetic"] if one["kinetic"] else 0.0,
         **{name: other[name] for name in VALUES},
@@ -179,7 +179,7 @@ def farthest(runs: Sequence[Result], name: str) -> float:
 def judged(plain: Result, changed: dict[str, Result], others: dict[str, Result]) -> Result:
     """One scene in one setting."""
     own = {change: distance(plain, run) for change, run in changed.items()}
-    spread = {name: farthest(list(own.values()), name) for name in ("first_max", "last_max", "last_mean", "centre")}
+    spread = {name: farthest(list(own.values()), name) for name in ("first_max", "last_max", "last_mean", "center")}
     found = {way: distance(plain, run) for way, run in others.items()}
     for run in found.values():
         allowed = {name: max(ALLOWED * spread[name], EXACT) for name in ("first_max", "last_max")}
@@ -253,7 +253,7 @@ def mark(run: Result) -> str:
 
 def table(scenes: Result, label: str) -> str:
     """What one way was like."""
-    head = ["scene", "frames", "rounding", "spread", "difference", "of the centre", "after 1 frame", "tight: spread",
+    head = ["scene", "frames", "rounding", "spread", "difference", "of the center", "after 1 frame", "tight: spread",
             "difference", "steps", "intersections"]  # fmt: skip
     lines = [head, ["---", *["--:"] * (len(head) - 1)]]
     for scene, found in scenes.items():
@@ -272,7 +272,7 @@ def table(scenes: Result, label: str) -> str:
                 figure(farthest([loose["own"][change] for change in ROUNDINGS], "last_max")),
                 figure(loose["spread"]["last_max"]),
                 figure(run["last_max"]) + mark(run),
-                figure(run["centre"]),
+                figure(run["center"]),
                 figure(run["first_max"]),
                 figure(tight["spread"]["last_max"]) if tight else "-",
                 figure(exact["last_max"]) + mark(exact) if tight else "-",
@@ -288,7 +288,7 @@ def section(result: Result) -> str:
     parts = []
     for label in next(iter(result["scenes"].values()))["as it is"]["others"]:
         parts.append(f"### `{label}` beside `{result['ways'][0]}`")
-        parts.append(f"{result['date']}, {result['machine']}, Toile {result['toile']}. Distances in metres.")
+        parts.append(f"{result['date']}, {result['machine']}, Toile {result['toile']}. Distances in meters.")
         parts.append(table(result["scenes"], label))
     return "\n\n".join(parts) + "\n"
 

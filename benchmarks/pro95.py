@@ -205,7 +205,7 @@ def sail() -> dict[str, Any]:
 
 
 def oscillation() -> dict[str, Any]:
-    """The sheet hangs flat and is let go: how far its centre of mass falls below where it comes to rest."""
+    """The sheet hangs flat and is let go: how far its center of mass falls below where it comes to rest."""
     found = {}
     hanging = "cloth[0].rotation=[90, 0, 0]"
     variants = {"plain": PLAIN, "1 pass": filtered(1), "2 passes": filtered(2), "40 passes": filtered(40)}

@@ -5,7 +5,7 @@
 Every way is run on the same scenes at steps of 1/60 s: nothing, the limit in the energy `stretch` (the default), and
 the three filters. Figures: largest strain along warp and weft after the first second and before it, time a frame
 relative to nothing (all ways stepped in turn), steps, energy that the undamped sheet of `swing` lost in its first
-second, and the error of its centre of mass against a converged explicit run.
+second, and the error of its center of mass against a converged explicit run.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ def swing(extension: float) -> dict[str, Any]:
     for way in WAYS:
         simulation = Simulation(variant("swing", way, extension, given))
         masses = simulation.model.masses
-        centres = []
+        centers = []
         energies = simulation.system.energies(simulation.state.x, simulation.state.v)
         start = sum(energies.values())
         for frame in simulation.run():
-            centres.append(masses @ frame.positions / masses.sum())
+            centers.append(masses @ frame.positions / masses.sum())
         last = simulation.report()["frames"][-1]
         weight = masses.sum() * 9.81 * 0.5  # what falling by half its length would free [J]
-        error = np.array(centres[1:]) - reference
+        error = np.array(centers[1:]) - reference
         found[way] = {
             "rms_error_cm": 100.0 * float(np.sqrt(np.mean(np.sum(error**2, axis=1)))),
             "energy_lost": (start - sum(last["energy"].values())) / weight,

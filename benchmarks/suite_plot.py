@@ -1,7 +1,7 @@
 """Draws the suite: milliseconds a frame against vertices, both logarithmic, as an SVG that needs nothing else.
 
-A colour for each scene, a dash for each machine. A hollow point is one whose scene had not come to what it is for. The
-grey lines below all others grow as n and as n^1.15.
+A color for each scene, a dash for each machine. A hollow point is one whose scene had not come to what it is for. The
+gray lines below all others grow as n and as n^1.15.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toile.bench.suite import GROWTH_FROM
 
 WIDTH, HEIGHT = 860, 560
 LEFT, RIGHT, TOP, BOTTOM = 92, 96, 56, 58
-COLOURS = {"hang": "#2f6db3", "drape": "#c8641e", "layers": "#2e8b57", "twist": "#84529f"}
+COLORS = {"hang": "#2f6db3", "drape": "#c8641e", "layers": "#2e8b57", "twist": "#84529f"}
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 GUIDES = ((1.0, ""), (1.15, "1.15"))
 BELOW = 2.5  # times: how far guides are below the lowest line
@@ -62,7 +62,7 @@ def drawn(series: Sequence[tuple[str, Rows]]) -> str:
     lines = [
         (scene, dash, sorted((row for row in rows if row["scene"] == scene), key=lambda row: row["vertices"]))
         for (_, rows), dash in zip(timed, DASHES, strict=False)
-        for scene in COLOURS
+        for scene in COLORS
     ]
     lines = [line for line in lines if line[2]]
     for exponent, text in GUIDES:
@@ -73,9 +73,9 @@ def drawn(series: Sequence[tuple[str, Rows]]) -> str:
             ends.append((*places[-1], "#777", f"n{raised}"))
     for scene, dash, rows in lines:
         places = [axes.place(row["vertices"], row["ms_per_frame"]) for row in rows]
-        parts.append(_line(places, COLOURS[scene], dash, 2.0))
-        parts += [_point(place, COLOURS[scene], row["begun"]) for place, row in zip(places, rows, strict=True)]
-        ends.append((*places[-1], COLOURS[scene], scene))
+        parts.append(_line(places, COLORS[scene], dash, 2.0))
+        parts += [_point(place, COLORS[scene], row["begun"]) for place, row in zip(places, rows, strict=True)]
+        ends.append((*places[-1], COLORS[scene], scene))
     parts += _names(ends)
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -106,8 +106,8 @@ def _frame(axes: Axes, sizes: Sequence[int]) -> list[str]:
         for factor in (1, 2, 5):
             if axes.has(decade * factor):
                 y = axes.place(axes.low[0], decade * factor)[1]
-                colour = "#cfcfcf" if factor == 1 else "#efefef"
-                parts.append(f'<path d="M{left} {y:.1f}H{right}" stroke="{colour}"/>')
+                color = "#cfcfcf" if factor == 1 else "#efefef"
+                parts.append(f'<path d="M{left} {y:.1f}H{right}" stroke="{color}"/>')
         y = axes.place(axes.low[0], decade)[1]
         parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_time(decade)}</text>')
         decade *= 10.0
@@ -147,21 +147,21 @@ def _names(ends: Sequence[tuple[float, float, str, str]]) -> list[str]:
     parts, columns = [], sorted({round(x) for x, *_ in ends})
     for column in columns:
         y = -math.inf
-        for x, wanted, colour, name in sorted((end for end in ends if round(end[0]) == column), key=lambda end: end[1]):
+        for x, wanted, color, name in sorted((end for end in ends if round(end[0]) == column), key=lambda end: end[1]):
             y = max(wanted, y + GAP)
-            parts.append(f'<text x="{x + 9:.1f}" y="{y + 4:.1f}" fill="{colour}">{name}</text>')
+            parts.append(f'<text x="{x + 9:.1f}" y="{y + 4:.1f}" fill="{color}">{name}</text>')
     return parts
 
 
-def _line(places: Sequence[tuple[float, float]], colour: str, dash: str, width: float) -> str:
+def _line(places: Sequence[tuple[float, float]], color: str, dash: str, width: float) -> str:
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>'
+    return f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="{width}"{dashes}/>'
 
 
-def _point(place: tuple[float, float], colour: str, begun: bool) -> str:
-    fill = colour if begun else "#ffffff"
-    return f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{fill}" stroke="{colour}" stroke-width="1.6"/>'
+def _point(place: tuple[float, float], color: str, begun: bool) -> str:
+    fill = color if begun else "#ffffff"
+    return f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{fill}" stroke="{color}" stroke-width="1.6"/>'
 
 
 def _time(ms: float) -> str:

@@ -35,13 +35,13 @@ def main() -> None:
     found = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {"references": []}
     known = {entry["side"]: entry for entry in found["references"]}
     for side in [int(type_name) for type_name in sys.argv[1:]] or SIDES:
-        centres = explicit_reference(sheet(side, 5e3), steps_for(side))  # it starts at the origin
-        known[side] = {"side": side, "steps_per_frame": steps_for(side), "centres": centres.round(7).tolist()}
+        centers = explicit_reference(sheet(side, 5e3), steps_for(side))  # it starts at the origin
+        known[side] = {"side": side, "steps_per_frame": steps_for(side), "centers": centers.round(7).tolist()}
         print(side, flush=True)
     rows = [known[side] for side in sorted(known)]
     for coarse, fine in pairwise(rows):
-        fine["change_from_the_one_before_m"] = round(difference(coarse["centres"], fine["centres"]), 5)
-    about = "centre of mass of the scene swing at frames 1 to 30, from its start [m], by symplectic Euler"
+        fine["change_from_the_one_before_m"] = round(difference(coarse["centers"], fine["centers"]), 5)
+    about = "center of mass of the scene swing at frames 1 to 30, from its start [m], by symplectic Euler"
     FILE.write_text(json.dumps({"about": about, "references": rows}) + "\n", encoding="utf-8")
 
 

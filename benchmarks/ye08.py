@@ -80,7 +80,7 @@ class Run:
         }
 
     def roughness(self) -> float:
-        """Root mean square of the angles between neighbouring triangles [rad]."""
+        """Root mean square of the angles between neighboring triangles [rad]."""
         model = self.simulation.model
         corners = self.x[model.triangles]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

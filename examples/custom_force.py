@@ -34,7 +34,7 @@ point = wp.types.matrix(shape=(1, 3), dtype=real)
 @wp.struct
 class Rest:
     k: real  # mass times k [N/m]
-    centre: vec3
+    center: vec3
 
 
 @wp.struct
@@ -47,7 +47,7 @@ class Local:
 def prepare(rest: Rest, uniform: Nothing, x: point, x_tension: point, v: point, v_at: point) -> Local:
     local = Local()
     local.k = rest.k
-    local.away = x[0] - rest.centre
+    local.away = x[0] - rest.center
     return local
 
 
@@ -76,7 +76,7 @@ class DrawIn(Energy):
     formulas: ClassVar[Formulas] = Formulas(1, Rest, Nothing, Local, prepare, energy, force, block)
 
     k: float = quantity(unit="1/s^2", doc="acceleration per distance", ge=0)
-    centre: tuple[float, float, float] = quantity((0.0, 0.0, 0.0), unit="m", doc="where it draws to")
+    center: tuple[float, float, float] = quantity((0.0, 0.0, 0.0), unit="m", doc="where it draws to")
 
     @classmethod
     def type_name(cls) -> str:
@@ -86,7 +86,7 @@ class DrawIn(Energy):
     def elements(self, model: Model, part: int | None) -> Elements:
         rest = np.zeros(model.particle_count, Rest.numpy_dtype())
         rest["k"] = self.k * model.masses
-        rest["centre"] = self.centre
+        rest["center"] = self.center
         return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
 
 
@@ -107,7 +107,7 @@ scene = toile.Scene(
 frames = list(toile.Simulation(scene).run())
 
 # %% [markdown]
-# Its period, from where the centre of the cloth first passes the point: a quarter of it.
+# Its period, from where the center of the cloth first passes the point: a quarter of it.
 
 # %%
 x = np.array([frame.positions[:, 0].mean() for frame in frames])

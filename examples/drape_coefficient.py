@@ -41,7 +41,7 @@ def settled(fabric: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 # %% [markdown]
-# The shadow from above, in squares of one millimetre: every triangle is strewn with points, and a square that holds one
+# The shadow from above, in squares of one millimeter: every triangle is strewn with points, and a square that holds one
 # is dark.
 
 

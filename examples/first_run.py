@@ -20,7 +20,7 @@ scene = toile.load("hang", overrides=overrides)
 print(scene.name, "-", scene.about)
 
 # %% [markdown]
-# A simulation yields its frames. Positions and velocities are NumPy arrays, one row per vertex, in metres and metres
+# A simulation yields its frames. Positions and velocities are NumPy arrays, one row per vertex, in meters and meters
 # per second; `certificate` is the frame's entry in the certificate, which the start state does not have.
 
 # %%

@@ -16,7 +16,7 @@ folder = Path("out/moving_body")
 folder.mkdir(parents=True, exist_ok=True)
 
 # %% [markdown]
-# A body: here a torus, written as an OBJ file in metres, triangles counterclockwise when seen from outside. Yours comes
+# A body: here a torus, written as an OBJ file in meters, triangles counterclockwise when seen from outside. Yours comes
 # from Blender or from wherever you have it.
 
 # %%

@@ -31,7 +31,7 @@ def swing(integrator: str, step: float) -> np.ndarray:
 
 
 # %% [markdown]
-# The error is that of the centre of the cloth, root mean square over the frames.
+# The error is that of the center of the cloth, root mean square over the frames.
 
 # %%
 exact = swing("implicit_bdf2", finest).mean(axis=1)
@@ -39,8 +39,8 @@ print(f"{'step':>8}  {'implicit_euler':>15}  {'implicit_bdf2':>15}")
 for steps_per_second in (30, 60, 120):
     errors = []
     for integrator in ("implicit_euler", "implicit_bdf2"):
-        centre = swing(integrator, 1.0 / steps_per_second).mean(axis=1)
-        errors.append(np.sqrt(np.mean(np.sum((centre - exact) ** 2, axis=1))))
+        center = swing(integrator, 1.0 / steps_per_second).mean(axis=1)
+        errors.append(np.sqrt(np.mean(np.sum((center - exact) ** 2, axis=1))))
     print(f"{'1/' + str(steps_per_second) + ' s':>8}  {100 * errors[0]:>12.2f} cm  {100 * errors[1]:>12.2f} cm")
 
 # %% [markdown]

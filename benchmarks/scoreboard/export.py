@@ -3,7 +3,7 @@
     python benchmarks/scoreboard/export.py [hang drape ...] [--resolution 51] [--steps 1200]
 
 Everything is in SI units, z is up. README.md says what each field means. A scene that swings carries the path of its
-centre of mass in a converged run: symplectic Euler with tiny steps (benchmarks/claims.py, explicit_reference), which
+center of mass in a converged run: symplectic Euler with tiny steps (benchmarks/claims.py, explicit_reference), which
 shares the forces with Toile but none of its solvers. So does the fall of the drape, until folds make it chaotic; there
 the converged run is Toile's own with short steps. The strip carries how far its end must sink,
 
@@ -30,7 +30,7 @@ FABRIC = {"density": 0.2, "stretch_warp": 5e3, "stretch_weft": 5e3, "shear": 5e2
 
 
 def hang(resolution: int) -> Any:
-    """One metre square, from rest in the horizontal, hung by two corners, no damping, no air: one second."""
+    """One meter square, from rest in the horizontal, hung by two corners, no damping, no air: one second."""
     from claims import sheet
 
     return sheet(resolution, 5e3)
@@ -47,7 +47,7 @@ def membrane(resolution: int) -> Any:
 
 
 def strip(resolution: int) -> Any:
-    """Half a metre wide, one metre long, hung by its upper edge; its length swings about that at rest."""
+    """Half a meter wide, one meter long, hung by its upper edge; its length swings about that at rest."""
     from toile.scene.schema import Scene
 
     # Coarse and a tenth as stiff as the sheet: single precision sees the 2 mm by which it sinks.
@@ -132,20 +132,20 @@ def sag(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def reference(name: str, resolution: int, steps: int) -> dict[str, Any]:
-    """Centre of mass at each frame from 1 on, with so many steps a frame and with half as many."""
+    """Center of mass at each frame from 1 on, with so many steps a frame and with half as many."""
     from claims import explicit_reference
 
     fine, coarse = (explicit_reference(SCENES[name](resolution), count) for count in (steps, steps // 2))
     return {
         "method": "symplectic Euler",
         "steps_per_frame": steps,
-        "centres": fine.tolist(),
+        "centers": fine.tolist(),
         "change_from_half_as_many_steps_m": float(np.sqrt(np.mean(np.sum((fine - coarse) ** 2, axis=1)))),
     }
 
 
 def fall(resolution: int, times: int = 32) -> dict[str, Any]:
-    """Centre of mass of the drape at its first frames, with steps so many times shorter and with half as many."""
+    """Center of mass of the drape at its first frames, with steps so many times shorter and with half as many."""
     from toile.simulation.simulation import Simulation
 
     paths = []
@@ -159,7 +159,7 @@ def fall(resolution: int, times: int = 32) -> dict[str, Any]:
     return {
         "method": "Toile, implicit_bdf2 with self_contact",
         "steps_per_frame": times,
-        "centres": paths[0].tolist(),
+        "centers": paths[0].tolist(),
         "change_from_half_as_many_steps_m": float(np.sqrt(np.mean(apart))),
     }
 

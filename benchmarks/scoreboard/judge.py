@@ -6,7 +6,7 @@
 each frame; `cpu_ms`, the processor's time of each, is judged too if it is there. Measured are
 
     burst           the first frame with a position that is no number, or an edge of 11 times its length; then no more
-    swing error     root mean square over the frames of |centre of mass - that of the converged reference|, as far as
+    swing error     root mean square over the frames of |center of mass - that of the converged reference|, as far as
                     there is one
     sag             how far the end of a hanging strip has sunk, relative to the closed form
     strain          |w_u| - 1 and |w_v| - 1 of each triangle ([BW98] eq. (9)), and of each edge |l - l_0| / l_0
@@ -38,8 +38,8 @@ ROUNDING = 8e-16
 BURST = 10.0
 
 
-def centres(scene: Scene, positions: np.ndarray) -> np.ndarray:
-    """Centre of mass of each frame, with the masses of the scene: a simulator may spread its own otherwise."""
+def centers(scene: Scene, positions: np.ndarray) -> np.ndarray:
+    """Center of mass of each frame, with the masses of the scene: a simulator may spread its own otherwise."""
     masses = np.array(scene["masses"])
     return masses @ positions / masses.sum()
 
@@ -48,8 +48,8 @@ def swing_error(scene: Scene, positions: np.ndarray) -> float | None:
     """[m]"""
     if "reference" not in scene:
         return None
-    expected = np.array(scene["reference"]["centres"])
-    apart = centres(scene, positions)[1 : 1 + len(expected)] - expected
+    expected = np.array(scene["reference"]["centers"])
+    apart = centers(scene, positions)[1 : 1 + len(expected)] - expected
     return float(np.sqrt(np.mean(np.sum(apart**2, axis=1))))
 
 
@@ -206,7 +206,7 @@ def judge(scene: Scene, positions: np.ndarray, **times: np.ndarray) -> dict[str,
         if scene["solids"]:
             deep = [depths(scene, 1 + frame, x) for frame, x in enumerate(positions[1:])]
             found |= {f"depth_of_{name}_mm": 1e3 * max(each[name] for each in deep) for name in deep[0]}
-        found["mean_height_at_end"] = float(centres(scene, positions)[-1, 2])
+        found["mean_height_at_end"] = float(centers(scene, positions)[-1, 2])
     for kind, ms in times.items():
         if len(ms) < 2:
             continue  # it burst in the first frame

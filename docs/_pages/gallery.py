@@ -148,8 +148,8 @@ def make_banner() -> None:
     inputs = [type_name for film in films for type_name in ("-stream_loop", "-1", "-t", BANNER_SECONDS, "-i", film)]
     small = [f"[{i}:v]setpts=PTS-STARTPTS,fps=12.5,scale=288:-2:flags=lanczos[v{i}]" for i in range(len(films))]
     beside = "".join(f"[v{i}]" for i in range(len(films))) + f"hstack=inputs={len(films)},split[a][b]"
-    colours = "[a]palettegen=max_colors=96:stats_mode=full[p];[b][p]paletteuse=dither=bayer:bayer_scale=5"
-    ffmpeg(*inputs, "-filter_complex", ";".join([*small, beside, colours]), "-loop", 0, target)
+    colors = "[a]palettegen=max_colors=96:stats_mode=full[p];[b][p]paletteuse=dither=bayer:bayer_scale=5"
+    ffmpeg(*inputs, "-filter_complex", ";".join([*small, beside, colors]), "-loop", 0, target)
 
 
 def ffmpeg(*words: Any) -> None:

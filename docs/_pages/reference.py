@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from toile.plugins import FAMILIES, Plugin, find, names
-from toile.scene.explain import Row, field_rows, judgement_constants
+from toile.scene.explain import Row, field_rows, judgment_constants
 from toile.scene.fields import annotation_at, family_in, models_in
 from toile.scene.load import load, scene_names
 from toile.scene.presets import preset_names, preset_text
@@ -61,7 +61,7 @@ def pages() -> list[Page]:
         *plugins,
         (("Fabrics",), "reference/fabrics.md", _fabrics()),
         (("Presets",), "reference/presets.md", _presets()),
-        (("Judgement constants",), "reference/constants.md", _constants()),
+        (("Judgment constants",), "reference/constants.md", _constants()),
     ]
 
 
@@ -259,10 +259,10 @@ def _presets() -> str:
 
 
 def _constants() -> str:
-    rows = ((f"`{module}.{name}`", type_name(value), escaped(why)) for module, name, value, why in judgement_constants())
+    rows = ((f"`{module}.{name}`", type_name(value), escaped(why)) for module, name, value, why in judgment_constants())
     return "\n".join(
         [
-            "# Judgement constants\n",
+            "# Judgment constants\n",
             "Numbers in the code that are neither physics nor the scene's, each with its reason.\n",
             table(("constant", "value", "why"), rows),
         ]

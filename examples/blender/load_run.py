@@ -21,8 +21,8 @@ import bpy
 RUN = ""  # the folder, where this is pasted into the text editor
 
 # As in Toile's own pictures: linear red, green and blue of each cloth in turn
-COLOURS = ((0.042, 0.156, 0.376), (0.456, 0.067, 0.042), (0.078, 0.254, 0.105), (0.584, 0.275, 0.027))
-SOLID_COLOUR = (0.32, 0.305, 0.285)
+COLORS = ((0.042, 0.156, 0.376), (0.456, 0.067, 0.042), (0.078, 0.254, 0.105), (0.584, 0.275, 0.027))
+SOLID_COLOR = (0.32, 0.305, 0.285)
 SHARP = math.radians(40.0)  # faces of solids that meet at more than this have an edge
 
 
@@ -119,12 +119,12 @@ def slot_of(mesh, piece, number):
     name = piece["fabric"] or ("solid" if "moves" in piece else "cloth")
     if name not in mesh.materials:
         material = bpy.data.materials.new(name)
-        colour = (*(SOLID_COLOUR if "moves" in piece else COLOURS[number % len(COLOURS)]), 1.0)
-        material.diffuse_color, material.roughness = colour, 0.9
+        color = (*(SOLID_COLOR if "moves" in piece else COLORS[number % len(COLORS)]), 1.0)
+        material.diffuse_color, material.roughness = color, 0.9
         if not material.node_tree:  # before Blender 5.0
             material.use_nodes = True
         shader = next(node for node in material.node_tree.nodes if node.type == "BSDF_PRINCIPLED")
-        shader.inputs["Base Color"].default_value = colour
+        shader.inputs["Base Color"].default_value = color
         shader.inputs["Roughness"].default_value = 0.9
         for key, (value, unit) in piece["figures"].items():
             material[f"{key} [{unit}]" if unit else key] = value

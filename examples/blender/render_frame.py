@@ -20,7 +20,7 @@ SAMPLES = 16  # per pixel; the rest is left to the denoiser
 VIEW = Vector((-0.48, 0.84, -0.30)).normalized()  # from the camera to the cloth
 LENS = 50.0  # [mm]
 FILLED = 0.8  # share of the picture's height that the cloth and what stands with it may fill
-GREY = (0.32, 0.305, 0.285)
+GRAY = (0.32, 0.305, 0.285)
 
 
 def render(source, frame, picture, checks):
@@ -32,7 +32,7 @@ def render(source, frame, picture, checks):
     low, high = bounds()
     for mesh in bpy.data.meshes:
         if not mesh.materials:  # Alembic has none
-            mesh.materials.append(plain("cloth", (0.456, 0.067, 0.042)) if mesh.uv_layers else plain("solid", GREY))
+            mesh.materials.append(plain("cloth", (0.456, 0.067, 0.042)) if mesh.uv_layers else plain("solid", GRAY))
     if checks:
         for material in {m for made in bpy.data.objects if made.type == "MESH" for m in uv_materials(made.data)}:
             check(material, checks)
@@ -65,13 +65,13 @@ def uv_materials(mesh):
 
 
 def check(material, size):
-    """Two shades of its colour in squares of this size, which its uv in metres give."""
+    """Two shades of its color in squares of this size, which its uv in meters give."""
     nodes = material.node_tree.nodes
     shader = next(node for node in nodes if node.type == "BSDF_PRINCIPLED")
-    colour = Vector(shader.inputs["Base Color"].default_value)
+    color = Vector(shader.inputs["Base Color"].default_value)
     pattern, place = nodes.new("ShaderNodeTexChecker"), nodes.new("ShaderNodeTexCoord")
-    pattern.inputs["Color1"].default_value = colour
-    pattern.inputs["Color2"].default_value = colour.lerp(Vector((1.0, 1.0, 1.0, 1.0)), 0.6)
+    pattern.inputs["Color1"].default_value = color
+    pattern.inputs["Color2"].default_value = color.lerp(Vector((1.0, 1.0, 1.0, 1.0)), 0.6)
     pattern.inputs["Scale"].default_value = 1.0 / size
     material.node_tree.links.new(place.outputs["UV"], pattern.inputs["Vector"])
     material.node_tree.links.new(pattern.outputs["Color"], shader.inputs["Base Color"])
@@ -118,12 +118,12 @@ def add_lights(low, high):
     bpy.context.scene.world = world
 
 
-def plain(name, colour):
+def plain(name, color):
     material = bpy.data.materials.new(name)
     if not material.node_tree:  # before Blender 5.0
         material.use_nodes = True
     shader = next(node for node in material.node_tree.nodes if node.type == "BSDF_PRINCIPLED")
-    shader.inputs["Base Color"].default_value = (*colour, 1.0)
+    shader.inputs["Base Color"].default_value = (*color, 1.0)
     shader.inputs["Roughness"].default_value = 0.9
     return material
 

@@ -39,7 +39,7 @@ def in_its_frame(motion: dict[str, Any], origin: tuple[float, float, float], x: 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("share", [0.3, 0.6])
 def test_carried_exactly(device: str, share: float, integrator: str) -> None:
-    """No drift at all: 1e-12 m over a metre."""
+    """No drift at all: 1e-12 m over a meter."""
     motion = sideways(share * MU * G)
     simulation = on_solids(
         device, [{"type": "plane", "friction": MU, "motion": motion}], translation=(0.0, 0.0, TOUCHING),
@@ -76,13 +76,13 @@ TURNTABLES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("centre", [None, (0.3, 0.0, 0.0)], ids=["about its middle", "about another point"])
+@pytest.mark.parametrize("center", [None, (0.3, 0.0, 0.0)], ids=["about its middle", "about another point"])
 @pytest.mark.parametrize("table", TURNTABLES)
-def test_turntable(device: str, table: str, centre: tuple[float, float, float] | None) -> None:
+def test_turntable(device: str, table: str, center: tuple[float, float, float] | None) -> None:
     """Half a turn in two seconds, from rest to rest: on a circle, and no drift to 1e-9 m (1e-15 reached)."""
     motion: dict[str, Any] = {"keyframes": [{"time": 0.1}, {"time": 2.1, "rotation": (0.0, 0.0, 180.0)}]}
-    if centre is not None:
-        motion["centre"] = centre
+    if center is not None:
+        motion["center"] = center
     solid = TURNTABLES[table]
     origin = solid.get("translation", (0.0, 0.0, 0.0))
     simulation = on_solids(
@@ -134,7 +134,7 @@ def test_lift(device: str, integrator: str) -> None:
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_slips_off_a_plane_that_tilts(device: str, integrator: str) -> None:
-    """At 20 degrees a second the excess g (sin q - mu cos q) moves it by a millimetre 2 degrees after the limit of
+    """At 20 degrees a second the excess g (sin q - mu cos q) moves it by a millimeter 2 degrees after the limit of
     26.6; before it there is nothing to see. Particles without threads, as above."""
     motion = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 3.0, "rotation": (0.0, 60.0, 0.0)}]}
     simulation = on_solids(

@@ -1,4 +1,4 @@
-"""The same scene at another scale moves in the same way: nothing in contact knows how long a metre is.
+"""The same scene at another scale moves in the same way: nothing in contact knows how long a meter is.
 
 With lengths times s at the same times, all that has a length in its unit follows:
 

@@ -60,7 +60,7 @@ def test_every_fabric_keeps_inside_its_extension(fabric: str, device: str) -> No
 
 
 def test_cloth_without_a_limit_is_not_solved_again(device: str) -> None:
-    """A cloth beyond the extension of its fabric, with nothing to keep it inside, takes one linearisation a step."""
+    """A cloth beyond the extension of its fabric, with nothing to keep it inside, takes one linearization a step."""
 
     def iterations(limit: float) -> list[int]:
         simulation = sheet(

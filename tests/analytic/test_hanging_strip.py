@@ -43,11 +43,11 @@ def hang(
     assert np.abs(last.velocities).max() < 1e-12, "not at rest"
     axis = 0 if warp else 1
     strain = thread_strain(simulation.model, last.positions)[:, axis]
-    centre = simulation.model.uv.mean(axis=1)
-    depth = 0.5 * LENGTH + (centre[:, 0] if warp else -centre[:, 1])
+    center = simulation.model.uv.mean(axis=1)
+    depth = 0.5 * LENGTH + (center[:, 0] if warp else -center[:, 1])
     row = (depth / LENGTH * rows).astype(int)
     in_rows = [np.flatnonzero(row == i) for i in range(rows)]
-    return strain[np.array(in_rows)], centre[np.array(in_rows), 1 - axis]
+    return strain[np.array(in_rows)], center[np.array(in_rows), 1 - axis]
 
 
 def thread_strain(model: Model, x: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def expected(rows: int, k: float) -> np.ndarray:
 def test_rows_and_length(
     device: str, grid: tuple[int, int], diagonals: str, along: str, k: float, k_across: float
 ) -> None:
-    """1e-8: strain is the difference of two lengths of one metre, so that rounding is 1e-16 of a strain of 1e-4."""
+    """1e-8: strain is the difference of two lengths of one meter, so that rounding is 1e-16 of a strain of 1e-4."""
     strain, _ = hang(device, along, grid, diagonals, k, k_across)
     rows = strain.mean(axis=1)
     np.testing.assert_allclose(rows, expected(grid[0], k), rtol=1e-8)

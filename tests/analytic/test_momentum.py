@@ -4,7 +4,7 @@
     angular  kept by the mixed schemes: internal forces act at positions of their own time. Damped, the third of them
              moves by another velocity than it turns by, and is off by second order.
              No implicit scheme keeps it. Backward Euler turning a body at w by steps of h obeys dw/dt = -h w^3, and so
-             keeps w0 / sqrt(1 + 2 h w0^2 t); linearised once, as in [BW98], it loses more the stiffer the cloth is
+             keeps w0 / sqrt(1 + 2 h w0^2 t); linearized once, as in [BW98], it loses more the stiffer the cloth is
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def spin_kept(device: str, integrator: str, steps: int) -> float:
 
 def angular_momentum(simulation: Simulation, frame: Frame) -> float:
     masses, x, v = simulation.model.masses, frame.positions, frame.velocities
-    centre = masses @ x / masses.sum()
-    return float((masses @ np.cross(x - centre, v))[2])
+    center = masses @ x / masses.sum()
+    return float((masses @ np.cross(x - center, v))[2])
 
 
 @pytest.mark.parametrize(("steps", "kept"), [(30, 0.33), (120, 0.76), (1000, 0.96)])

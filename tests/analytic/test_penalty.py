@@ -274,8 +274,8 @@ def test_friction_on_an_incline(mu: float, device: str) -> None:
 def test_deep_overlap_is_taken_out_at_once(device: str) -> None:
     """Free sheets 0.2 mm apart with springs too soft to matter: in one step they are at half the thickness.
 
-    Position alteration ([BW98] eq. (17)): the centre of mass stays, and no velocity comes of it, but for what bending
-    does about its being uneven: 1 %, as particles with four and with eight neighbours have areas of their own.
+    Position alteration ([BW98] eq. (17)): the center of mass stays, and no velocity comes of it, but for what bending
+    does about its being uneven: 1 %, as particles with four and with eight neighbors have areas of their own.
     """
     for integrator in ("implicit_euler", "implicit_bdf2"):
         simulation = two_sheets(
@@ -290,7 +290,7 @@ def test_deep_overlap_is_taken_out_at_once(device: str) -> None:
         assert np.abs(velocities(simulation)).max() < 0.01 * (0.5 * THICKNESS - 2e-4) * 120.0
 
 
-def test_neighbours_in_a_flat_cloth_are_no_contact(device: str) -> None:
+def test_neighbors_in_a_flat_cloth_are_no_contact(device: str) -> None:
     """A thickness of two and a half cells: a flat sheet has no springs, nor one that is bent to a cylinder's arc."""
     simulation = two_sheets(device, gap=1.0, penalty={"thickness": 0.0625})
     simulation.system.detect_contacts(simulation.state.x, simulation.state.v, 0.0)

@@ -149,7 +149,7 @@ def simulate(
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 def test_a_run_folds_a_strip_to_the_shape_in_a_file(integrator: str, device: str, tmp_path: Path) -> None:
-    """In 2 s, from flat to the fold of 90 degrees that was sculpted, in millimetres and elsewhere.
+    """In 2 s, from flat to the fold of 90 degrees that was sculpted, in millimeters and elsewhere.
 
     Damping k_d = 0.02 s k against inertia of the strip: all modes are over in far less than a second, 1e-6 rad.
     """

@@ -170,7 +170,7 @@ def stack(device: str, count: int, integrator: str) -> Simulation:
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_layers_at_rest_keep_their_thickness(integrator: str, device: str) -> None:
     """Five sheets on a plane, after a second: mean distances are the thickness within 10 %, and nothing creeps, but for
-    a hundredth of a millimetre.
+    a hundredth of a millimeter.
     """
     simulation = stack(device, 5, integrator)
     walk_on(simulation, 1.0, on_the_way=False)

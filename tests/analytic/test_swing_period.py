@@ -19,7 +19,7 @@ FREQUENCY = 1.20241 * np.sqrt(G / LENGTH)  # [rad/s]: half of J0's first zero
 
 @pytest.mark.parametrize(
     # At two degrees the frequency is 1e-4 lower than at none, twenty cells bring 2e-4 and the longer strip 1e-4. Time:
-    # backward Euler (w h)^2/3, 5e-6 here; BDF2 linearised once (w h)^2 = 1.4e-3, at a step ten times as long.
+    # backward Euler (w h)^2/3, 5e-6 here; BDF2 linearized once (w h)^2 = 1.4e-3, at a step ten times as long.
     ("integrator", "h", "tolerance"),
     [("implicit_euler", 1e-3, 0.01), ("implicit_bdf2", 1e-2, 0.003)],
 )

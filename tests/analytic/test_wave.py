@@ -50,10 +50,10 @@ def test_speed(device: str, along: str) -> None:
     put(simulation, x=x, v=v)
     column = slice(0, CELLS + 1) if axis == 0 else slice(0, None, 2)
     middle = (np.arange(CELLS) + 0.5) * cell
-    times, centres = [], []
+    times, centers = [], []
     for frame in simulation.run():
         strain = np.diff(frame.positions[column, axis]) / cell - 1.0
         times.append(frame.time)
-        centres.append(strain**2 @ middle / np.sum(strain**2))
-    assert centres[-1] - centres[0] > 0.45 * LENGTH
-    assert np.polyfit(times, centres, 1)[0] == pytest.approx(c, rel=0.01)
+        centers.append(strain**2 @ middle / np.sum(strain**2))
+    assert centers[-1] - centers[0] > 0.45 * LENGTH
+    assert np.polyfit(times, centers, 1)[0] == pytest.approx(c, rel=0.01)

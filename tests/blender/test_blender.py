@@ -163,7 +163,7 @@ def test_alembic(shown: dict[str, Any]) -> None:
 
 
 def test_glb(shown: dict[str, Any]) -> None:
-    """Differences of at most a metre and the times of keys are float32: 2^-24 of a metre, and of a frame's motion."""
+    """Differences of at most a meter and the times of keys are float32: 2^-24 of a meter, and of a frame's motion."""
     found = result(shown, "glb")
     check(found, 2.0**-22)
     check_uv(found)

@@ -314,7 +314,7 @@ def read_ply(folder: Path, surface: Surface, frames: list[Frame]) -> None:
 def read_picture(folder: Path, surface: Surface, frames: list[Frame]) -> None:
     image = decode_png((folder / "two_sheets.png").read_bytes())
     assert image.shape == (48, 64, 3)
-    # Blue cloth and red cloth are both in it; the ground is grey.
+    # Blue cloth and red cloth are both in it; the ground is gray.
     red, blue = image[..., 0].astype(int), image[..., 2].astype(int)
     assert (blue - red > 40).sum() > 20 and (red - blue > 40).sum() > 20
 
@@ -329,8 +329,8 @@ def decode_png(data: bytes) -> np.ndarray:
         assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
         chunks[kind] = body
         at += 12 + length
-    width, height, depth, colour, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
-    assert (depth, colour) == (8, 2) and b"IEND" in chunks
+    width, height, depth, color, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert (depth, color) == (8, 2) and b"IEND" in chunks
     rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + 3 * width)
     assert set(rows[:, 0]) <= {0, 1}
     pixels = rows[:, 1:].reshape(height, width, 3)

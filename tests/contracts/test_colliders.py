@@ -23,7 +23,7 @@ EXACT = 1e-9 if precision == "double" else 2e-6  # [m]
 
 @dataclass(frozen=True)
 class Example:
-    """Settings of a collider about half a metre large, and how exact it claims to be."""
+    """Settings of a collider about half a meter large, and how exact it claims to be."""
 
     type_name: str
     settings: dict[str, Any] = field(default_factory=dict)

@@ -206,7 +206,7 @@ def scene(constraints: list[dict], **changes: Any) -> Scene:
 
 
 WEIGHT = 0.2 * 0.4 * 0.4 * 9.81  # [N]
-# On the upper right corner, without damping: known from positions alone, in the linearised system too.
+# On the upper right corner, without damping: known from positions alone, in the linearized system too.
 PULL = [
     {
         "type": "pull",
@@ -249,7 +249,7 @@ def test_moving_pins_are_where_their_keyframes_say(integrator: str, device: str)
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("type_name", [type_name for type_name in FOUND if CASES[type_name][1] > 0])
 def test_sliding_particles_stay_on_what_they_slide_on(type_name: str, integrator: str, device: str) -> None:
-    """Exact to rounding of positions of half a metre, while they move along it."""
+    """Exact to rounding of positions of half a meter, while they move along it."""
     settings, _ = CASES[type_name]
     constraint = {"type": type_name, "where": {"edges": ["upper"]}, **settings}
     run = Simulation(scene([constraint], integrator=integrator, forces=WIND), device)
@@ -304,13 +304,13 @@ def test_contradictory_planes_run(integrator: str, device: str) -> None:
 def test_sliding_on_what_turns(type_name: str, integrator: str, device: str) -> None:
     """A bead on a turning rod: r(t) = (v0 / w) sinh(w t), and a velocity across the rod of w r.
 
-    A sheet without weight in a plane, or on lines, through the axis; r is that of its centre of mass, on which internal
+    A sheet without weight in a plane, or on lines, through the axis; r is that of its center of mass, on which internal
     forces do not act. At w t = 1.2 a bead that is not carried along falls short by a fifth. Errors of first order are
     about w h = 0.8 %.
     """
     w, v0, end = 4.0, 1.0, 0.3
     turn = {
-        "centre": [0.0, 0.0, 0.0],
+        "center": [0.0, 0.0, 0.0],
         "interpolation": "linear",
         "keyframes": [{"time": 0.0}, {"time": 1.0, "rotation": [0.0, 0.0, float(np.degrees(w))]}],
     }
@@ -345,7 +345,7 @@ def test_sliding_on_what_turns(type_name: str, integrator: str, device: str) -> 
 def test_constraint_forces_are_what_momentum_lacks(type_name: str, device: str) -> None:
     """sum m dv/h = weight + pull + constraint forces, at every step of backward Euler; the force is e/h, not e.
 
-    The internal forces add up to nothing, in the linearised system as well. With a residual of 1e-10 in every free
+    The internal forces add up to nothing, in the linearized system as well. With a residual of 1e-10 in every free
     direction what remains is that, relative to the weight.
     """
     settings, _ = CASES[type_name]

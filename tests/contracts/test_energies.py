@@ -145,7 +145,7 @@ def reference(type_names: list[str], x: np.ndarray, v: np.ndarray, time: float =
 
 
 def states(count: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Random (x, v): positions off by up to 30 % of an edge, velocities of metres per second."""
+    """Random (x, v): positions off by up to 30 % of an edge, velocities of meters per second."""
     rng = np.random.default_rng(seed)
     return [(perturbed(MODEL, rng), rng.normal(size=(MODEL.particle_count, 3))) for _ in range(count)]
 
@@ -282,7 +282,7 @@ def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(type_name: st
 
 @pytest.mark.parametrize("type_name", FOUND)
 def test_force_is_carried_to_another_velocity_along_its_derivative(type_name: str, device: str) -> None:
-    """The linearised force at v_at is f(x, v) + df/dv (v_at - v): what an implicit step linearised elsewhere needs."""
+    """The linearized force at v_at is f(x, v) + df/dv (v_at - v): what an implicit step linearized elsewhere needs."""
     tested = bench(device, type_name)
     x, v = states(1, seed=8)[0]
     v_at = v + np.random.default_rng(8).normal(size=v.shape)

@@ -218,7 +218,7 @@ def test_no_cloth(device: str, integrator: str) -> None:
 
 
 def test_one_triangle(device: str, integrator: str, tmp_path: Path) -> None:
-    """ConstraintState by one corner it hangs from it in the end, its centre below."""
+    """ConstraintState by one corner it hangs from it in the end, its center below."""
     (tmp_path / "one.obj").write_text("v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nvt 0 0\nvt 0.1 0\nvt 0 0.1\nf 1/1 2/2 3/3\n")
     (tmp_path / "one.yaml").write_text(
         f"time: {{frames: 80, fps: 60, max_step: {H / parts(integrator)}}}\nintegrator: {integrator}\n"

@@ -224,7 +224,7 @@ SHAPES = {
 @pytest.mark.parametrize("depth", [0.04, 0.09])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_cloth_that_starts_less_deep_comes_out(folder: Path, kind: str, depth: float) -> None:
-    """A sheet pushed through a solid from above. The push per step shrinks with the step, so that neighbours which are
+    """A sheet pushed through a solid from above. The push per step shrinks with the step, so that neighbors which are
     pushed to different sides are not torn apart: no start that is allowed ends in StepFailed."""
     grid = "{type: grid, resolution: [33, 33], size: [0.8, 0.8]}"
     path = folder / "through.yaml"

@@ -99,7 +99,7 @@ WARNINGS = {
     ),
     "winding": (
         replace(mesh_of([*SQUARE, [2, 0, 0]], [[0, 1, 2], [0, 3, 2], [1, 4, 2]])),
-        "1 triangles face the other way than their neighbours and were turned, the first of them triangle 1.",
+        "1 triangles face the other way than their neighbors and were turned, the first of them triangle 1.",
     ),
     "slivers": (
         mesh_of([[0, 0, 0], [1, 0, 0], [0.5, 1e-7, 0]], [[0, 1, 2]], [[0, 0], [1, 0], [0.5, 1e-5]]),
@@ -110,13 +110,13 @@ WARNINGS = {
         mesh_of([*SQUARE, SQUARE[0], SQUARE[2] + 1e-8], [[0, 1, 2], [4, 5, 3]]),
         "4 vertices coincide with another, such as 0 and 4: the cloth is not joined there. Set weld: true to join it.",
     ),
-    "centimetres": (
+    "centimeters": (
         mesh_of(SQUARE * 150, [[0, 1, 2], [0, 2, 3]]),
-        "the cloth is 212 m across, outside 0.001 to 100 m: is it in metres?",
+        "the cloth is 212 m across, outside 0.001 to 100 m: is it in meters?",
     ),
     "texture coordinates": (
         mesh_of(SQUARE, [[0, 1, 2], [0, 2, 3]], 0.1 * SQUARE[:, :2]),
-        "the cloth in uv has 0.01 times its area in space: uv are rest lengths in metres. "
+        "the cloth in uv has 0.01 times its area in space: uv are rest lengths in meters. "
         "If they are texture coordinates, set uv: scaled or uv: rest.",
     ),
     "mirrored uv": (
@@ -215,7 +215,7 @@ def test_a_loop_of_links_is_reported(tmp_path: Path) -> None:
 
 FILES = {
     "missing": (None, "sheet.obj", "no such file: {folder}/sheet.obj."),
-    "misspelt": ("shet.obj", "sheet.obj", 'no such file: {folder}/sheet.obj. Did you mean "shet.obj"?'),
+    "misspelled": ("shet.obj", "sheet.obj", 'no such file: {folder}/sheet.obj. Did you mean "shet.obj"?'),
     "other format": (
         None,
         "sheet.fbx",

@@ -342,7 +342,7 @@ def test_all_problems_come_at_once_and_in_the_order_of_lines(tmp_path: Path) -> 
 time: {fps: -1}
 cloth:
   - {name: sheet, shape: {type: grid, resolution: [2, 2]}}
-  - {name: shirt, shape: {type: grid, colour: red}}
+  - {name: shirt, shape: {type: grid, color: red}}
 constraints:
   - {type: pin, cloth: shet, where: {all: true}}
   - {type: pin, cloth: sheet, where: {indices: [7]}}
@@ -351,7 +351,7 @@ seed: -1
 """
     assert problems(tmp_path, text) == [
         "drape.yaml:1  time.fps = -1: must be > 0 [1/s].",
-        "drape.yaml:4  cloth[1].shape.colour: no such key. Choose from: diagonals, resolution, size, type.",
+        "drape.yaml:4  cloth[1].shape.color: no such key. Choose from: diagonals, resolution, size, type.",
         'drape.yaml:6  constraints[0].cloth = "shet": no such cloth. Did you mean "sheet"?',
         "drape.yaml:7  constraints[1].where = {indices: [7]}: vertex 7 does not exist: the cloth has vertices 0 to 3.",
         # constraints[2] is for a cloth that is itself wrong: nothing can be said about its vertices
@@ -442,7 +442,7 @@ def test_figures_in_other_units_are_warned_about(tmp_path: Path) -> None:
     )
     (mesh,) = meshes(load(path))
     assert mesh.warnings == (
-        'cloth "sheet": the cloth is 361 m across, outside 0.001 to 100 m: is it in metres?',
+        'cloth "sheet": the cloth is 361 m across, outside 0.001 to 100 m: is it in meters?',
         'cloth "sheet": density = 200 kg/m^2 (fabric inline) lies outside 0.01 to 2: is it in kg/m^2?',
         'cloth "sheet": bend_warp = 0.002 N m (fabric inline) lies outside 1e-07 to 0.001: is it in N m?',
     )

@@ -136,15 +136,15 @@ WARNINGS = {
         "1 sliver among the triangles: the worst, triangle 0 (vertices 0, 1, 2), is 1e-07 of its longest edge high, "
         "and its normal is uncertain.",
     ),
-    "centimetres": (
+    "centimeters": (
         180 * BOX,
         FACES,
-        "the solid is 312 m across, outside 0.001 to 100 m: is it in metres? Set scale.",
+        "the solid is 312 m across, outside 0.001 to 100 m: is it in meters? Set scale.",
     ),
-    "micrometres": (
+    "micrometers": (
         1e-4 * BOX,
         FACES,
-        "the solid is 0.000173 m across, outside 0.001 to 100 m: is it in metres? Set scale.",
+        "the solid is 0.000173 m across, outside 0.001 to 100 m: is it in meters? Set scale.",
     ),
     "two sides of a sheet": (
         [*SQUARE, [0.5, 0.5, 0], *SQUARE, [0.5, 0.5, 0]],

@@ -249,7 +249,7 @@ def test_the_shipped_figures(device: str) -> None:
     """As shipped. The balloon folds up to about half its height; what is pressed into film stays, and what is
     pressed into the figure where bending dominates does not."""
     soft = ends_of(device, load("bmf03_balloon", overrides=["outputs=[]"]))
-    assert soft["sculpted"][0] < 0.55  # 0.42 to 0.52 for starts some millimetres apart
+    assert soft["sculpted"][0] < 0.55  # 0.42 to 0.52 for starts some millimeters apart
     assert soft["sculpted"][1] > 0.05
     stiff = ends_of(device, load("bmf03_bottle", overrides=["outputs=[]"]))
     assert stiff["film"][0] > 0.8 and stiff["springy"][0] > 0.9

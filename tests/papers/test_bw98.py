@@ -12,7 +12,7 @@ from toile.simulation.simulation import Simulation
 
 
 def hang(device: str, side: int, frames: int, fps: float, fabric: dict[str, float], **more: Any) -> dict[str, Any]:
-    """The certificate of a square metre that swings from two corners ([BW98] figure 2)."""
+    """The certificate of a square meter that swings from two corners ([BW98] figure 2)."""
     scene = Scene(
         time={"frames": frames, "fps": fps, "max_step": 1.0 / fps},
         cloth=[{"shape": {"type": "grid", "resolution": (side, side)}, "fabric": fabric}],

@@ -136,7 +136,7 @@ def test_twist_stays_linked(device: str) -> None:
 
 
 def test_folded_layers_keep_their_order(device: str) -> None:
-    """0 3 2 1 from the bottom up, a millimetre apart at least, when the sheet has come to rest on the floor."""
+    """0 3 2 1 from the bottom up, a millimeter apart at least, when the sheet has come to rest on the floor."""
     along, across = 53, 7
     simulation = simulate("fold", device, f"cloth[0].shape.resolution=[{along}, {across}]", "time.frames=40")
     middles = [along // 8 + along // 4 * k for k in (0, 3, 2, 1)]

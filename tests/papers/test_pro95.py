@@ -62,7 +62,7 @@ def test_two_loose_ends_meet_halfway(device: str) -> None:
     np.testing.assert_allclose(found.mean(axis=0), ENDS.mean(axis=0), atol=1e-14)
 
 
-def test_two_loose_ends_of_different_mass_keep_their_centre_of_mass(device: str) -> None:
+def test_two_loose_ends_of_different_mass_keep_their_center_of_mass(device: str) -> None:
     found = brought_closer(device, ENDS, [0.3, 0.1], [FREE, FREE])
     assert np.linalg.norm(found[1] - found[0]) == pytest.approx(1.1, abs=1e-14)
     np.testing.assert_allclose([0.3, 0.1] @ found, [0.3, 0.1] @ ENDS, atol=1e-15)
@@ -114,7 +114,7 @@ def one_by_one(
     return x
 
 
-def test_springs_of_a_colour_share_no_particle() -> None:
+def test_springs_of_a_color_share_no_particle() -> None:
     """Structural first, then shear, then flexion; every spring once."""
     model = Simulation(load("pro95_sheet", overrides=["outputs=[]"])).model
     springs = SpringLists(model, [STRUCTURAL, SHEAR, FLEXION], "cpu")
@@ -124,7 +124,7 @@ def test_springs_of_a_colour_share_no_particle() -> None:
     for particles in np.split(springs.particles, springs.ends[:-1]):
         assert len(np.unique(particles)) == particles.size
     assert len(springs.ends) == 12  # four of each kind, the fewest there can be
-    assert not SpringLists(model, [], "cpu").colours
+    assert not SpringLists(model, [], "cpu").colors
 
 
 @pytest.mark.parametrize("passes", [1, 3])
@@ -224,7 +224,7 @@ def test_springs_alone_stretch_beyond_twice_their_length(device: str) -> None:
 
 def test_limited_springs_do_not(device: str) -> None:
     """Figure 4: after 200 steps a tenth longer, once enough passes are made. One leaves 27 %, two 18 %, forty
-    10.3 %: each pass moves on what the one before has left to the neighbours."""
+    10.3 %: each pass moves on what the one before has left to the neighbors."""
     found = [Sheet(device, "pro95_sheet", limited(p)).after(PAPER_STEPS).elongation() for p in (1, 2, 40)]
     assert found[0] > found[1] > found[2] > 0.1
     assert found[0] < 0.3 and found[1] < 0.2 and found[2] < 0.105
@@ -275,7 +275,7 @@ def test_the_sail_is_no_longer_than_it_may_be(device: str) -> None:
 
 
 def sinking(sheet: Sheet) -> np.ndarray:
-    """How far the centre of mass is below where it comes to rest, step by step [m]."""
+    """How far the center of mass is below where it comes to rest, step by step [m]."""
     masses = sheet.simulation.model.masses
     heights = np.array([masses @ sheet.x[:, 2] / masses.sum() for _ in sheet.walk(10.0)])
     return heights[-300:].mean() - heights

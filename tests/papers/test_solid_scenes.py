@@ -79,7 +79,7 @@ def test_spin_takes_the_cloth_along(device: str) -> None:
 def test_conveyor_runs_at_the_speed_of_its_rollers(device: str) -> None:
     """Rolling contact: a sheet held at a thickness of 2 mm on a roller goes at omega (R + 2 mm), 0.413 m/s.
 
-    Spans swing between the rollers and drag the sheet to and fro: runs whose starts are a micrometre apart have means
+    Spans swing between the rollers and drag the sheet to and fro: runs whose starts are a micrometer apart have means
     that differ by 2 % (standard deviation), so that the mean of several is what is compared.
     """
     omega, radius, thickness = np.radians(763.9437) / 2.0, 0.06, 0.002
@@ -147,8 +147,8 @@ def test_character_keeps_its_skirt(character: ModuleType, device: str, tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tablecloth", "ball", "spin", "incline", "conveyor"])
-def test_a_millimetre_does_not_matter(name: str, device: str) -> None:
-    """Starts that differ by up to a millimetre all run to their end, with few steps discarded."""
+def test_a_millimeter_does_not_matter(name: str, device: str) -> None:
+    """Starts that differ by up to a millimeter all run to their end, with few steps discarded."""
     random = np.random.default_rng(0)
     for _ in range(3):
         overrides = ["time.frames=20"]

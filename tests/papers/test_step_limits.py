@@ -126,7 +126,7 @@ def test_with_damping(device: str) -> None:
 
 
 def sheet_limit(device: str, integrator: str, cells: int, damping: float) -> float:
-    """Of a pinned metre of triangles with stretch, shear and bending."""
+    """Of a pinned meter of triangles with stretch, shear and bending."""
     cloth = {"shape": {"type": "grid", "resolution": (cells + 1, cells + 1)}, "energies": [
         {"type": kind, "damping": damping} for kind in ("stretch", "shear", "bend_mode")
     ]}  # fmt: skip

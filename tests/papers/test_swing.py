@@ -1,6 +1,6 @@
 """A sheet that falls from the horizontal and swings from two corners ([BW98] figure 2), against explicit integration.
 
-[BW98]'s single linearisation makes cloth swing in slow motion: its centre of mass lags by 20 cm in the first second at
+[BW98]'s single linearization makes cloth swing in slow motion: its center of mass lags by 20 cm in the first second at
 60 steps a second. The default integrator keeps within 3 cm at the same steps, without stretching the cloth.
 
 The oracle is leapfrog, v += dt f/m and x += dt v half a step apart, which needs no matrix and no solver: second order,
@@ -45,7 +45,7 @@ def total_energy(simulation: Simulation, v: np.ndarray) -> float:
 
 @cache
 def leapfrog() -> np.ndarray:
-    """Centre of mass at each frame, (frames + 1, 3)."""
+    """Center of mass at each frame, (frames + 1, 3)."""
     simulation = swinging_sheet("cpu", "implicit_euler")
     masses = simulation.model.masses
     per_mass = 1.0 / masses[:, None]
@@ -53,7 +53,7 @@ def leapfrog() -> np.ndarray:
     # On the CPU these are the simulation's own memory.
     x, v = simulation.state.x.numpy(), simulation.state.v.numpy()
     dt = 1.0 / FPS / LEAPFROG_STEPS
-    centres = [masses @ x / masses.sum()]
+    centers = [masses @ x / masses.sum()]
     at_start = total_energy(simulation, v)
 
     def kick(time: float) -> None:
@@ -64,27 +64,27 @@ def leapfrog() -> np.ndarray:
         for _ in range(LEAPFROG_STEPS):
             x += dt * v
             kick(dt)
-        centres.append(masses @ x / masses.sum())
+        centers.append(masses @ x / masses.sum())
     kick(-0.5 * dt)
-    # A run that is resolved keeps its energy: to 1 % of the weight falling half a metre.
+    # A run that is resolved keeps its energy: to 1 % of the weight falling half a meter.
     scale = masses.sum() * 9.81 * 0.5
     assert abs(total_energy(simulation, v) - at_start) < 0.01 * scale
-    return np.array(centres)
+    return np.array(centers)
 
 
 @cache
 def swing(device: str, integrator: str) -> tuple[float, list[dict[str, float]]]:
-    """RMS distance of the centre of mass from leapfrog's over the first second [m], and the strains of every frame."""
+    """RMS distance of the center of mass from leapfrog's over the first second [m], and the strains of every frame."""
     simulation = swinging_sheet(device, integrator)
     masses = simulation.model.masses
     frames = list(simulation.run())
-    centres = np.array([masses @ frame.positions / masses.sum() for frame in frames])
-    error = float(np.sqrt(np.mean(np.sum((centres - leapfrog()) ** 2, axis=1))))
+    centers = np.array([masses @ frame.positions / masses.sum() for frame in frames])
+    error = float(np.sqrt(np.mean(np.sum((centers - leapfrog()) ** 2, axis=1))))
     return error, [frame.certificate["strain"] for frame in frames if frame.certificate]
 
 
-def test_the_default_keeps_within_three_centimetres(device: str) -> None:
-    """2.2 cm measured. Leapfrog at a half and at a quarter of its step moves the centre of mass by 2 mm: wrinkles of a
+def test_the_default_keeps_within_three_centimeters(device: str) -> None:
+    """2.2 cm measured. Leapfrog at a half and at a quarter of its step moves the center of mass by 2 mm: wrinkles of a
     sheet without damping are chaotic, the sheet as a whole is not."""
     error, _ = swing(device, "implicit_bdf2")
     assert error < 0.03
@@ -100,7 +100,7 @@ def test_the_default_is_several_times_closer_than_the_paper(device: str) -> None
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 def test_the_cloth_hardly_stretches(device: str, integrator: str) -> None:
     """Mean strain along each thread below 0.5 % in every frame of the default, no edge beyond 15 %. The paper's single
-    linearisation reaches 0.53 % in the weft for one moment of the fall."""
+    linearization reaches 0.53 % in the weft for one moment of the fall."""
     _, strains = swing(device, integrator)
     assert len(strains) == FRAMES
     limit = 0.005 if integrator == "implicit_bdf2" else 0.006
@@ -112,7 +112,7 @@ def test_the_cloth_hardly_stretches(device: str, integrator: str) -> None:
 
 
 def test_the_sheet_reaches_the_other_side(device: str) -> None:
-    """A fall without damping swings through: the centre of mass passes below the corners and rises beyond them."""
+    """A fall without damping swings through: the center of mass passes below the corners and rises beyond them."""
     simulation = swinging_sheet(device, "implicit_bdf2")
     masses = simulation.model.masses
     path = np.array([masses @ frame.positions / masses.sum() for frame in simulation.run()])

@@ -1,4 +1,4 @@
-"""Ten runs of every scene in which cloth meets cloth, from starts a tenth of a millimetre apart: none may fail."""
+"""Ten runs of every scene in which cloth meets cloth, from starts a tenth of a millimeter apart: none may fail."""
 
 from __future__ import annotations
 

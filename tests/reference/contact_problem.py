@@ -9,8 +9,8 @@ import warp as wp
 from scipy.optimize import nnls
 
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
-from toile.contact.response.contact_coloring import Colours
-from toile.contact.response.impulses import relax, relax_in_colours
+from toile.contact.response.contact_coloring import Colors
+from toile.contact.response.impulses import relax, relax_in_colors
 from toile.device.grid_barrier import CooperativeBlocks
 from toile.math.types import mat33, real, vec3
 
@@ -43,7 +43,7 @@ class Problem:
         return d
 
     def best_impulses(self) -> np.ndarray:
-        """Without friction: push >= 0 that minimise p A p / 2 - p b, with A = J W J^T and b = target - J d."""
+        """Without friction: push >= 0 that minimize p A p / 2 - p b, with A = J W J^T and b = target - J d."""
         J = np.zeros((len(self.targets), self.d.size))
         for t, vertices in enumerate(self.vertices):
             for a, i in enumerate(vertices):
@@ -106,7 +106,7 @@ def relaxed(
     problem: Problem, device: str, sweeps: int = 20000, tolerance: float = 1e-15, planes: tuple | None = None,
     order: str = "in turn",
 ) -> Relaxed:  # fmt: skip
-    """What the kernels make of it, "in turn" or "in colours"; planes are (count, normal, room) of the particles."""
+    """What the kernels make of it, "in turn" or "in colors"; planes are (count, normal, room) of the particles."""
 
     def array(values: np.ndarray, kind: type) -> wp.array:
         return wp.array(values, dtype=kind, device=device)
@@ -120,9 +120,9 @@ def relaxed(
     if order == "in turn":
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)
     else:
-        colours, unsettled = Colours(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
-        colours.add(contacts, number, inverse_mass, len(problem.targets))
+        colors, unsettled = Colors(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
+        colors.add(contacts, number, inverse_mass, len(problem.targets))
         blocks = CooperativeBlocks(device).of(len(problem.targets))
-        those = [*blocks, colours.count, colours.ends, colours.order, *inputs, unsettled]
-        wp.launch(relax_in_colours, blocks[0], inputs=those, device=device, block_dim=blocks[0] // blocks[1])
+        those = [*blocks, colors.count, colors.ends, colors.order, *inputs, unsettled]
+        wp.launch(relax_in_colors, blocks[0], inputs=those, device=device, block_dim=blocks[0] // blocks[1])
     return Relaxed(contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy(), d.numpy(), int(taken.numpy()[0]))

@@ -29,7 +29,7 @@ expect:
 
 
 class FallingTriangle:
-    """One metre per second downwards. `before` is called at the start of every frame and may raise."""
+    """One meter per second downwards. `before` is called at the start of every frame and may raise."""
 
     before: Callable[[int], None] = staticmethod(lambda number: None)
     warnings: tuple[str, ...] = ()

@@ -230,7 +230,7 @@ def huge(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 
 def far_off(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """A centimetre in size and a kilometre from the origin; half of them also move by metres together."""
+    """A centimeter in size and a kilometer from the origin; half of them also move by meters together."""
     start, end, time = touching(rng, kind, count)
     there = np.array([1024.0, -512.0, 2048.0])
     together = rng.integers(-64, 65, (count, 1, 3)) * rng.integers(0, 2, (count, 1, 1))

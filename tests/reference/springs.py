@@ -64,7 +64,7 @@ def pairs(model: Model) -> list[tuple[np.ndarray, bool]]:
 
 
 def is_nearest(model: Model, x: np.ndarray, at: np.ndarray, w: np.ndarray, n: np.ndarray, is_vertex: bool) -> bool:
-    """Whether no neighbour of a nearest point comes nearer by more than a slope of 0.1."""
+    """Whether no neighbor of a nearest point comes nearer by more than a slope of 0.1."""
     there = np.abs(w) > 1e-9
     if not is_vertex and not there.all():
         return False

@@ -51,7 +51,7 @@ def random_matrix(stencils: np.ndarray, n: int, rng: np.random.Generator, contra
 
 
 def random_system(n: int, device: str, seed: int, contrast: float = 1.0, held: float = 1.0) -> LinearSystem:
-    """Triangles at random among neighbours; a share `held` of the particles gets ndof 0 to 3, in equal parts."""
+    """Triangles at random among neighbors; a share `held` of the particles gets ndof 0 to 3, in equal parts."""
     rng = np.random.default_rng(seed)
     first = np.arange(n - 4)
     stencils = np.stack([first, first + rng.integers(1, 3, n - 4), first + rng.integers(3, 5, n - 4)], axis=1)
@@ -65,7 +65,7 @@ def random_system(n: int, device: str, seed: int, contrast: float = 1.0, held: f
         z[i] = fixed @ rng.normal(size=3 - freedom[i])
     S[freedom == 3] = np.eye(3)
     matrix = BlockMatrix.from_stencils(n, [stencils.astype(np.int32)], device)
-    # Neighbours in the plane are those that couple; one particle is on a seam, and has two places.
+    # Neighbors in the plane are those that couple; one particle is on a seam, and has two places.
     places, panels = np.append(np.arange(n), n // 2), np.append(np.arange(n) < n // 2, True).astype(int)
     plane = np.column_stack([places, places % 3]).astype(float)
     matrix.sites = lambda: Sites(places, panels, plane, 1.0)

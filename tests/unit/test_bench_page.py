@@ -41,7 +41,7 @@ def results(ms: dict[int, float], date: str = "2026-01-02", **way: Any) -> dict[
 
 
 def test_a_power_is_a_straight_line(making: Any) -> None:
-    """ms = 1e-3 n: on axes of the same scale for decades, points lie on a line; the grey n is parallel to it."""
+    """ms = 1e-3 n: on axes of the same scale for decades, points lie on a line; the gray n is parallel to it."""
     svg = xml.fromstring(making.plot([results({n: 1e-3 * n for n in (2_600, 10_000, 40_000, 160_000)})]))
     circles = svg.findall(f"{SVG}circle")
     places = np.array([[float(circle.get(axis, "")) for axis in ("cx", "cy")] for circle in circles])

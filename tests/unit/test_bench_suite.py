@@ -59,16 +59,16 @@ def test_only_grids_have_sizes() -> None:
 def test_the_error_of_a_swing() -> None:
     """Of the reference itself none, wherever it starts; of one that is off by d all the time, |d|."""
     start = np.array([0.3, -0.2, 1.3])
-    centres = [start, *(start + swing.reference(51))]
-    assert swing.error(centres, 51) == pytest.approx(0.0, abs=1e-15)
+    centers = [start, *(start + swing.reference(51))]
+    assert swing.error(centers, 51) == pytest.approx(0.0, abs=1e-15)
     off = np.array([0.003, 0.0, 0.004])
-    assert swing.error([start, *(centre + off for centre in centres[1:])], 51) == pytest.approx(0.005, rel=1e-12)
-    assert swing.error(centres[:-1], 51) is None
+    assert swing.error([start, *(center + off for center in centers[1:])], 51) == pytest.approx(0.005, rel=1e-12)
+    assert swing.error(centers[:-1], 51) is None
 
 
 def test_the_reference_is_that_of_the_scoreboard() -> None:
     scene = json.loads((ROOT / "benchmarks/scoreboard/scenes/hang_51.json").read_text(encoding="utf-8"))
-    np.testing.assert_allclose(swing.reference(51), scene["reference"]["centres"], atol=1e-7)  # 7 digits are kept
+    np.testing.assert_allclose(swing.reference(51), scene["reference"]["centers"], atol=1e-7)  # 7 digits are kept
 
 
 def test_references_hardly_depend_on_the_mesh() -> None:

@@ -152,7 +152,7 @@ def test_trees_of_any_age(device: str) -> None:
 
 def test_elements_that_fall_together_do_not_meet(device: str) -> None:
     """A sheet that hangs and falls twenty cells far has the pairs of one that hangs still; one that turns over in the
-    step, and one that is turned inside out, have those of its neighbours that come near on the way."""
+    step, and one that is turned inside out, have those of its neighbors that come near on the way."""
     edges, triangles, uv = grid(16)
     phase = BroadPhase(edges, triangles, 256, 256, device)
     hanging, reach = np.column_stack([uv[:, 0], np.zeros(256), uv[:, 1]]), np.full(256, 1e-3)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from toile.cli import catalog as catalogue
+from toile.cli import catalog as catalog
 from toile.cli import keys
 from toile.cli.commands.list import Kind
 from toile.plugins import FAMILIES, _in_scope, find, names
@@ -109,15 +109,15 @@ def test_fields_that_are_read_are_those_that_are_there(model: type[BaseModel]) -
 
 
 def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
-    assert catalogue.families() == FAMILIES
+    assert catalog.families() == FAMILIES
     for family in FAMILIES:
-        assert sorted({*catalogue.members(family), *catalogue.outside(family)}) == list(names(family))
+        assert sorted({*catalog.members(family), *catalog.outside(family)}) == list(names(family))
     assert {kind.value for kind in Kind} == {*FAMILIES, "scenes", "fabrics", "presets"}
     for scope in ("cloth", "scene"):
         assert keys.Family("energies", scope).type_names() == list(_in_scope("energies", scope))
 
 
-@pytest.mark.parametrize("name", sorted(catalogue.scenes()))
+@pytest.mark.parametrize("name", sorted(catalog.scenes()))
 def test_every_key_that_is_offered_can_be_set(name: str) -> None:
     """Every key of every shipped scene is taken by the loader's own reader of overrides."""
     from toile.cli.completion import _values
@@ -125,7 +125,7 @@ def test_every_key_that_is_offered_can_be_set(name: str) -> None:
     from toile.scene.presets import fill
 
     values = _values(name)
-    filled, _ = fill(yaml.safe_load((catalogue.PACKAGE / "scenes" / f"{name}.yaml").read_text(encoding="utf-8")))
+    filled, _ = fill(yaml.safe_load((catalog.PACKAGE / "scenes" / f"{name}.yaml").read_text(encoding="utf-8")))
     offered, pending = [], [""]
     while pending:
         for key, _ in keys.complete(pending.pop(), values):
@@ -136,7 +136,7 @@ def test_every_key_that_is_offered_can_be_set(name: str) -> None:
 
 
 def test_values_of_choices() -> None:
-    assert keys.complete("preset=", []) == [(f"preset={name}", "") for name in catalogue.presets()]
+    assert keys.complete("preset=", []) == [(f"preset={name}", "") for name in catalog.presets()]
     assert ("cloth.0.fabric=denim", "") in keys.complete("cloth.0.fabric=", [])
     assert ("integrator=implicit_euler", "") in keys.complete("integrator=", [])
     assert ("solids.0.sharp=true", "") in keys.complete("solids.0.sharp=", [{"solids": [{"type": "sphere"}]}])

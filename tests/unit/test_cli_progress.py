@@ -125,7 +125,7 @@ def test_a_wide_terminal_has_everything(terminal: Callable[..., ErrorOutput]) ->
     assert line.endswith("6 steps, 2 rejected, strain 3.4 %, 0 s left")
 
 
-def test_a_terminal_without_utf8_or_colour_gets_a_bar_all_the_same(terminal: Callable[..., ErrorOutput]) -> None:
+def test_a_terminal_without_utf8_or_color_gets_a_bar_all_the_same(terminal: Callable[..., ErrorOutput]) -> None:
     class Latin(io.StringIO):
         encoding = "latin-1"
 

@@ -99,13 +99,13 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_leaves_a_complete_result(tmp_path: Pa
     assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h"), "the cursor is there again"
 
 
-def test_a_narrow_terminal_without_colour_is_enough(tmp_path: Path, scene: Path) -> None:
+def test_a_narrow_terminal_without_color_is_enough(tmp_path: Path, scene: Path) -> None:
     scene.write_text(SCENE)
     command = (*FALLING, "check", "fall.yaml", "--out", "run")
     terminal = Terminal(command, tmp_path, columns=20, FALLING_PAUSE="0.1", NO_COLOR="1")
     assert terminal.exit_code() == 0
     assert "Traceback" not in terminal.shown
-    assert not re.search(r"\x1b\[(3|4|9|10)\dm|\x1b\[38", terminal.shown), "no colours"
+    assert not re.search(r"\x1b\[(3|4|9|10)\dm|\x1b\[38", terminal.shown), "no colors"
 
 
 def test_a_pipe_gets_lines_without_control_characters_and_sigterm_ends_with_143(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""ContactArrays in colours: no two of one colour move a particle in common, and sweeps lead where sweeps in turn do."""
+"""ContactArrays in colors: no two of one color move a particle in common, and sweeps lead where sweeps in turn do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import warp as wp
 from analytic.cloths import THICKNESS, cloths, grid
 from reference.contact_problem import Problem, random_problem, relaxed
 
-from toile.contact.response import contact_coloring as of_colours
-from toile.contact.response.contact_coloring import MAX_COLORS, Colours
+from toile.contact.response import contact_coloring as of_colors
+from toile.contact.response.contact_coloring import MAX_COLORS, Colors
 from toile.contact.response.impulses import Sweeps
 from toile.device import grid_barrier as blocks
 from toile.device.grid_barrier import CooperativeBlocks
@@ -80,19 +80,19 @@ PROBLEMS = {
 }
 
 
-def coloured(problem: Problem, device: str, batches: int = 1) -> tuple[Colours, np.ndarray, np.ndarray]:
-    """The colours, the touches in their order, and the ends of the colours in it."""
-    colours, contacts = Colours(len(problem.d), device), problem.contacts(device)
+def colored(problem: Problem, device: str, batches: int = 1) -> tuple[Colors, np.ndarray, np.ndarray]:
+    """The colors, the touches in their order, and the ends of the colors in it."""
+    colors, contacts = Colors(len(problem.d), device), problem.contacts(device)
     count = len(problem.targets)
     inverse_mass = wp.array(problem.inverse_mass, dtype=mat33, device=device)
     for batch in range(1, batches + 1):
         number = wp.array([count * batch // batches], dtype=wp.int32, device=device)
-        colours.add(contacts, number, inverse_mass)
-    return colours, colours.order.numpy()[:count], colours.ends.numpy()
+        colors.add(contacts, number, inverse_mass)
+    return colors, colors.order.numpy()[:count], colors.ends.numpy()
 
 
 def check(problem: Problem, order: np.ndarray, ends: np.ndarray) -> None:
-    """Each touch once; in a colour each particle that moves once."""
+    """Each touch once; in a color each particle that moves once."""
     assert sorted(order) == list(range(len(problem.targets)))
     assert ends[-1] == len(order)
     can_move = np.abs(problem.inverse_mass).max(axis=(1, 2)) > 0.0
@@ -104,28 +104,28 @@ def check(problem: Problem, order: np.ndarray, ends: np.ndarray) -> None:
 
 @pytest.mark.parametrize("batches", [1, 3])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_no_two_of_a_colour_move_the_same_particle(name: str, batches: int, device: str) -> None:
-    """As many colours as touches at one particle are needed; few more are used."""
+def test_no_two_of_a_color_move_the_same_particle(name: str, batches: int, device: str) -> None:
+    """As many colors as touches at one particle are needed; few more are used."""
     problem = PROBLEMS[name](device)
-    colours, order, ends = coloured(problem, device, batches)
+    colors, order, ends = colored(problem, device, batches)
     check(problem, order, ends)
     can_move = np.abs(problem.inverse_mass).max(axis=(1, 2)) > 0.0
     of_particle = np.bincount(problem.vertices.ravel(), minlength=len(can_move))[can_move]
-    used = int(colours.count.numpy()[0])
+    used = int(colors.count.numpy()[0])
     assert of_particle.max() <= used <= 1.5 * of_particle.max() + 3
-    assert ends[-1] == ends[-2], "none is left without a colour"
+    assert ends[-1] == ends[-2], "none is left without a color"
     assert (np.diff([0, *ends])[:used] > 0).all() and (np.diff([0, *ends])[used:] == 0).all()
 
 
-def test_the_same_pair_twice_has_two_colours(device: str) -> None:
+def test_the_same_pair_twice_has_two_colors(device: str) -> None:
     problem = random_problem(5, count=40, particles=30)
     twice = replace(problem, **{name: np.concatenate([getattr(problem, name)] * 2) for name in OF_CONTACTS})
-    _, order, ends = coloured(twice, device)
+    _, order, ends = colored(twice, device)
     check(twice, order, ends)
 
 
-def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
-    """One particle in more touches than there are colours: the rest is left, and the answer is right all the same."""
+def test_what_finds_no_color_is_swept_in_turn(device: str) -> None:
+    """One particle in more touches than there are colors: the rest is left, and the answer is right all the same."""
     count = MAX_COLORS + 50
     rng = np.random.default_rng(0)
     vertices = np.column_stack([np.zeros(count), 1 + np.arange(3 * count).reshape(-1, 3)]).astype(np.int32)
@@ -137,34 +137,34 @@ def test_what_finds_no_colour_is_swept_in_turn(device: str) -> None:
         vertices, weights, normals, rng.normal(scale=0.1, size=count), np.zeros(count), np.tile(np.eye(3), (n, 1, 1)),
         rng.normal(scale=0.1, size=(n, 3)),
     )  # fmt: skip
-    colours, order, ends = coloured(problem, device)
+    colors, order, ends = colored(problem, device)
     check(problem, order, ends)
-    assert colours.count.numpy()[0] == MAX_COLORS and ends[-1] - ends[-2] == 50
-    found = relaxed(problem, device, order="in colours")
+    assert colors.count.numpy()[0] == MAX_COLORS and ends[-1] - ends[-2] == 50
+    found = relaxed(problem, device, order="in colors")
     np.testing.assert_allclose(found.d, problem.displacements(problem.best_impulses()[:, None] * normals), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["some held", "stack", "pile"])
-def test_colours_lead_where_turns_do(name: str, device: str) -> None:
+def test_colors_lead_where_turns_do(name: str, device: str) -> None:
     """Without friction displacements are unique: those of least squares. Pushes, targets kept, one of them zero."""
     problem = PROBLEMS[name](device)
     size = np.abs(problem.d).max()
-    turns, in_colours = (
-        relaxed(problem, device, tolerance=1e-14 * size, order=order) for order in ("in turn", "in colours")
+    turns, in_colors = (
+        relaxed(problem, device, tolerance=1e-14 * size, order=order) for order in ("in turn", "in colors")
     )
-    np.testing.assert_allclose(in_colours.d, turns.d, atol=1e-9 * size)
+    np.testing.assert_allclose(in_colors.d, turns.d, atol=1e-9 * size)
     wanted = problem.displacements(problem.best_impulses()[:, None] * problem.normals)
-    np.testing.assert_allclose(in_colours.d, wanted, atol=1e-8 * size)
+    np.testing.assert_allclose(in_colors.d, wanted, atol=1e-8 * size)
     can = problem.effective_inverse_masses() > 1e-12
-    gap = (problem.along(in_colours.d) - problem.targets)[can]
-    normal_impulse = in_colours.normal_impulse[can]
+    gap = (problem.along(in_colors.d) - problem.targets)[can]
+    normal_impulse = in_colors.normal_impulse[can]
     assert normal_impulse.min() >= 0.0 and normal_impulse.max() > 0.0
     assert gap.min() > -1e-9 * size
     assert np.abs(gap * normal_impulse).max() < 1e-9 * size * normal_impulse.max()
 
 
 @pytest.mark.parametrize("name", ["stack", "pile"])
-def test_colours_are_as_good_as_turns(name: str, device: str) -> None:
+def test_colors_are_as_good_as_turns(name: str, device: str) -> None:
     """After twenty sweeps what is missing of the targets is about as little, within a factor of two."""
     problem = PROBLEMS[name](device)
 
@@ -173,7 +173,7 @@ def test_colours_are_as_good_as_turns(name: str, device: str) -> None:
         return float(np.linalg.norm(np.maximum(problem.targets - problem.along(found.d), 0.0)))
 
     before = float(np.linalg.norm(np.maximum(problem.targets - problem.along(problem.d), 0.0)))
-    assert missing("in colours") < max(2.0 * missing("in turn"), 1e-6 * before)
+    assert missing("in colors") < max(2.0 * missing("in turn"), 1e-6 * before)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.4])
@@ -183,11 +183,11 @@ def test_the_order_in_which_touches_are_found_does_not_matter(name: str, mu: flo
     problem = PROBLEMS[name](device)
     problem = replace(problem, mu=np.full(len(problem.mu), mu))
     problem = only(problem, np.unique(problem.vertices, axis=0, return_index=True)[1])  # a search finds each pair once
-    first = relaxed(problem, device, sweeps=5, order="in colours")
+    first = relaxed(problem, device, sweeps=5, order="in colors")
     for seed in range(3):
         turn = np.random.default_rng(seed).permutation(len(problem.targets))
         other = only(problem, turn)
-        found = relaxed(other, device, sweeps=5, order="in colours")
+        found = relaxed(other, device, sweeps=5, order="in colors")
         assert np.array_equal(found.d, first.d)
         assert np.array_equal(found.normal_impulse, first.normal_impulse[turn]) and np.array_equal(found.friction_impulse, first.friction_impulse[turn])
 
@@ -202,16 +202,16 @@ class Together(Launcher):
 def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU, whose threads of a block run in turn from one barrier to the next: the same bits."""
     problem = random_problem(7, count=200, particles=120, mu=0.3)
-    alone, (_, order, ends) = relaxed(problem, "cpu", sweeps=6, order="in colours"), coloured(problem, "cpu")
+    alone, (_, order, ends) = relaxed(problem, "cpu", sweeps=6, order="in colors"), colored(problem, "cpu")
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
     monkeypatch.setattr(CooperativeBlocks, "block", staticmethod(lambda device: 16))
-    monkeypatch.setattr(of_colours, "Launcher", Together)
-    _, other_order, other_ends = coloured(problem, "cpu")
+    monkeypatch.setattr(of_colors, "Launcher", Together)
+    _, other_order, other_ends = colored(problem, "cpu")
     check(problem, other_order, other_ends)
     assert np.array_equal(other_ends, ends)
     for begin, end in zip([0, *ends[:-1]], ends, strict=True):
         assert set(order[begin:end]) == set(other_order[begin:end])
-    together = relaxed(problem, "cpu", sweeps=6, order="in colours")
+    together = relaxed(problem, "cpu", sweeps=6, order="in colors")
     assert together.sweeps == alone.sweeps == 6
     assert np.array_equal(together.d, alone.d)
     assert np.array_equal(together.normal_impulse, alone.normal_impulse) and np.array_equal(together.friction_impulse, alone.friction_impulse)
@@ -222,11 +222,11 @@ def test_several_blocks_do_what_one_does(device: str, monkeypatch: pytest.Monkey
     if wp.get_device(device).is_cpu:
         pytest.skip("no GPU")
     problem = random_problem(8, count=3000, particles=2000, mu=0.3)
-    alone = relaxed(problem, device, sweeps=6, order="in colours")
+    alone = relaxed(problem, device, sweeps=6, order="in colors")
     for items in (1000, 100):  # for each further block
         monkeypatch.setattr(blocks, "ITEMS", items)
         assert CooperativeBlocks(device).of(3000)[1] > 3
-        together = relaxed(problem, device, sweeps=6, order="in colours")
+        together = relaxed(problem, device, sweeps=6, order="in colors")
         assert np.array_equal(together.d, alone.d) and np.array_equal(together.normal_impulse, alone.normal_impulse)
 
 

@@ -62,7 +62,7 @@ def test_threads_change_nothing_and_precision_little(comparing: Any) -> None:
 
 def run(**changed: Any) -> dict[str, Any]:
     x = np.zeros((2, 3))
-    same = {"first": x, "last": x, "centre": x[0], "energy": 1.0, "kinetic": 1.0, "strain": 0.0, "intersections": 0}
+    same = {"first": x, "last": x, "center": x[0], "energy": 1.0, "kinetic": 1.0, "strain": 0.0, "intersections": 0}
     return {**same, "steps": 1, "iterations": 1, "contacts": {}, "seconds": 1.0, **changed}
 
 

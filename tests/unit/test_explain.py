@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from toile.plugins import FAMILIES, find, names
-from toile.scene.explain import Row, explain, explain_plugin, field_rows, judgement_constants, rows
+from toile.scene.explain import Row, explain, explain_plugin, field_rows, judgment_constants, rows
 from toile.scene.load import load
 from toile.scene.schema import Scene
 
@@ -68,7 +68,7 @@ def test_names_stay_whole_on_a_narrow_screen(scene: Scene) -> None:
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain(scene))
     lines = console.export_text().splitlines()
-    constants = [f"{module}.{name}" for module, name, _, _ in judgement_constants()]
+    constants = [f"{module}.{name}" for module, name, _, _ in judgment_constants()]
     for key in [*("  " * entry.depth + entry.key for entry in rows(scene)), *constants]:
         assert any(line.startswith(key) for line in lines), key
 
@@ -78,7 +78,7 @@ def test_a_plugin_shows_the_fields_of_what_goes_into_it() -> None:
     console.print(explain_plugin("constraints", "pin"))
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert [line.split()[0] for line in lines if line.startswith("  ") and not line.startswith("   ")] == [
-        "indices", "corners", "edges", "box", "region", "all", "keyframes", "interpolation", "centre",
+        "indices", "corners", "edges", "box", "region", "all", "keyframes", "interpolation", "center",
     ]  # fmt: skip
     assert any(line.startswith("    rotation ") for line in lines)
 
@@ -91,8 +91,8 @@ def test_the_whole_prints(scene: Scene) -> None:
     assert "hem" in text
 
 
-def test_judgement_constants_come_with_their_reason() -> None:
-    constants = {f"{module}.{name}": (value, why) for module, name, value, why in judgement_constants()}
+def test_judgment_constants_come_with_their_reason() -> None:
+    constants = {f"{module}.{name}": (value, why) for module, name, value, why in judgment_constants()}
     assert constants["model.mesh_repair.DEGENERATE"] == (
         "1e-12", "Height of a triangle over its longest edge: at most this is a line up to rounding, and has no plane.",
     )  # fmt: skip

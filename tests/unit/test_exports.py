@@ -62,7 +62,7 @@ def test_every_float32_reads_back(rows: np.ndarray) -> None:
     assert read.tobytes() == rows.tobytes()  # -0.0 too
 
 
-def test_powers_of_ten_and_their_neighbours_read_back() -> None:
+def test_powers_of_ten_and_their_neighbors_read_back() -> None:
     """Where the decimal exponent changes."""
     powers = np.float32([float(f"1e{k}") for k in range(-44, 39)])
     numbers = np.concatenate([powers, np.nextafter(powers, np.float32(0.0)), np.nextafter(powers, np.float32(1e38))])

@@ -140,16 +140,16 @@ def test_points_inside_two_solids_are_left_alone(device: str) -> None:
 
 def test_points_pinched_within_a_level_set_are_left_alone(device: str) -> None:
     """Inside two of its parts at once; points inside one of them only are moved out."""
-    centres = np.array([[-0.08, 0.0, 0.0], [0.08, 0.0, 0.0]])
-    parts = [{"type": "sphere", "radius": 0.1, "translation": centre.tolist()} for centre in centres]
+    centers = np.array([[-0.08, 0.0, 0.0], [0.08, 0.0, 0.0]])
+    parts = [{"type": "sphere", "radius": 0.1, "translation": center.tolist()} for center in centers]
     x = np.random.default_rng(3).uniform(-0.15, 0.15, (4000, 3))
-    depth = np.stack([np.linalg.norm(x - centre, axis=1) - 0.1 for centre in centres])
+    depth = np.stack([np.linalg.norm(x - center, axis=1) - 0.1 for center in centers])
     moved = finish(device, [{"type": "level_set", "cell": 0.01, "parts": parts}], x)
     both = (depth < -0.005).all(axis=0)
     assert both.sum() > 5 and np.array_equal(moved[both], x[both])
     one = (depth[0] < -0.005) & (depth[0] > -0.03) & (depth[1] > 0.05)
     assert one.sum() > 20
-    out = np.linalg.norm(moved[one] - centres[0], axis=1) - 0.1
+    out = np.linalg.norm(moved[one] - centers[0], axis=1) - 0.1
     np.testing.assert_allclose(out, POST.target(depth[0, one]), atol=5e-4)  # a grid of 1 cm rounds a sphere by so much
 
 

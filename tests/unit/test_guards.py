@@ -54,7 +54,7 @@ def test_a_solve_forgets_the_directions_of_the_one_before(device: str) -> None:
     direction = poisoned.integrator.newton.solver.pcg.c  # type: ignore[attr-defined]
     direction.fill_(np.nan)
     a, b = clean.advance_frame(), poisoned.advance_frame()
-    # To the bit on the CPU; a GPU adds in any order, and a residual of 1e-3 leaves some micrometres.
+    # To the bit on the CPU; a GPU adds in any order, and a residual of 1e-3 leaves some micrometers.
     np.testing.assert_allclose(a.positions, b.positions, rtol=0, atol=0.0 if device == "cpu" else 1e-5)
 
 
@@ -102,7 +102,7 @@ def test_a_sliver_of_a_step_harms_nothing(integrator: str, device: str) -> None:
         plain.step(h, FrameTally())
     strain = slivers.strain.summary(slivers.state.x, 0.0)
     assert strain["edge_max"] < 0.1
-    # Half a second of a swing over one metre; a sliver makes the step after it one of backward Euler.
+    # Half a second of a swing over one meter; a sliver makes the step after it one of backward Euler.
     away = np.abs(slivers.state.x.numpy() - plain.state.x.numpy()).max()
     assert away < (0.25 if integrator == "implicit_bdf2" else 0.01)
 

@@ -19,7 +19,7 @@ from toile.device.readback import Readback
 from toile.math.types import vec3
 
 FEW = 4  # numbers
-OF_CONTACT = ("cloth_contacts", "persistent_contacts", "gathering", "motion", "impulses", "colours", "bodies", "self_contact")
+OF_CONTACT = ("cloth_contacts", "persistent_contacts", "gathering", "motion", "impulses", "colors", "bodies", "self_contact")
 
 
 def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

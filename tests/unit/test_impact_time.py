@@ -192,7 +192,7 @@ def test_turning_and_moving_everything_changes_nothing(kind, device):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kilometre_away_is_as_good(kind, device):
+def test_a_kilometer_away_is_as_good(kind, device):
     """Positions that a shift by 1024 does not round: the same, bit by bit, and never a distance of 0."""
     rng = np.random.default_rng(7)
     fine = 2.0**30 if precision == "double" else 2.0**13

@@ -1,4 +1,4 @@
-"""Impulses that keep touches apart, in turn and in colours: against non-negative least squares and Coulomb's law."""
+"""Impulses that keep touches apart, in turn and in colors: against non-negative least squares and Coulomb's law."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reference.contact_problem import Problem, random_problem, relaxed
 SEEDS = range(6)
 
 
-@pytest.fixture(params=["in turn", "in colours"])
+@pytest.fixture(params=["in turn", "in colors"])
 def order(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

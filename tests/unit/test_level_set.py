@@ -144,7 +144,7 @@ def test_the_sign_is_right_everywhere(tmp_path: Path, kind: str) -> None:
     found = at(build(tmp_path, part), x)
     sure = np.abs(r - radius) > 0.005
     assert (np.sign(found.distance) == np.sign(r - radius))[sure].all()
-    assert found.distance[-1] < -0.5 * radius  # also at the centre it is deep, not just inside
+    assert found.distance[-1] < -0.5 * radius  # also at the center it is deep, not just inside
 
 
 def test_a_hollow_is_outside_and_an_overlap_is_inside(tmp_path: Path) -> None:
@@ -207,11 +207,11 @@ def test_parts_are_combined_by_the_smallest_value(tmp_path: Path) -> None:
 
 
 def test_points_inside_two_parts_are_pinched(tmp_path: Path) -> None:
-    centres = np.array([[-0.2, 0, 0], [0.2, 0, 0]])
-    solid = build(tmp_path, *({"type": "sphere", "radius": 0.25, "translation": tuple(c)} for c in centres))
+    centers = np.array([[-0.2, 0, 0], [0.2, 0, 0]])
+    solid = build(tmp_path, *({"type": "sphere", "radius": 0.25, "translation": tuple(c)} for c in centers))
     x = cloud(20000, 0.3)
-    r = np.linalg.norm(x[:, None] - centres, axis=2) - 0.25
-    facing = np.sum((x - centres[0]) * (x - centres[1]), axis=1) < 0.0
+    r = np.linalg.norm(x[:, None] - centers, axis=2) - 0.25
+    facing = np.sum((x - centers[0]) * (x - centers[1]), axis=1) < 0.0
     caught = (r < 0.0).all(axis=1) | ((r < 0.002).all(axis=1) & facing)
     sure = (np.abs(r) > 0.0015).all(axis=1) & (np.abs(r - 0.002) > 0.0015).all(axis=1)
     assert caught[sure].any()

@@ -188,7 +188,7 @@ def test_usd_notations(tmp_path: Path, suffix: str, st: str) -> None:
 
 
 def test_usd_unit_axis_and_transform(tmp_path: Path) -> None:
-    """Centimetres with y up, moved by (1, 2, 3) cm: file (x, y, z) is world (x, -z, y) / 100."""
+    """Centimeters with y up, moved by (1, 2, 3) cm: file (x, y, z) is world (x, -z, y) / 100."""
     file = usd_file(tmp_path / "sheet.usda", unit=0.01, up="Y", move=(1, 2, 3), points=100 * POSITIONS, sampled=True)
     moved = POSITIONS + np.array([0.01, 0.02, 0.03])
     mesh = shape(file, uv="scaled")
@@ -202,7 +202,7 @@ def test_usd_left_handed_faces_are_turned(tmp_path: Path) -> None:
 
 def test_usd_without_a_unit_is_reported(tmp_path: Path) -> None:
     mesh = shape(usd_file(tmp_path / "sheet.usda", unit=None))
-    assert "the file does not say its unit: taken as centimetres, as USD prescribes." in mesh.warnings
+    assert "the file does not say its unit: taken as centimeters, as USD prescribes." in mesh.warnings
 
 
 USD_ERRORS: dict[str, tuple[dict[str, Any], str]] = {

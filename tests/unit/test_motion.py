@@ -60,7 +60,7 @@ def test_smooth_motion_waits_where_its_keys_do() -> None:
 
 def test_motion_carries_on_from_where_things_are() -> None:
     """From the pose at one time to that at another, whatever the motion did before."""
-    move = motion({"time": 0, "translation": (5, 0, 0)}, {"time": 1, "rotation": (0, 0, 90)}, centre=(0, 0, 0))
+    move = motion({"time": 0, "translation": (5, 0, 0)}, {"time": 1, "rotation": (0, 0, 90)}, center=(0, 0, 0))
     there = move.move(POINTS, 0.4)[0]
     x, v = move.carry(there, 0.4, 0.9)
     expected_x, expected_v = move.move(POINTS, 0.9)
@@ -92,9 +92,9 @@ def test_linear_rotation_turns_at_a_constant_rate() -> None:
         np.testing.assert_allclose(v[0], (-w * np.sin(w * time), w * np.cos(w * time), 0), atol=1e-13)
 
 
-def test_rotation_is_about_the_centre() -> None:
+def test_rotation_is_about_the_center() -> None:
     turn = {"time": 0, "rotation": (0, 0, 180)}
-    np.testing.assert_allclose(motion(turn, centre=(1, 0, 0)).move(POINTS, 0)[0][0], (1, 0, 0), atol=1e-15)
+    np.testing.assert_allclose(motion(turn, center=(1, 0, 0)).move(POINTS, 0)[0][0], (1, 0, 0), atol=1e-15)
     np.testing.assert_allclose(motion(turn).move(POINTS + 3, 0)[0][0], (2, 3, 3), atol=1e-15)  # mean of the points
 
 

@@ -1,4 +1,4 @@
-"""Pictures against geometry: how large, how dark and of what colour something is follows from where it stands."""
+"""Pictures against geometry: how large, how dark and of what color something is follows from where it stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from toile.errors import ToileError
 from toile.model.frame import Part, Surface
 from toile.render.camera import GROUND_GAP, MARGIN, MIN_SIZE, NEAREST, Camera, frame_camera, ground_height
-from toile.render.raytracer import CLOTH_COLOURS, Light, RayTracer, vertex_normals
+from toile.render.raytracer import CLOTH_COLORS, Light, RayTracer, vertex_normals
 
 BEHIND_THE_CAMERA = np.array([0.0, -100.0, 100.0])  # [m]
 FAR_BELOW = -1e4  # [m]  a ground that is not in the picture
@@ -22,7 +22,7 @@ coordinate = st.floats(-10.0, 10.0)
 
 
 def squares(*corners: np.ndarray) -> Surface:
-    """Cloths of two triangles each, with uv as large as a metre."""
+    """Cloths of two triangles each, with uv as large as a meter."""
     count = len(corners)
     triangles = np.concatenate([np.array([[0, 1, 2], [0, 2, 3]]) + 4 * i for i in range(count)])
     uv = np.concatenate([SQUARE[[[0, 1, 2], [0, 2, 3]]]] * count)
@@ -127,19 +127,19 @@ def test_a_larger_light_gives_a_wider_penumbra(device: str) -> None:
     np.testing.assert_allclose(level[seen], disc, atol=0.15)
 
 
-def test_front_and_back_have_their_colours(device: str) -> None:
+def test_front_and_back_have_their_colors(device: str) -> None:
     surface = squares(upright())
     tracer = RayTracer(surface, 32, 24, 4, device)
-    for y, colour in ((-4.0, CLOTH_COLOURS[0][0]), (4.0, CLOTH_COLOURS[0][1])):
+    for y, color in ((-4.0, CLOTH_COLORS[0][0]), (4.0, CLOTH_COLORS[0][1])):
         image = tracer.render(surface.rest, camera_at(0.0, y, 0.0), FAR_BELOW)
         middle = image[10:14, 14:18].reshape(-1, 3).mean(axis=0)
-        expected = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+        expected = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
         assert np.argsort(middle).tolist() == np.argsort(expected).tolist()
-        # hue as the two ratios of sRGB values, light and weave being nearly grey
+        # hue as the two ratios of sRGB values, light and weave being nearly gray
         np.testing.assert_allclose(middle / middle.max(), expected / expected.max(), atol=0.08)
 
 
-def test_each_cloth_has_its_own_colour(device: str) -> None:
+def test_each_cloth_has_its_own_color(device: str) -> None:
     surface = squares(upright(-0.6), upright(0.6))
     image = RayTracer(surface, 64, 24, 1, device).render(surface.rest, camera_at(0.0, -6.0, 0.0), FAR_BELOW).astype(int)
     pixel = 2.0 * 6.0 * math.tan(math.radians(15.0)) / 24.0  # [m]
@@ -148,7 +148,7 @@ def test_each_cloth_has_its_own_colour(device: str) -> None:
 
 
 def test_woven_lines_follow_the_cloth(device: str) -> None:
-    """A metre of cloth has a line each 5 cm; stretched to twice the width there are as many."""
+    """A meter of cloth has a line each 5 cm; stretched to twice the width there are as many."""
     for width in (1.0, 2.0):
         surface = squares(upright() * [width, 1.0, 1.0])
         tracer = RayTracer(surface, 2000, 200, 1, device)
@@ -180,7 +180,7 @@ def test_a_picture_does_not_depend_on_where_and_how_large_the_cloth_is(scale: fl
         return RayTracer(placed, 64, 48, 1).render(rest, camera, offset[2]).astype(int)
 
     difference = np.abs(draw(scale, np.array([offset, -2.0 * offset, offset])) - draw(1.0, np.zeros(3))).max(axis=2)
-    # Rounding moves an edge or a random ray across a corner now and then; elsewhere it stays below two grey levels.
+    # Rounding moves an edge or a random ray across a corner now and then; elsewhere it stays below two gray levels.
     assert np.mean(difference > 2) < 0.01
 
 

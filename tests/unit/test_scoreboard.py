@@ -71,7 +71,7 @@ def test_flat_cloth_does_not_cross_itself(judge: Any) -> None:
 
 
 def test_depth_in_a_cylinder(judge: Any) -> None:
-    """Radius 0.2, height 0.6, rim rounded by 0.04, its centre at z = 0.3: side, top, and the corner of the rim."""
+    """Radius 0.2, height 0.6, rim rounded by 0.04, its center at z = 0.3: side, top, and the corner of the rim."""
     solid = {"radius": 0.2, "height": 0.6, "rounding": 0.04, "translation": [0.0, 0.0, 0.3]}
     points = np.array([[0.19, 0, 0.3], [0.0, 0.1, 0.59], [0.2, 0.0, 0.6], [0.3, 0, 0.3]])
     expected = [0.01, 0.01, 0.04 - 0.04 * np.sqrt(2), -0.1]
@@ -81,8 +81,8 @@ def test_depth_in_a_cylinder(judge: Any) -> None:
 def test_swing_error(judge: Any) -> None:
     """A cloth that is 3 cm off in all frames."""
     x, _ = square()
-    centre = x.mean(axis=0)
-    scene = {"masses": np.ones(len(x)), "reference": {"centres": [centre, centre]}}
+    center = x.mean(axis=0)
+    scene = {"masses": np.ones(len(x)), "reference": {"centers": [center, center]}}
     moved = np.stack([x, x + np.array([0.03, 0, 0]), x - np.array([0, 0.03, 0])])
     assert judge.swing_error(scene, moved) == pytest.approx(0.03, abs=1e-12)
 

@@ -281,7 +281,7 @@ def test_numbers_without_leading_zeros_are_in_order(tmp_path: Path) -> None:
 
 
 def test_frames_may_be_written_in_any_way_that_obj_allows(tmp_path: Path) -> None:
-    """Colours after positions, spaces before, comments, statements over two lines."""
+    """Colors after positions, spaces before, comments, statements over two lines."""
     write_obj(tmp_path)
     x = FRAMES[2].tolist()
     odd = ["# body", *(f"  v\t{a!r} {b!r}  {c!r} 0.5 0.5 0.5 # c" for a, b, c in x), "vn 0 0 1", "vt 0 0", "f 1 2 3"]
@@ -368,7 +368,7 @@ def test_a_frame_that_leads_out_is_refused(tmp_path: Path, link: str) -> None:
 
 
 def test_usd_unit_axis_and_moving_parent(tmp_path: Path) -> None:
-    """Centimetres with y up; the parent moves 100 cm along its z, which is -y in the world, each frame."""
+    """Centimeters with y up; the parent moves 100 cm along its z, which is -y in the world, each frame."""
     frames = np.array([100 * POSITIONS] * 3)
     moves = {code: (0, 0, 100 * (code - 1)) for code in (1, 2, 3)}
     found = read_sequence(tmp_path, write_usd(tmp_path, range(1, 4), frames, unit=0.01, up="Y", moves=moves))
@@ -385,7 +385,7 @@ def test_usd_motion_of_the_parent_alone(tmp_path: Path) -> None:
 
 
 def test_usd_uneven_samples_are_read_at_even_times(tmp_path: Path) -> None:
-    """1, 2, 4, 5: the frame at 3 lies halfway between its neighbours."""
+    """1, 2, 4, 5: the frame at 3 lies halfway between its neighbors."""
     found = read_sequence(tmp_path, write_usd(tmp_path, (1, 2, 4, 5), FRAMES[[0, 1, 3, 4]]))
     np.testing.assert_array_equal(found.positions, FRAMES)
     assert found.fps == 24.0

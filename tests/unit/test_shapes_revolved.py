@@ -65,19 +65,19 @@ def test_threads_run_around_and_along(shape: dict[str, Any]) -> None:
             np.testing.assert_array_equal(np.sign(dv[upwards]), np.sign((b - a)[upwards, 2]))
 
 
-@pytest.mark.parametrize(("shape", "vertices", "triangles", "characteristic"), [
+@pytest.mark.parametrize(("shape", "vertices", "triangles", "characteriztic"), [
     (TUBE, 60, 96, 0), (SKIRT, 108, 180, 0), (CAN, 2 + 12 * 16, 384, 2), (GOURD, 2 + 22 * 20, 880, 2),
 ])  # fmt: skip
 def test_it_closes_at_the_axis_and_nowhere_else(
-    shape: dict[str, Any], vertices: int, triangles: int, characteristic: int
+    shape: dict[str, Any], vertices: int, triangles: int, characteriztic: int
 ) -> None:
     """Euler's number: 2 for a closed figure, 0 for a tube."""
     mesh = make(shape)
     edges = find_edges(mesh.triangles)
     assert (mesh.vertex_count, mesh.triangle_count) == (vertices, triangles)
-    assert mesh.vertex_count - len(edges.edges) + mesh.triangle_count == characteristic
+    assert mesh.vertex_count - len(edges.edges) + mesh.triangle_count == characteriztic
     open_edges = len(edges.edges) - len(edges.hinges)
-    assert open_edges == (0 if characteristic == 2 else 2 * shape["resolution"][0])
+    assert open_edges == (0 if characteriztic == 2 else 2 * shape["resolution"][0])
 
 
 def test_the_front_is_outside_and_volume_and_area_are_those_of_the_figure() -> None:
@@ -111,8 +111,8 @@ def test_a_smooth_profile_goes_through_its_points_and_is_round_at_the_axis() -> 
     np.testing.assert_allclose(steps, steps.mean(), rtol=1e-3)
     for point in GOURD["profile"]:
         assert np.linalg.norm(rings - point, axis=1).min() <= 0.51 * steps.mean()
-    for pole, neighbour in ((0, 1), (-1, -2)):
-        assert abs(rings[neighbour, 1] - rings[pole, 1]) < steps[0] ** 2 / (2 * 0.05)
+    for pole, neighbor in ((0, 1), (-1, -2)):
+        assert abs(rings[neighbor, 1] - rings[pole, 1]) < steps[0] ** 2 / (2 * 0.05)
 
 
 def test_a_sphere_is_a_sphere() -> None:

@@ -131,7 +131,7 @@ def test_each_solid_has_its_own_force_and_count() -> None:
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also that of one more linearisation, after contacts were found and given up at the end of the first."""
+    """Also that of one more linearization, after contacts were found and given up at the end of the first."""
     running, tally, solves = simulation(integrator=integrator), FrameTally(), 0
     contacts, solver = running.contacts, running.integrator.newton.solver
     assert contacts is not None
@@ -148,7 +148,7 @@ def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(solver, "solve", solve_and_compare)
     none = Changes(0.0, 0.0)
     for _ in range(30):
-        verdicts = [Changes(1.0, 0.0)]  # the first look at the stretch of every step asks for another linearisation
+        verdicts = [Changes(1.0, 0.0)]  # the first look at the stretch of every step asks for another linearization
         monkeypatch.setattr(running, "_changes", lambda verdicts=verdicts: verdicts.pop() if verdicts else none)
         running.step(H, tally)
     assert contacts.contact_count() > 10

@@ -121,7 +121,7 @@ def stage(surface: Surface, frames: list[Frame] | None = None, **settings: objec
 
 @pytest.mark.parametrize("at", [(0.0, 0.0, 0.0), (0.5, 0.3, -0.25)])
 def test_a_sphere_is_seen_where_rays_meet_it(at: tuple[float, float, float], device: str) -> None:
-    """A ray o + t d meets a sphere when the distance of its line from the centre is less than the radius. Off the
+    """A ray o + t d meets a sphere when the distance of its line from the center is less than the radius. Off the
     middle of the picture that is an ellipse."""
     camera, radius = camera_at(0.0, -4.0, 0.0), 0.6
     with_it = draw(scene(None, solid(sphere(radius), at)), camera, device=device)

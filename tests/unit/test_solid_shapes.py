@@ -22,7 +22,7 @@ CLOSED = {
 
 
 def volume(surface: Surface) -> float:
-    """Divergence theorem: the flux of p / 3, from the centre and the area of each triangle."""
+    """Divergence theorem: the flux of p / 3, from the center and the area of each triangle."""
     x = surface[0][surface[1]]
     normals = np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]) / 2
     return float(np.sum(x.mean(axis=1) * normals) / 3)

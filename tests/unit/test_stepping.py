@@ -227,7 +227,7 @@ def test_the_last_good_state_is_the_one_before_the_failure(device: str) -> None:
 def test_a_drastic_change_of_stretch_rejects_a_step(device: str) -> None:
     """[BW98] sec. 7: a cloth that would be torn apart in one large step is stepped more finely, and gets there.
 
-    So drastic that another linearisation at the candidate does not make it good either.
+    So drastic that another linearization at the candidate does not make it good either.
     """
     energies = [{"type": "stretch", "limit_stiffness": 0.0}, "shear", "bend_mode"]
     cloth = [{**SHEET["cloth"][0], "energies": energies}]

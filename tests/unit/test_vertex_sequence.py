@@ -199,7 +199,7 @@ def test_turning_over_is_no_jump() -> None:
 
 def test_other_units_and_a_single_frame_are_reported() -> None:
     assert sequence_for(BOX, 100 * shifted(0, 0), fps=24.0).warnings == (
-        "the first frame is 100 times as large as the mesh: are both in metres? Set scale.",
+        "the first frame is 100 times as large as the mesh: are both in meters? Set scale.",
     )
     assert sequence_for(BOX, shifted(0), fps=24.0).warnings == (
         "the sequence has one frame, so the solid stands still.",

@@ -28,7 +28,7 @@ def add_elements(served: Served) -> dict[str, str]:
         "dropdown": gui.add_dropdown("dropdown", ("silk", "denim")),
         "text": gui.add_text("text", "hello"),
         "vector": gui.add_vector3("vector", (0.0, 0.0, -9.81), min=(-20.0, -20.0, -20.0), max=(20.0, 20.0, 20.0)),
-        "colour": gui.add_rgb("colour", (1, 2, 3)),
+        "color": gui.add_rgb("color", (1, 2, 3)),
         "range": gui.add_multi_slider("range", 0.0, 10.0, 0.5, (1.0, 5.0)),
         "disabled": gui.add_button("disabled", disabled=True),
     }

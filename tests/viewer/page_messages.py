@@ -57,7 +57,7 @@ VALUES: dict[str, Any] = {
     "dropdown": "denim",
     "text": "hello ünï",
     "vector": [2, 0, -9.81],
-    "colour": [1, 20, 255],
+    "color": [1, 20, 255],
     "range": [1, 5.5],
 }
 

@@ -385,7 +385,7 @@ def test_what_a_page_sends_passes(host: Host) -> None:
         page.send(*recorded(host.uuids))
         assert eventually(lambda: elements[host.uuids["range"]].value == (1.0, 5.5))
     values = {name: elements[host.uuids[name]].value for name in VALUES}
-    assert values == VALUES | {"vector": (2.0, 0.0, -9.81), "colour": (1, 20, 255), "range": (1.0, 5.5)}
+    assert values == VALUES | {"vector": (2.0, 0.0, -9.81), "color": (1, 20, 255), "range": (1.0, 5.5)}
 
 
 def without(message: dict[str, Any], key: str) -> dict[str, Any]:
@@ -464,8 +464,8 @@ IGNORED = {
     "a vector too short": update("{vector}", [1.0, 2.0]),
     "a vector too long": update("{vector}", [1.0] * 4),
     "a vector out of range": update("{vector}", [0.0, 0.0, 21.0]),
-    "no colour": update("{colour}", [0, 0, 256]),
-    "half a colour": update("{colour}", [0, 0, 0.5]),
+    "no color": update("{color}", [0, 0, 256]),
+    "half a color": update("{color}", [0, 0, 0.5]),
     "out of a range": update("{range}", [1.0, 11.0]),
 }  # fmt: skip
 

@@ -517,7 +517,7 @@ class TestPicking:
 
 
 class TestLook:
-    def test_strain_and_contact_have_colours_and_a_legend_with_numbers(self, start: Callable[..., Live]) -> None:
+    def test_strain_and_contact_have_colors_and_a_legend_with_numbers(self, start: Callable[..., Live]) -> None:
         live = start(load("drape", overrides=["cloth[0].shape.resolution=[9, 9]"]), running=False)
         for _ in range(3):
             live.step()
@@ -528,10 +528,10 @@ class TestLook:
         assert corners.any()
         np.testing.assert_array_equal((4.0 * vertices_on_solids).astype(int) & 1, corners)
         strains = strain_along(view.surface)(view.positions)
-        values, colours = shading(WARP, 0.02, view, strains)
+        values, colors = shading(WARP, 0.02, view, strains)
         assert values is not None
         np.testing.assert_allclose(values, np.clip(0.5 + 25.0 * strains[:, 0], 0.0, 1.0))
-        assert colours is SCALE
+        assert colors is SCALE
         assert shading(CLOTH, 0.02, view, None)[0] is None
         assert "+2 %" in legend(WARP, 0.02, view.surface)
         assert "on a solid" in legend(CONTACT, 0.02, view.surface)

@@ -72,15 +72,15 @@ class Tried:
     def canvas(self) -> dict[str, float]:
         return self.opened.page.locator("canvas").first.bounding_box()
 
-    def count(self, colour: tuple[int, int, int], among: tuple[tuple[int, int, int], ...]) -> int:
-        """Pixels of the scene whose hue is nearest to a colour, of those that are coloured at all."""
+    def count(self, color: tuple[int, int, int], among: tuple[tuple[int, int, int], ...]) -> int:
+        """Pixels of the scene whose hue is nearest to a color, of those that are colored at all."""
         box = self.canvas
         picture = self.opened.picture()[int(box["y"]) : int(box["y"] + box["height"]), : int(box["x"] + box["width"])]
         picture = picture.reshape(-1, 3)
-        coloured = picture[np.ptp(picture, axis=1) > 40]
+        colored = picture[np.ptp(picture, axis=1) > 40]
         hues = np.array([_chroma(np.array(one)) for one in among])
-        nearest = np.argmin(((_chroma(coloured)[:, None] - hues) ** 2).sum(axis=2), axis=1)
-        return int((nearest == among.index(colour)).sum())
+        nearest = np.argmin(((_chroma(colored)[:, None] - hues) ** 2).sum(axis=2), axis=1)
+        return int((nearest == among.index(color)).sum())
 
     @contextmanager
     def pressed(self, x: float, y: float) -> Iterator[None]:
@@ -105,10 +105,10 @@ class Tried:
         self.opened.page.get_by_role("tab", name=name).click()
 
 
-def _chroma(colours: np.ndarray) -> np.ndarray:
-    """Colours without their brightness, which light changes."""
-    centred = colours - colours.mean(axis=-1, keepdims=True)
-    return centred / np.linalg.norm(centred, axis=-1, keepdims=True)
+def _chroma(colors: np.ndarray) -> np.ndarray:
+    """Colors without their brightness, which light changes."""
+    centered = colors - colors.mean(axis=-1, keepdims=True)
+    return centered / np.linalg.norm(centered, axis=-1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ class TestLivePage:
         assert tried.opened.errors == []
 
     def test_points_are_where_they_are_drawn(self, tried: Tried) -> None:
-        """The middle of the cloth has its colour; a point well beside it has not."""
+        """The middle of the cloth has its color; a point well beside it has not."""
         view = tried.at_rest()
         tried.opened.page.wait_for_timeout(300)
         picture = tried.opened.picture()
@@ -259,13 +259,13 @@ class TestLivePage:
         tried.choose("a click", SHOWS)
         tried.inside.live.play()
 
-    def test_colours(self, tried: Tried) -> None:
-        tried.choose("colour", CONTACT)
+    def test_colors(self, tried: Tried) -> None:
+        tried.choose("color", CONTACT)
         tried.opened.wait_until(lambda: tried.count(CLOTHS[0], CLOTHS) < 100, "nothing touches anything")
         assert "on a solid" in tried.opened.page.inner_text("body")
-        tried.choose("colour", WARP)
+        tried.choose("color", WARP)
         tried.opened.wait_until(lambda: "+5 %" in tried.opened.page.inner_text("body"), "the legend has numbers")
-        tried.choose("colour", CLOTH)
+        tried.choose("color", CLOTH)
         tried.opened.wait_until(lambda: tried.count(CLOTHS[0], CLOTHS) > 1000, "it is red again")
 
     def test_plots(self, tried: Tried) -> None:
@@ -287,7 +287,7 @@ class TestLivePage:
 
 @pytest.mark.slow
 def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
-    """Some thousands of frames, in the colours that are the most to send; nothing but the latest is kept for a page."""
+    """Some thousands of frames, in the colors that are the most to send; nothing but the latest is kept for a page."""
     from websockets.sync.client import connect
 
     from toile.viewer.live.page import LivePage
@@ -296,7 +296,7 @@ def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[9, 9]", "time.fps=400", "time.max_step=0.0025"])
     page = LivePage(served.viser, scene, device)
-    page.panel.colour.value, page.picked = WARP, 40
+    page.panel.color.value, page.picked = WARP, 40
     own = served.url.rstrip("/")
     address = own.replace("http", "ws", 1)
     try:

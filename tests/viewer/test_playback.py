@@ -202,7 +202,7 @@ class TestMarks:
         ]
 
 
-class TestColours:
+class TestColors:
     def test_strain_is_measured_along_the_threads(self) -> None:
         """Lengths times 1.1 along warp and 0.8 along weft, turned: strains of 0.1 and -0.2 to the digits of float32."""
         surface = sheet()
@@ -341,7 +341,7 @@ def wait_for(condition: Any) -> None:
 
 
 def reddish(picture: np.ndarray) -> np.ndarray:
-    """Where the first cloth's colour is, in whatever light."""
+    """Where the first cloth's color is, in whatever light."""
     red, green, blue = np.moveaxis(picture[:, :480], -1, 0)
     return (red > green + 40) & (red > blue + 40)
 

@@ -113,20 +113,20 @@ class _Run:
         self.ms: list[float] = []
         self.processor_ms: list[float] = []
         self.iterations: list[list[int]] = []  # of each solve of each frame
-        self.centres: list[np.ndarray] = []
+        self.centers: list[np.ndarray] = []
         self._count_iterations()
 
     def frames(self, last: int, budget: float | None) -> Iterator[Frame]:
         """Each as it comes, until the last or until the next would take longer than is left [s]."""
         simulation = self.simulation
-        self._note_centre(simulation.state.x.numpy())
+        self._note_center(simulation.state.x.numpy())
         while len(self.ms) < last:
             self.iterations.append([])
             begin, processor = time.perf_counter(), time.process_time()
             frame = simulation.advance_frame()
             self.ms.append(1e3 * (time.perf_counter() - begin))
             self.processor_ms.append(1e3 * (time.process_time() - processor))
-            self._note_centre(frame.positions)
+            self._note_center(frame.positions)
             yield frame
             spent, longest = sum(self.ms[1:]), max(self.ms[-2:])
             if budget is not None and len(self.ms) >= FEWEST_FRAMES and spent + longest > 1e3 * budget:
@@ -175,12 +175,12 @@ class _Run:
         """[cm]"""
         if window.scene != "swing":
             return None
-        found = swing.error(self.centres, round(self.simulation.model.particle_count**0.5))  # it is a square
+        found = swing.error(self.centers, round(self.simulation.model.particle_count**0.5))  # it is a square
         return None if found is None else 100.0 * found
 
-    def _note_centre(self, positions: np.ndarray) -> None:
+    def _note_center(self, positions: np.ndarray) -> None:
         masses = self.simulation.model.masses
-        self.centres.append(masses @ positions.astype(float) / masses.sum())
+        self.centers.append(masses @ positions.astype(float) / masses.sum())
 
     def _count_iterations(self) -> None:
         """Of every solve: the certificate has their sum, and only of steps that stand."""

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 LAUNCHES = ((Launcher, "__call__"), (Launcher, "rounds"), (wp, "launch"))
 # Besides kernels: where it is found, its name there, and what it is.
 OTHERS: tuple[tuple[Any, str, str], ...] = (
-    (Cholmod, "factor", "factorisation (CHOLMOD)"),
+    (Cholmod, "factor", "factorization (CHOLMOD)"),
     (Cholmod, "solve", "solve with the factor (CHOLMOD)"),
-    (Qdldl, "factor", "factorisation (QDLDL)"),
+    (Qdldl, "factor", "factorization (QDLDL)"),
     (Qdldl, "solve", "solve with the factor (QDLDL)"),
-    (Ldlt, "factor", "factorisation (LDLT)"),
+    (Ldlt, "factor", "factorization (LDLT)"),
     (Ldlt, "solve", "solve with the factor (LDLT)"),
     (wp.Bvh, "__init__", "tree of boxes: build"),
     (wp.Bvh, "rebuild", "tree of boxes: build"),

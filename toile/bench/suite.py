@@ -1,6 +1,6 @@
 """The suite: the same scenes at growing sizes, each in a process of its own, and how the time of a frame grows.
 
-    p = slope of log ms against log n, by least squares;    steepest = the largest slope between neighbours
+    p = slope of log ms against log n, by least squares;    steepest = the largest slope between neighbors
 
 Scenes that had not the time for all of their frames are compared over frames that all sizes ran.
 """

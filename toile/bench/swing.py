@@ -1,14 +1,14 @@
-"""How far a hanging sheet swings from where it should: the error of its centre of mass.
+"""How far a hanging sheet swings from where it should: the error of its center of mass.
 
     e = sqrt( 1/30 sum_k |c_k - c_k^ref|^2 ),    k = 1 ... 30, the frames of the first second
 
 The sheet is that of the scene `swing`. Its reference is symplectic Euler with tiny steps, which shares the forces with
 Toile but none of its solvers (benchmarks/suite_reference.py makes swing.json). A sheet is compared with the reference
 whose number of vertices along a side is nearest, and one that is finer than all of them with the finest: from 26 to 51
-the reference changes by 6.3 mm, from 51 to 101 by 2.2 mm, so that about one millimetre is left of the way. Half as many
-steps change it by half a millimetre.
+the reference changes by 6.3 mm, from 51 to 101 by 2.2 mm, so that about one millimeter is left of the way. Half as many
+steps change it by half a millimeter.
 
-Symbols     c  centre of mass, from where it was at the start [m]
+Symbols     c  center of mass, from where it was at the start [m]
 Deviations  none
 """
 
@@ -27,16 +27,16 @@ FILE = Path(__file__).with_name("swing.json")
 
 
 def reference(side: int) -> np.ndarray:
-    """Centre of mass at frames 1 to 30 of a sheet with so many vertices along its side."""
+    """Center of mass at frames 1 to 30 of a sheet with so many vertices along its side."""
     known: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["references"]
     nearest = min(known, key=lambda entry: abs(np.log(entry["side"] / side)))
-    return np.array(nearest["centres"])
+    return np.array(nearest["centers"])
 
 
-def error(centres: Sequence[np.ndarray], side: int) -> float | None:
-    """[m]  `centres` are those of frames 0, 1, ...; None if they end before the second does."""
+def error(centers: Sequence[np.ndarray], side: int) -> float | None:
+    """[m]  `centers` are those of frames 0, 1, ...; None if they end before the second does."""
     expected = reference(side)
-    if len(centres) <= len(expected):
+    if len(centers) <= len(expected):
         return None
-    apart = np.array(centres[1 : len(expected) + 1]) - centres[0] - expected
+    apart = np.array(centers[1 : len(expected) + 1]) - centers[0] - expected
     return float(np.sqrt(np.mean(np.sum(apart**2, axis=1))))

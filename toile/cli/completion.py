@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from toile.cli import catalog as catalogue
+from toile.cli import catalog as catalog
 
 SCENE_FILES = (".yaml", ".yml", ".json")
 
@@ -75,18 +75,18 @@ def prepare() -> None:
 
 def scenes(incomplete: str) -> list[tuple[str, str]]:
     """Shipped scenes, and files."""
-    return [*_plain(catalogue.scenes().items()), *_files(incomplete)]
+    return [*_plain(catalog.scenes().items()), *_files(incomplete)]
 
 
 def type_names(incomplete: str) -> list[tuple[str, str]]:
     """What `explain` knows: scenes, what they can name, and presets."""
-    named = [entry for family in catalogue.families() for entry in catalogue.members(family).items()]
-    return [*scenes(incomplete), *_plain(named), *_plain(catalogue.presets().items())]
+    named = [entry for family in catalog.families() for entry in catalog.members(family).items()]
+    return [*scenes(incomplete), *_plain(named), *_plain(catalog.presets().items())]
 
 
 def formats() -> list[tuple[str, str]]:
     """Outputs, with those that other packages add."""
-    return [*_plain(catalogue.members("outputs").items()), *((name, "") for name in catalogue.outside("outputs"))]
+    return [*_plain(catalog.members("outputs").items()), *((name, "") for name in catalog.outside("outputs"))]
 
 
 def runs(incomplete: str) -> list[tuple[str, str]]:
@@ -123,7 +123,7 @@ def _values(scene: Any) -> list[Any]:
     """Those of a scene, of its preset and the defaults. Without a scene that can be read: nothing."""
     import yaml
 
-    file = catalogue.PACKAGE / "scenes" / f"{scene}.yaml"
+    file = catalog.PACKAGE / "scenes" / f"{scene}.yaml"
     try:
         given = yaml.safe_load((file if file.is_file() else Path(str(scene))).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -133,7 +133,7 @@ def _values(scene: Any) -> list[Any]:
     cloths = given.get("cloth")
     layers: list[Any] = [given]
     for name in (given.get("preset"), "default"):
-        path = catalogue.PACKAGE / "scene" / "presets" / f"{name}.yaml"
+        path = catalog.PACKAGE / "scene" / "presets" / f"{name}.yaml"
         if path.is_file():
             layer = yaml.safe_load(path.read_text(encoding="utf-8"))
             if "cloth" in layer:  # one mapping, for every cloth

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from toile.cli import catalog as catalogue
+from toile.cli import catalog as catalog
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Family:
     scope: str | None = None
 
     def type_names(self) -> list[str]:
-        type_names = list(catalogue.members(self.name))
+        type_names = list(catalog.members(self.name))
         return [type_name for type_name in type_names if self.scope in (None, _scope(self.member(type_name)))]
 
     def member(self, type_name: str) -> Model:
-        package, _, prefix = catalogue.families()[self.name]
-        return Model(f"{package}.{prefix}{type_name}", catalogue.class_name(type_name))
+        package, _, prefix = catalog.families()[self.name]
+        return Model(f"{package}.{prefix}{type_name}", catalog.class_name(type_name))
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
     if field is None:
         return []
     if field.name == "fabric":
-        return catalogue.fabrics()
+        return catalog.fabrics()
     if holder == SCENE and field.name == "preset":
-        return list(catalogue.presets())
+        return list(catalog.presets())
     inner, many = _held(field)
     if isinstance(inner, Family):
         return [f"[{type_name}]" for type_name in inner.type_names()] if many else inner.type_names()
@@ -175,7 +175,7 @@ def _chosen(family: Family, values: Sequence[Any]) -> Model | None:
     """The member that the values name."""
     for value in values:
         type_name = value.get("type") if isinstance(value, dict) else value
-        if isinstance(type_name, str) and type_name in catalogue.members(family.name):
+        if isinstance(type_name, str) and type_name in catalog.members(family.name):
             return family.member(type_name)
     return None
 
@@ -206,7 +206,7 @@ def _held(field: Field) -> tuple[Model | Family | None, bool]:
 def _resolved(module: str, name: str) -> Model | Family | None:
     """The class, or the choice from a family, that a name stands for in a module of Toile."""
     imported: str | None = None
-    for node in _statements(catalogue.parsed(module).body):
+    for node in _statements(catalog.parsed(module).body):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return Model(module, name) if _has_fields(module, node) else None
         if isinstance(node, ast.Assign) and _named(node.targets[0], name):
@@ -239,7 +239,7 @@ def _has_fields(module: str, definition: ast.ClassDef) -> bool:
 
 @cache
 def _class(model: Model) -> ast.ClassDef:
-    for node in catalogue.parsed(model.module).body:
+    for node in catalog.parsed(model.module).body:
         if isinstance(node, ast.ClassDef) and node.name == model.name:
             return node
     raise LookupError(f"{model.module}.{model.name}")

@@ -42,7 +42,7 @@ COARSE_BYTES, FINE_BYTES = 40, 12 * NODES**3
 
 @wp.struct
 class Surface:
-    """A closed mesh; `tree` and `x` are relative to the centre of its box, where single precision is finest."""
+    """A closed mesh; `tree` and `x` are relative to the center of its box, where single precision is finest."""
 
     tree: wp.uint64
     x: wp.array(dtype=vec3)
@@ -174,9 +174,9 @@ def bake_mesh(
 ) -> Baked:
     """The field of a closed mesh; `deforms` keeps the nearest point of nodes, for displacements and velocities."""
     box = np.stack([positions.min(axis=0), positions.max(axis=0)])
-    centre = box.mean(axis=0)
+    center = box.mean(axis=0)
     low, tiles = _lay_out(box, cell, band)
-    arms = positions - centre
+    arms = positions - center
     surface = Surface()
     surface.x = wp.array(arms, dtype=vec3, device=device)
     surface.corners = wp.array(triangles.ravel(), dtype=wp.int32, device=device)
@@ -185,7 +185,7 @@ def bake_mesh(
     surface.tree = tree.id
 
     side, corners = CELLS * cell, tuple(n + 1 for n in tiles)
-    start = vec3(*(low - centre))
+    start = vec3(*(low - center))
     far = wp.empty(corners, wp.float32, device)
     far_face, far_place = _feet(corners, deforms, device)
     wp.launch(mesh_corners, corners, [surface, start, side], [far, far_face, far_place], device=device)

@@ -23,7 +23,7 @@ from toile.math.types import TINY, real, vec3, vec4
 BITS = 3
 CELLS = 2**BITS  # cells along the side of a tile
 STRIDE = 2  # cells between the nodes that know their nearest point
-FEET = CELLS // STRIDE + 1  # neighbouring tiles both hold the nodes between them
+FEET = CELLS // STRIDE + 1  # neighboring tiles both hold the nodes between them
 NODES = CELLS + 3  # and the distance one cell beyond, so that a slope is found in one tile
 
 TILE_BITS, TILE_CELLS, TILE_SIDE = wp.constant(BITS), wp.constant(CELLS), wp.constant(real(CELLS))

@@ -58,7 +58,7 @@ FUNCTIONS = rigid_functions(BoxShape, closest)
 
 
 class Box(Collider):
-    """Sides along x, y and z, centred on the origin."""
+    """Sides along x, y and z, centered on the origin."""
 
     size: tuple[Length, Length, Length] = quantity((0.5, 0.5, 0.5), unit="m", doc="size along x, y and z")
 

@@ -39,10 +39,10 @@ FUNCTIONS = rigid_functions(CapsuleShape, closest)
 
 
 class Capsule(Collider):
-    """Axis along z, centred on the origin."""
+    """Axis along z, centered on the origin."""
 
     radius: float = quantity(0.1, unit="m", doc="radius", gt=0)
-    length: float = quantity(0.4, unit="m", doc="length of the axis, between the centres of the two caps", gt=0)
+    length: float = quantity(0.4, unit="m", doc="length of the axis, between the centers of the two caps", gt=0)
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = CapsuleShape()

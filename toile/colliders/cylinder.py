@@ -55,7 +55,7 @@ FUNCTIONS = rigid_functions(CylinderShape, closest)
 
 
 class Cylinder(Collider):
-    """Axis along z, centred on the origin."""
+    """Axis along z, centered on the origin."""
 
     radius: float = quantity(0.3, unit="m", doc="radius", gt=0)
     height: float = quantity(0.5, unit="m", doc="height, between its flat ends", gt=0)

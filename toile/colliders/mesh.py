@@ -39,7 +39,7 @@ def attach(shape: Surface, p: vec3, face: wp.int32) -> vec3:
         return p
     a = corner(shape, face, 0)
     ab, ac = corner(shape, face, 1) - a, corner(shape, face, 2) - a
-    arm = p - shape.centre - a
+    arm = p - shape.center - a
     n = wp.cross(ab, ac)
     squared = wp.dot(n, n)
     s, t = wp.dot(wp.cross(arm, ac), n) / squared, wp.dot(wp.cross(ab, arm), n) / squared
@@ -62,7 +62,7 @@ def material(shape: Surface, anchor: vec3, face: wp.int32, normal: vec3, h: real
     dn_dt = (wp.cross(v_ab, ac) + wp.cross(ab, v_ac)) / length
     dn_dt -= wp.dot(dn_dt, n) * n
     q = a + anchor[0] * ab + anchor[1] * ac + anchor[2] * n
-    found.point = q + shape.centre
+    found.point = q + shape.center
     found.velocity = v + anchor[0] * v_ab + anchor[1] * v_ac + anchor[2] * dn_dt
     # As `closest` has it: beside an edge or a vertex the normal points away from there, not along the triangle's.
     found.normal = n
@@ -82,7 +82,7 @@ class Mesh(Collider):
 
     file: str = quantity(doc="path under the scene's folder: .obj, .ply, .usd, .usda, .usdc or .usdz", min_length=1)
     part: str | None = quantity(None, doc="only this group, object or prim of the file; all of it when not given")
-    scale: float = quantity(1.0, doc="metres per unit of the file and its sequence (0.01 for centimetres)", gt=0)
+    scale: float = quantity(1.0, doc="meters per unit of the file and its sequence (0.01 for centimeters)", gt=0)
     flip: bool = quantity(False, doc="turn all triangles, for a mesh that is inside out")
     drop_degenerate: bool = quantity(False, doc="leave out triangles without area")
     sequence: SequenceSettings | None = quantity(None, doc="frames that deform it, vertex by vertex")
@@ -116,12 +116,12 @@ class MeshSolid(Solid):
         self.warnings = (*mesh.warnings, *(() if sequence is None else sequence.warnings))
         x = mesh.positions if sequence is None else sequence.at(0.0)[0]
         self._time: float | None = None  # of the vertices on the device, where they have moved
-        self._centre = 0.5 * (x.min(axis=0) + x.max(axis=0))
-        arms = x - self._centre
+        self._center = 0.5 * (x.min(axis=0) + x.max(axis=0))
+        arms = x - self._center
         at = mesh.places[mesh.triangles]
         sides = np.sort(np.stack([at, np.roll(at, -1, axis=1)], axis=2), axis=2)
         shape = self.shape
-        shape.centre, shape.deforms = vec3(*self._centre), int(sequence is not None)
+        shape.center, shape.deforms = vec3(*self._center), int(sequence is not None)
         shape.x = wp.array(arms, dtype=vec3, device=device)
         shape.v = wp.zeros_like(shape.x)
         shape.corners = wp.array(mesh.triangles.ravel(), dtype=wp.int32, device=device)
@@ -147,7 +147,7 @@ class MeshSolid(Solid):
         before, _ = self.sequence.at(begin)
         positions, velocities = self.sequence.at(end)
         if end != self._time:
-            self._fit(positions - self._centre, velocities)
+            self._fit(positions - self._center, velocities)
             self._time = end
         return float(np.sqrt(np.max(np.sum((positions - before) ** 2, axis=1))))
 

@@ -27,7 +27,7 @@ def closest(shape: SphereShape, p: vec3, reach: real) -> Closest:
     found = Closest()
     r = wp.length(p)
     found.distance = r - shape.radius
-    found.normal = vec3(real(0.0), real(0.0), real(1.0))  # at the centre any direction is as good
+    found.normal = vec3(real(0.0), real(0.0), real(1.0))  # at the center any direction is as good
     if r > TINY:
         found.normal = p / r
     return found

@@ -174,7 +174,7 @@ def minus(a: Whole, b: Whole) -> Whole:
 
 
 def _whole(points: np.ndarray) -> tuple[list[Whole], int]:
-    """The same points in whole numbers of a small unit, and how many of it make a metre: no digit is lost."""
+    """The same points in whole numbers of a small unit, and how many of it make a meter: no digit is lost."""
     ratios = [[coordinate.as_integer_ratio() for coordinate in point] for point in points.tolist()]
     unit = max(below for point in ratios for _, below in point)  # all of them are powers of two
     return [tuple(above * (unit // below) for above, below in point) for point in ratios], unit
@@ -333,7 +333,7 @@ def edge_meets_triangle(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: w
             return NO
         if of_a * of_b < 0 and least * most > 0:
             return YES
-    # Neighbours on a flat cloth end up here. Seen from the side from which the triangle looks largest, they are apart.
+    # Neighbors on a flat cloth end up here. Seen from the side from which the triangle looks largest, they are apart.
     n = wp.cross(q - p, r - p)
     axis = int(0)
     if wp.abs(n[1]) > wp.abs(n[axis]):

@@ -1,4 +1,4 @@
-"""Where particles are in the flat cloth, and which of them are one piece of it: neighbours are near by being woven.
+"""Where particles are in the flat cloth, and which of them are one piece of it: neighbors are near by being woven.
 
 Panels of one mesh may lie on each other in uv. So pieces are found by what is connected, and not by who owns them.
 """

@@ -34,23 +34,23 @@ def color_elements(particles: np.ndarray, points: np.ndarray) -> ElementColoring
     along = np.argsort(_curve(points[particles].mean(axis=1)), kind="stable")
     piece = np.empty(count, np.int64)
     piece[along] = np.arange(count) // SHARE
-    of_piece = _colours(piece, particles, len(points))
+    of_piece = _colors(piece, particles, len(points))
     # The last piece may be short: it is put at the end of its round, so that all others begin at multiples of SHARE.
     order = along[np.argsort(of_piece[piece[along]], kind="stable")]
     ends = np.cumsum(np.bincount(of_piece[piece]))
     return ElementColoring(order, tuple(int(end) for end in ends))
 
 
-def _colours(piece: np.ndarray, particles: np.ndarray, n: int) -> np.ndarray:
-    """The round of each piece: the first in which none of its neighbours is."""
+def _colors(piece: np.ndarray, particles: np.ndarray, n: int) -> np.ndarray:
+    """The round of each piece: the first in which none of its neighbors is."""
     rows = np.repeat(piece, particles.shape[1])
     uses = sparse.csr_array((np.ones(len(rows), np.int32), (rows, particles.ravel())), shape=(piece.max() + 1, n))
     adjacency = sparse.csr_array(uses @ uses.T)
-    colours = np.full(adjacency.shape[0], -1)
-    for p in range(len(colours)):
-        taken = set(colours[adjacency.indices[adjacency.indptr[p] : adjacency.indptr[p + 1]]])
-        colours[p] = next(colour for colour in range(len(colours)) if colour not in taken)
-    return colours
+    colors = np.full(adjacency.shape[0], -1)
+    for p in range(len(colors)):
+        taken = set(colors[adjacency.indices[adjacency.indptr[p] : adjacency.indptr[p + 1]]])
+        colors[p] = next(color for color in range(len(colors)) if color not in taken)
+    return colors
 
 
 def _curve(points: np.ndarray) -> np.ndarray:

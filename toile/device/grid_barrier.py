@@ -12,10 +12,10 @@ Deviations  none
 
 import warp as wp
 
-# Threads of a block: Warp's own number. The colours of a few thousand touches are about as large.
+# Threads of a block: Warp's own number. The colors of a few thousand touches are about as large.
 LANES = 256
-# Items for each further block. On an H200 two blocks colour 21,559 touches in half the time of one, and sweep them in a
-# third more, because their 162 colours are small.
+# Items for each further block. On an H200 two blocks color 21,559 touches in half the time of one, and sweep them in a
+# third more, because their 162 colors are small.
 ITEMS = 16_384
 
 

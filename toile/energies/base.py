@@ -38,7 +38,7 @@ class Formulas:
     energy(local) -> real
         stored energy [J]; 0 for forces without a potential
     force(local, a) -> vec3
-        at point a, linearised at (x, v) and evaluated at velocity v_at [N]
+        at point a, linearized at (x, v) and evaluated at velocity v_at [N]
     block(local, alpha_x, alpha_v, a, b) -> mat33
         -(alpha_x df_a/dx_b + alpha_v df_a/dv_b), positive definite overall
     """

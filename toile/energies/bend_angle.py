@@ -1,4 +1,4 @@
-"""Bending at a hinge: the angle between two neighbouring triangles.
+"""Bending at a hinge: the angle between two neighboring triangles.
 
     C(x) = sqrt(|e|^2 / (A0 + A1)) theta,    E = D C^2 / 2
 

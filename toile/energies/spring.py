@@ -17,7 +17,7 @@ Deviations  Eq. (1) has the opposite sign, with which a stretched spring would p
             (the paper's is `viscous`). The second derivative is kept only where a spring is stretched: in compression
             the matrix would be indefinite. Diagonals resist stretching as well, and add G to k. A flexion spring feels
             an angle theta only as theta^2, so that no K is D at every angle: the two energies agree at 1 rad between
-            neighbouring cells; of m > 2 through a pole each has 8/(3 m) of that K. Meshes without rows and columns of
+            neighboring cells; of m > 2 through a pole each has 8/(3 m) of that K. Meshes without rows and columns of
             threads have their edges for structural springs, and no shear springs: edges resist shear by some 3/8 k
             whatever G.
 """

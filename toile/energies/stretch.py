@@ -5,7 +5,7 @@
 
 Threads of a fabric are crimped: they give way at first, and then are straight and hardly give way at all. The second
 energy begins shortly before the fabric's extension e, and keeps the cloth inside it. Stiffness is free in a direct
-solve; where the limit is reached in a step, the step takes another linearisation.
+solve; where the limit is reached in a step, the step takes another linearization.
 
 Source      [BW98] sec. 4.2, eqs. (9), (10); positive definite by the eigenvalues of k (1 - b/|w|) and k
 Symbols     w_u, w_v  images of the unit u, v directions [-]     b  rest stretch [-]     a  rest area [m^2]

@@ -1,6 +1,6 @@
 """Springs of all cloths, in an order in which many of them can be worked on at once.
 
-Springs of one colour share no particle. One colour after the other, whatever a kernel does to the two particles of each
+Springs of one color share no particle. One color after the other, whatever a kernel does to the two particles of each
 spring comes out the same however many run at once: it is the result of taking them one by one in the order they have
 here. Structural springs come first, then shear, then flexion, so that this is also an order a paper could mean.
 
@@ -35,38 +35,38 @@ class SpringList:
 
 
 class SpringLists:
-    """Springs of some kinds: all of them, sorted by colour, and what may be launched at once."""
+    """Springs of some kinds: all of them, sorted by color, and what may be launched at once."""
 
     def __init__(self, model: Model, kinds: Sequence[int], device: str):
         found = [springs_of(part).of(*kinds) for part in model.parts]
         pairs = np.concatenate([np.zeros((0, 2), np.int32), *(springs.particles for springs in found)])
         lengths = np.concatenate([np.zeros(0), *(springs.lengths for springs in found)])
         kind = np.concatenate([np.zeros(0, np.int32), *(springs.kind for springs in found)])
-        colour = _colours(pairs, kind)
-        order = np.argsort(colour, kind="stable")
+        color = _colors(pairs, kind)
+        order = np.argsort(color, kind="stable")
         self.particles, self.lengths, self.kind = pairs[order], lengths[order], kind[order]  # the same on the host
-        self.ends = np.cumsum(np.bincount(colour))  # of each colour
+        self.ends = np.cumsum(np.bincount(color))  # of each color
         self.all = SpringList(
             wp.array(self.particles, dtype=wp.vec2i, device=device),
             wp.array(self.lengths.astype(numpy_real), dtype=real, device=device),
             wp.array(self.kind.astype(np.int32), dtype=wp.int32, device=device),
         )
-        # One entry per launch. A CPU takes them one by one and in order whether or not it is told where a colour ends.
+        # One entry per launch. A CPU takes them one by one and in order whether or not it is told where a color ends.
         begins = [0, *self.ends[:-1]]
         each = [self.all.part(int(begin), int(end)) for begin, end in zip(begins, self.ends, strict=False)]
-        self.colours = each if wp.get_device(device).is_cuda else [self.all][: len(each)]
+        self.colors = each if wp.get_device(device).is_cuda else [self.all][: len(each)]
 
     def __len__(self) -> int:
         return len(self.lengths)
 
 
-def _colours(pairs: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """The colour of each spring: the first that neither of its particles has; other kinds, other colours."""
-    colour = np.zeros(len(pairs), int)
+def _colors(pairs: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """The color of each spring: the first that neither of its particles has; other kinds, other colors."""
+    color = np.zeros(len(pairs), int)
     first = 0
     for each in np.unique(kind):
         chosen = np.flatnonzero(kind == each)
-        taken = [0] * (int(pairs.max()) + 1)  # colours of the springs at each particle, as bits
+        taken = [0] * (int(pairs.max()) + 1)  # colors of the springs at each particle, as bits
         found = np.zeros(len(chosen), int)
         for k, (i, j) in enumerate(pairs[chosen].tolist()):
             both = taken[i] | taken[j]
@@ -74,6 +74,6 @@ def _colours(pairs: np.ndarray, kind: np.ndarray) -> np.ndarray:
             taken[i] |= free
             taken[j] |= free
             found[k] = free.bit_length() - 1
-        colour[chosen] = first + found
+        color[chosen] = first + found
         first += int(found.max()) + 1
-    return colour
+    return color

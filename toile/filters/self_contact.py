@@ -5,7 +5,7 @@
 It changes the candidate of a step: positions and velocities at its end. What constraints hold stays held. A step whose
 contacts cannot be resolved is repeated at half the size.
 
-Cloth that starts tangled is not refused. What intersects, and its next neighbours, may pass through each other until it
+Cloth that starts tangled is not refused. What intersects, and its next neighbors, may pass through each other until it
 has come apart; it is moved that way a little in every step, and from then on nothing passes there either.
 
 Source      [BFA02]; its parts are in toile/contact

@@ -8,8 +8,8 @@ it is and the other takes the whole way; one that may only slide goes as far as 
 Source      [Pro95] sec. 5
 Symbols     l0  length at rest [m]     tau_c  critical deformation rate, (length - l0)/l0 at most [-]
 Deviations  The paper says nothing of velocities; here they take the change of position over h, so that a sheet keeps
-            its momentum. `velocities: kept` leaves them as they are. Ends are brought to their centre of mass, which is
-            the paper's middle where masses are alike: momentum again. Springs are taken in the order of their colours,
+            its momentum. `velocities: kept` leaves them as they are. Ends are brought to their center of mass, which is
+            the paper's middle where masses are alike: momentum again. Springs are taken in the order of their colors,
             so that the result is the same on every device.
 """
 
@@ -62,7 +62,7 @@ class _Working(Correction):
         self.reaction.zero_()
         share = 1.0 / h if self.settings.velocities == "consistent" else 0.0
         for _ in range(self.settings.passes):
-            for springs in self.springs.colours:
+            for springs in self.springs.colors:
                 of_springs = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.tau_c]
                 self._launch(shorten, len(springs), [*of_springs, constraints.S, share / h, x, self.reaction])
         self._launch(follow, len(x), [self._x, x, share, state_out.v, corrections.dx, corrections.dv])

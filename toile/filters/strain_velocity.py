@@ -9,7 +9,7 @@ passes lead to those velocities within the limits that are nearest, in kinetic e
 along the springs as they are at the start of the step, which keeps linear and angular momentum.
 
 A spring that turns by phi in a step has n . d = |d| cos phi. Of both limits that form is used which asks for less: a
-pull for the whole of |d| grows with what turns it, and passes could drive neighbours ever farther across; a push for
+pull for the whole of |d| grows with what turns it, and passes could drive neighbors ever farther across; a push for
 n . d would stretch whatever turns.
 
 Source      [BMF03] sec. 3, "in the same manner" as [BFA02]; 10 % and 0 % are the paper's
@@ -72,17 +72,17 @@ class _Working(VelocityLimit):
         # Impulses of the present try, and of the last step that stood
         self.impulses, self.kept = (wp.zeros(len(self.springs), dtype=real, device=device) for _ in range(2))
         self.h, self.h_kept = 0.0, 0.0
-        ends = pairwise(accumulate((len(springs) for springs in self.springs.colours), initial=0))
-        self.colours = [
+        ends = pairwise(accumulate((len(springs) for springs in self.springs.colors), initial=0))
+        self.colors = [
             (springs, self.impulses[begin:end], self.kept[begin:end])
-            for springs, (begin, end) in zip(self.springs.colours, ends, strict=True)
+            for springs, (begin, end) in zip(self.springs.colors, ends, strict=True)
         ]
         self.changed = wp.zeros(1, dtype=wp.int32, device=device)  # whether a pass has found anything to do
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
         self._find_impulses(x, v, h)
         self.reaction.zero_()
-        for springs, impulses, _ in self.colours:
+        for springs, impulses, _ in self.colors:
             self._launch(add_reaction, len(springs), [springs.particles, x, self.context.constraints.S, impulses, h, self.reaction])
 
     def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
@@ -92,7 +92,7 @@ class _Working(VelocityLimit):
             return  # what was needed before is not needed now
         if self.h_kept > 0.0:
             share = h / self.h_kept
-            for springs, impulses, kept in self.colours:
+            for springs, impulses, kept in self.colors:
                 at = [springs.particles, self.context.masses, x, self.context.constraints.S, kept, share]
                 self._launch(begin_with, len(springs), [*at, impulses, v])
         for _ in range(self.settings.passes):
@@ -102,7 +102,7 @@ class _Working(VelocityLimit):
     def _pass(self, x: wp.array, v: wp.array, h: float, readback: int = 0) -> bool:
         """Whether there was anything to do; with `look` nothing is done."""
         self.changed.zero_()
-        for springs, impulses, _ in self.colours:
+        for springs, impulses, _ in self.colors:
             model = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.longest, self.shortest]
             at = [x, self.context.constraints.S, h, TOLERANCE, RECOVERY, readback]
             self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])

@@ -7,7 +7,7 @@
 
 Source      [BMF03] sec. 3; the solve is in toile/integrators/_damping_solve.py
 Symbols     g0, D0  at the start     g1, D1  at the end
-Deviations  A force that is not linear in v, as that of fast air, is linearised: its error is of third order in a step.
+Deviations  A force that is not linear in v, as that of fast air, is linearized: its error is of third order in a step.
             Each solve begins with all of the elastic part, so that what is left to it is damping alone.
 """
 

@@ -7,8 +7,8 @@ which is backward Euler.
 
 Source      the linear systems are those of [BW98] eq. (18) with b h for h; the solve is in toile/integrators/newton.py
 Symbols     r  ratio of steps [-]     h  step [s]
-Deviations  [BW98] uses backward Euler linearised at the start of the step, which makes cloth swing in slow motion. Here
-            forces are linearised where the present velocity leads.
+Deviations  [BW98] uses backward Euler linearized at the start of the step, which makes cloth swing in slow motion. Here
+            forces are linearized where the present velocity leads.
 """
 
 import warp as wp
@@ -30,7 +30,7 @@ LARGEST_RATIO = 2.4
 class ImplicitBdf2(Integrator):
     """Second order at variable steps."""
 
-    newton_iterations: int = quantity(1, doc="linearisations per step", ge=1, le=50)
+    newton_iterations: int = quantity(1, doc="linearizations per step", ge=1, le=50)
 
     def start(self, context: IntegratorContext) -> Stepper:
         return _Stepper(NewtonStep(context, from_velocity, self.newton_iterations), context)

@@ -1,4 +1,4 @@
-"""Backward Euler, linearised once: the integrator of the paper.
+"""Backward Euler, linearized once: the integrator of the paper.
 
     v1 = v0 + h f(x1, v1)/m,    x1 = x0 + h v1
 
@@ -20,7 +20,7 @@ from toile.plugins import quantity
 class ImplicitEuler(Integrator):
     """Stable at any step; first order."""
 
-    newton_iterations: int = quantity(1, doc="linearisations per step; 1 is the paper's", ge=1, le=50)
+    newton_iterations: int = quantity(1, doc="linearizations per step; 1 is the paper's", ge=1, le=50)
 
     def start(self, context: IntegratorContext) -> Stepper:
         return _Stepper(NewtonStep(context, from_start, self.newton_iterations))

@@ -4,13 +4,13 @@ Both schemes ask for the velocity u that satisfies
 
     M (u - v_ref) = h f(x, u),    x = x_ref + h u
 
-with their own h, x_ref and v_ref. Linearising the force gives, for a guess u and its x,
+with their own h, x_ref and v_ref. Linearizing the force gives, for a guess u and its x,
 
     A du = M (v_ref - u) + h f,    A = M - h df/dv - h^2 df/dx
 
 Two first guesses are offered. `from_start` takes x = x_n: for backward Euler the system is then [BW98]'s equation (18)
 in the unknown v_n + dv. `from_velocity` takes u = v_n: a rotation, which changes the directions of the threads, is then
-followed instead of being cut short, and one linearisation is nearly as accurate as many (docs/integrators.md).
+followed instead of being cut short, and one linearization is nearly as accurate as many (docs/integrators.md).
 
 Source      [BW98] eqs. (16)-(18), secs. 5.3, 5.4
 Symbols     u  velocity at the end of the step [m/s]     h  the scheme's step [s]     f  force [N]
@@ -34,7 +34,7 @@ from toile.system.assembly import Linearization
 
 
 class NewtonStep:
-    """Finds the end of an implicit step in a given number of linearisations."""
+    """Finds the end of an implicit step in a given number of linearizations."""
 
     def __init__(self, context: IntegratorContext, first_guess: wp.Kernel, iterations: int):
         self.context, self.first_guess, self.iterations = context, first_guess, iterations
@@ -57,7 +57,7 @@ class NewtonStep:
         return self._iterate(state, state_out, at, self.iterations)
 
     def improve(self, state: State, state_out: State, h: float) -> Solution:
-        """One more linearisation, at what `solve` has found; contacts are what its last comparison left.
+        """One more linearization, at what `solve` has found; contacts are what its last comparison left.
 
         It is solved to the residual of before: what is left of the force is small, and a thousandth of it is nothing.
         """
@@ -95,7 +95,7 @@ class NewtonStep:
                 launch(update, n, [self.x_ref, h, u, du, x])
                 contact = [constraints.S_user, constraints.x_held, constraints.v_held, system.masses, self.x_ref]
                 launch(constraint_force, n, [constraints.S, *contact, self.b, h, self.force])  # sec. 5.4
-                # Before the last linearisation forces are not yet those that contacts can be judged by.
+                # Before the last linearization forces are not yet those that contacts can be judged by.
                 contacts_fit = left > 1 or self._contacts_fit(state, x, h)
             at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), 0.0
         launch(finish, n, [constraints.S, constraints.S_user, constraints.x_held, constraints.v_held, u, x, state_out.v])

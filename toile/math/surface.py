@@ -3,7 +3,7 @@
     distance = sign |p - c|,    sign = sign of (p - c) . m
 
 c is the nearest point of the surface. Warp's tree finds a triangle in single precision; c, distance and normal are then
-computed in `real`, also on the triangles around it, because rounding may have picked a neighbour. m is the normal of
+computed in `real`, also on the triangles around it, because rounding may have picked a neighbor. m is the normal of
 the triangle, and where c lies on an edge or a vertex the sum of those around it: as they are, or weighted by angle.
 
 Source      J. A. Baerentzen, H. Aanaes, Signed distance computation using the angle weighted pseudonormal (2005)
@@ -23,7 +23,7 @@ ROUNDING = wp.constant(real(1.0e-6))
 FARTHEST = wp.constant(real(1.0e18))
 # Closer than this to an edge, relative to where it lies, the direction to it is rounding: the pseudonormal is used.
 ON_SURFACE = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
-# Moves to a neighbour that is nearer. One corrects the tree's choice; more, the rounding of slivers.
+# Moves to a neighbor that is nearer. One corrects the tree's choice; more, the rounding of slivers.
 MAX_MOVES = wp.constant(8)
 # So near to a side, as a share of the triangle's height, the triangle beyond it is looked at too.
 NEARLY = wp.constant(real(1.0e-3))
@@ -31,10 +31,10 @@ NEARLY = wp.constant(real(1.0e-3))
 
 @wp.struct
 class Surface:
-    """Triangles where they are now. All positions are relative to `centre`, where single precision is finest."""
+    """Triangles where they are now. All positions are relative to `center`, where single precision is finest."""
 
     tree: wp.uint64
-    centre: vec3
+    center: vec3
     deforms: wp.int32
     x: wp.array(dtype=vec3)
     v: wp.array(dtype=vec3)
@@ -233,7 +233,7 @@ def velocity_at(surface: Surface, p: vec3, face: wp.int32) -> vec3:
 
 @wp.func
 def closest_on_surface(surface: Surface, p: vec3, reach: real) -> Closest:
-    q = p - surface.centre
+    q = p - surface.center
     search = wp.min(reach, FARTHEST)
     search += ROUNDING * (search + wp.length(q))
     hit = wp.mesh_query_point_no_sign(surface.tree, wp.vec3f(q), wp.float32(search))

@@ -20,7 +20,7 @@ wp.config.enable_backward = False
 
 
 def _start_warp() -> None:
-    """Initialise Warp without its warning that there is no CUDA driver: most machines have none, and need none."""
+    """Initialize Warp without its warning that there is no CUDA driver: most machines have none, and need none."""
     try:
         stderr = sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):  # stderr was replaced by something that is not a file

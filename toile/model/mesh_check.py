@@ -157,12 +157,12 @@ def _oddities(mesh: Mesh) -> Iterator[str]:
             "Set weld: true to join it."
         )
     if not SMALLEST <= across <= LARGEST:
-        yield f"the cloth is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in metres?"
+        yield f"the cloth is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in meters?"
     space = 0.5 * np.sqrt(np.sum(np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]) ** 2, axis=1)).sum()
     ratio = np.abs(mesh.uv_areas()).sum() / space
     if not 1.0 / UV_RATIO <= ratio <= UV_RATIO:
         yield (
-            f"the cloth in uv has {ratio:.3g} times its area in space: uv are rest lengths in metres. "
+            f"the cloth in uv has {ratio:.3g} times its area in space: uv are rest lengths in meters. "
             "If they are texture coordinates, set uv: scaled or uv: rest."
         )
 

@@ -18,7 +18,7 @@ from toile.model.mesh import Mesh
 DEGENERATE = 1e-12
 # Vertices nearer than this fraction of the bounding box are one point to anybody who looks.
 COINCIDENT = 1e-7
-# Coordinates beyond this [m] leave fewer than 7 digits for a millimetre in float64.
+# Coordinates beyond this [m] leave fewer than 7 digits for a millimeter in float64.
 FARTHEST = 1e6
 
 
@@ -27,7 +27,7 @@ def weld(mesh: Mesh) -> Mesh:
     if not _is_sound(mesh):
         return mesh
     representative = np.arange(mesh.vertex_count)
-    while True:  # nearest neighbours only: all pairs of a thousand coincident points would be half a million
+    while True:  # nearest neighbors only: all pairs of a thousand coincident points would be half a million
         kept = np.unique(representative)
         pairs = coincident(mesh.positions[kept])
         if not len(pairs):
@@ -72,8 +72,8 @@ def without_unused_vertices(mesh: Mesh) -> Mesh:
 
 
 def with_one_winding(mesh: Mesh) -> Mesh:
-    """Neighbours run their shared edge in opposite directions; in each piece the minority is turned."""
-    one, two, same_way = _neighbours(mesh.triangles)
+    """Neighbors run their shared edge in opposite directions; in each piece the minority is turned."""
+    one, two, same_way = _neighbors(mesh.triangles)
     if not same_way.any():
         return mesh
     m = mesh.triangle_count
@@ -92,7 +92,7 @@ def with_one_winding(mesh: Mesh) -> Mesh:
     warnings = []
     if flip.any():
         t = int(np.argmax(flip))
-        warnings.append(f"{np.count_nonzero(flip)} triangles face the other way than their neighbours and were turned, "
+        warnings.append(f"{np.count_nonzero(flip)} triangles face the other way than their neighbors and were turned, "
                     f"the first of them triangle {t}.")  # fmt: skip
     if np.any(flip[one] ^ flip[two] ^ same_way):
         warnings.append("the surface has only one side (a Moebius strip), so front and back mean nothing on it.")
@@ -110,7 +110,7 @@ def with_positive_uv(mesh: Mesh) -> Mesh:
     negative = mesh.uv_areas() < 0
     if not negative.any():
         return mesh
-    one, two, _ = _neighbours(mesh.triangles)
+    one, two, _ = _neighbors(mesh.triangles)
     uv_set = [set(map(tuple, corners)) for corners in mesh.uv.tolist()]
     joined = np.array([len(uv_set[a] & uv_set[b]) >= 2 for a, b in zip(one, two, strict=True)], bool)
     joined &= negative[one] == negative[two]
@@ -169,7 +169,7 @@ def repeated_corner(triangles: np.ndarray) -> np.ndarray:
     return (triangles == np.roll(triangles, -1, axis=1)).any(axis=1)
 
 
-def _neighbours(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _neighbors(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of triangles that share an edge (smaller number first), and whether both run it the same way."""
     start, end = triangles.ravel(), np.roll(triangles, -1, axis=1).ravel()
     low, high = np.minimum(start, end), np.maximum(start, end)
@@ -187,11 +187,11 @@ def coincident(positions: np.ndarray) -> np.ndarray:
     pairs = [equal[equal[:, 0] != equal[:, 1]]]
     if len(distinct) > 1:
         tolerance = COINCIDENT * size(positions)
-        distance, neighbour = cKDTree(distinct).query(
+        distance, neighbor = cKDTree(distinct).query(
             distinct, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf)
         )
         near = distance[:, 1] <= tolerance
-        pairs.append(np.stack([first[near], first[neighbour[near, 1]]], axis=1))
+        pairs.append(np.stack([first[near], first[neighbor[near, 1]]], axis=1))
     return np.unique(np.sort(np.concatenate(pairs), axis=1), axis=0)
 
 

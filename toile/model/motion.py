@@ -5,7 +5,7 @@
 Rotation vectors r are interpolated as they are written, so that an angle of 720 degrees is two turns.
 
 Source      J is the left Jacobian of the rotation group (any text on Lie groups)
-Symbols     R = exp(r)  rotation     c  centre [m]     p  translation [m]     w  angular velocity [rad/s]
+Symbols     R = exp(r)  rotation     c  center [m]     p  translation [m]     w  angular velocity [rad/s]
 Deviations  none
 """
 
@@ -35,7 +35,7 @@ class Keyframe(BaseModel):
     time: float = quantity(unit="s", doc="time of this key")
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="displacement from the start")
     rotation: Vector = quantity(
-        (0.0, 0.0, 0.0), unit="deg", doc="rotation vector: axis times angle, about the centre; 720 is two turns"
+        (0.0, 0.0, 0.0), unit="deg", doc="rotation vector: axis times angle, about the center; 720 is two turns"
     )
 
 
@@ -46,9 +46,9 @@ class Motion(BaseModel):
 
     keyframes: tuple[Keyframe, ...] = quantity(doc="at least one key, in order of time", min_length=1)
     interpolation: Literal["linear", "smooth"] = quantity(
-        "smooth", doc="straight between keys, or smooth: at rest at both ends, and never beyond neighbouring keys"
+        "smooth", doc="straight between keys, or smooth: at rest at both ends, and never beyond neighboring keys"
     )
-    centre: Vector | None = quantity(None, unit="m", doc="centre of rotation; the mean of what moves when not given")
+    center: Vector | None = quantity(None, unit="m", doc="center of rotation; the mean of what moves when not given")
 
     @model_validator(mode="after")
     def _in_order(self) -> Motion:
@@ -68,25 +68,25 @@ class Motion(BaseModel):
     def move(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities, at a time, of points given at their start."""
         value, rate = self._interpolate(time)
-        centre = points.mean(axis=0) if self.centre is None else np.asarray(self.centre)
-        arms = (points - centre) @ rotation_matrix(value[3:]).T
+        center = points.mean(axis=0) if self.center is None else np.asarray(self.center)
+        arms = (points - center) @ rotation_matrix(value[3:]).T
         angular_velocity = _left_jacobian(value[3:]) @ rate[3:]
-        return arms + centre + value[:3], np.cross(angular_velocity, arms) + rate[:3]
+        return arms + center + value[:3], np.cross(angular_velocity, arms) + rate[:3]
 
     def frame(self, origin: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rotation, origin, velocity and angular velocity [rad/s], at a time, of a frame that starts at an origin."""
         value, rate = self._interpolate(time)
-        centre = origin if self.centre is None else np.asarray(self.centre)
+        center = origin if self.center is None else np.asarray(self.center)
         rotation, angular_velocity = rotation_matrix(value[3:]), _left_jacobian(value[3:]) @ rate[3:]
-        arm = rotation @ (origin - centre)
-        return rotation, arm + centre + value[:3], np.cross(angular_velocity, arm) + rate[:3], angular_velocity
+        arm = rotation @ (origin - center)
+        return rotation, arm + center + value[:3], np.cross(angular_velocity, arm) + rate[:3], angular_velocity
 
     def carry(self, points: np.ndarray, since: float, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities, at a time, of points given where they were at another."""
         rotation, translation = self.pose(since)
-        centre = points.mean(axis=0) - translation if self.centre is None else np.asarray(self.centre)
-        start = (points - translation - centre) @ rotation + centre
-        fixed = self if self.centre is not None else self.model_copy(update={"centre": tuple(centre)})
+        center = points.mean(axis=0) - translation if self.center is None else np.asarray(self.center)
+        start = (points - translation - center) @ rotation + center
+        fixed = self if self.center is not None else self.model_copy(update={"center": tuple(center)})
         return fixed.move(start, time)
 
     def _interpolate(self, time: float) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,7 @@ class SequenceSettings(BaseModel):
     interpolation: Literal["linear", "smooth"] = quantity("smooth", doc="straight between frames, or a smooth curve")
 
     def read(self, mesh: SolidMesh, folder: Path, allow_outside: bool, scale: float) -> VertexSequence:
-        """The frames for a mesh; `scale` is metres per unit of the file."""
+        """The frames for a mesh; `scale` is meters per unit of the file."""
         try:
             frames = read_sequence(folder, self.file, allow_outside, scale=scale)
             fps = frames.fps if self.fps is None else self.fps

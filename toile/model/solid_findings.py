@@ -156,7 +156,7 @@ def slivers(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
 
 def wrong_size(across: float) -> Iterator[str]:
     if not SMALLEST <= across <= LARGEST:
-        yield f"the solid is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in metres? Set scale."
+        yield f"the solid is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in meters? Set scale."
 
 
 def count_edges(positions: np.ndarray, edges: Edges, chosen: np.ndarray, one: str, many: str) -> str:

@@ -58,7 +58,7 @@ def read_solid(
     flip: bool = False,
     drop_degenerate: bool = False,
 ) -> SolidMesh:
-    """The solid in a file under `folder`; `part` is one group, object or prim of it, `scale` metres per unit of it."""
+    """The solid in a file under `folder`; `part` is one group, object or prim of it, `scale` meters per unit of it."""
     polygons = read(resolve_inside(folder, file, allow_outside))
     chosen = select_part(polygons, part)
     corner, _ = cut_into_triangles(chosen)

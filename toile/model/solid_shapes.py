@@ -5,7 +5,7 @@
     box                 two triangles on each side
     plane, disc         open and flat, at z = 0, facing up
 
-All are centred on the origin, with z as their axis. Triangles run counterclockwise seen from outside.
+All are centered on the origin, with z as their axis. Triangles run counterclockwise seen from outside.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def sphere(radius: float, subdivisions: int = 3) -> Surface:
 
 
 def capsule(radius: float, length: float, segments: int = 32, rings: int = 8) -> Surface:
-    """`length` is that of the axis, between the centres of the caps; each cap has `rings` circles."""
+    """`length` is that of the axis, between the centers of the caps; each cap has `rings` circles."""
     angle = 0.5 * np.pi * np.arange(1, rings + 1) / rings
     r, z = radius * np.sin(angle), 0.5 * length + radius * np.cos(angle)
     return _turned(

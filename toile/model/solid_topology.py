@@ -55,7 +55,7 @@ def join_open_edges(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
 
 
 def find_winding(triangles: np.ndarray, edges: Edges) -> Winding:
-    """Two copies of every triangle, as it is and turned, joined where neighbours agree, fall into two halves per piece.
+    """Two copies of every triangle, as it is and turned, joined where neighbors agree, fall into two halves per piece.
 
     A piece whose two halves are one is one-sided.
     """

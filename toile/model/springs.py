@@ -5,7 +5,7 @@
     flexion       along the threads, past one particle             o---o---o
 
 A mesh without rows and columns of threads has its edges in place of the first two, and the far corners of every two
-neighbouring triangles in place of the last. So have triangles that are no part of a cell, as at the pole of a closed
+neighboring triangles in place of the last. So have triangles that are no part of a cell, as at the pole of a closed
 figure: its spokes are structural springs, and threads go on along them and through the pole.
 
 Source      [Pro95] sec. 2.1; [BW98]'s triangles for other meshes

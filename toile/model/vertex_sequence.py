@@ -161,7 +161,7 @@ def _oddities(frames: np.ndarray, mesh: SolidMesh) -> list[str]:
         warnings.append("the sequence has one frame, so the solid stands still.")
     ratio = diagonal(frames[0]) / diagonal(mesh.positions)
     if not 1.0 / OTHER_UNIT <= ratio <= OTHER_UNIT:
-        warnings.append(f"the first frame is {ratio:.3g} times as large as the mesh: are both in metres? Set scale.")
+        warnings.append(f"the first frame is {ratio:.3g} times as large as the mesh: are both in meters? Set scale.")
     return warnings
 
 

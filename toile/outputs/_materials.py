@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toile.model.frame import Surface
-from toile.render.palette import SOLID, cloth_colour
+from toile.render.palette import SOLID, cloth_color
 
 
 @dataclass(frozen=True)
 class Material:
-    """A fabric with the colour of the first cloth that is made of it, or what solids are made of."""
+    """A fabric with the color of the first cloth that is made of it, or what solids are made of."""
 
     name: str
     properties: Mapping[str, tuple[float, str]]  # of a fabric: value and unit, in SI
-    colour: tuple[float, ...]  # linear
+    color: tuple[float, ...]  # linear
 
 
 def materials(surface: Surface) -> tuple[list[Material], list[int]]:
@@ -30,7 +30,7 @@ def materials(surface: Surface) -> tuple[list[Material], list[int]]:
         same = (k for k, material in enumerate(found) if (material.name, material.properties) == (name, part.properties))
         number = next(same, len(found))
         if number == len(found):
-            found.append(Material(name, part.properties, cloth_colour(i)))
+            found.append(Material(name, part.properties, cloth_color(i)))
         numbers.append(number)
     if surface.solids:
         numbers += [len(found)] * len(surface.solids)

@@ -1,7 +1,7 @@
 """Alembic NAME.abc: a mesh per cloth and solid with a sample of its points per frame, for Unreal, Unity, Maya, Houdini.
 
-Metres, y up, seconds from the start of the run; faces clockwise, as Alembic has them. uv are plane coordinates of the
-cloth in metres, one per triangle corner. A solid that stands still has one sample.
+Meters, y up, seconds from the start of the run; faces clockwise, as Alembic has them. uv are plane coordinates of the
+cloth in meters, one per triangle corner. A solid that stands still has one sample.
 """
 
 from __future__ import annotations

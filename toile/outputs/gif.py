@@ -1,8 +1,8 @@
 """Animated GIF of the whole run, which repeats itself: for pages that show no film.
 
-Its 256 colours are those that suit the whole film best. Times in a GIF are hundredths of a second, and browsers slow
+Its 256 colors are those that suit the whole film best. Times in a GIF are hundredths of a second, and browsers slow
 down what is shorter than two of them: above 50 frames per second only every second frame is in it, or fewer. While the
-colours are chosen, the whole film is in memory: 0.7 MB a frame.
+colors are chosen, the whole film is in memory: 0.7 MB a frame.
 """
 
 from __future__ import annotations

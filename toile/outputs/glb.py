@@ -3,7 +3,7 @@
     x_n = x_0 + d_n      vertices at frame n: the start, and the target of that frame with weight 1
 
 The weights are keys of one animation, at the time of each frame and straight between them: at that time the picture is
-the frame. Cloths and solids are a node each; solids that stand still have no targets. Metres, y up, v down the picture,
+the frame. Cloths and solids are a node each; solids that stand still have no targets. Meters, y up, v down the picture,
 as glTF has it. Where uv jumps, as on a seam, copies of vertices follow those of the cloth; solids have copies at sharp
 edges. Materials are the fabrics, with their figures as `extras`.
 
@@ -183,7 +183,7 @@ def _solid(solid: SolidSurface, material: int, smooth: bool) -> Shape:
 
 
 def _material(about: Material) -> Json:
-    surface = {"baseColorFactor": [*about.colour, 1.0], "metallicFactor": 0.0, "roughnessFactor": ROUGHNESS}
+    surface = {"baseColorFactor": [*about.color, 1.0], "metallicFactor": 0.0, "roughnessFactor": ROUGHNESS}
     properties = {key: {"value": value, "unit": unit} for key, (value, unit) in about.properties.items()}
     material = {"name": about.name, "pbrMetallicRoughness": surface, "doubleSided": True}
     return material | ({"extras": properties} if properties else {})

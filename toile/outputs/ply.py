@@ -1,7 +1,7 @@
 """PLY sequence, binary: ply/NAME_0000.ply is the start state, then one file per frame.
 
-Every file holds the cloths and after them the solids as one mesh, in metres with z up; the faces' `part` tells them
-apart: 0 is the first cloth, and the first solid comes after the last cloth. `s`, `t` are uv in metres; where they jump,
+Every file holds the cloths and after them the solids as one mesh, in meters with z up; the faces' `part` tells them
+apart: 0 is the first cloth, and the first solid comes after the last cloth. `s`, `t` are uv in meters; where they jump,
 as on a seam, copies of vertices follow those of the cloths.
 """
 
@@ -72,7 +72,7 @@ def _faces(surface: Surface, triangles: np.ndarray, first_of_solids: int) -> np.
 def _header(vertices: int, faces: int) -> bytes:
     properties = "".join(f"property float {name}\n" for name in "xyzst")
     return (
-        "ply\nformat binary_little_endian 1.0\ncomment metres, z up\n"
+        "ply\nformat binary_little_endian 1.0\ncomment meters, z up\n"
         f"element vertex {vertices}\n{properties}"
         f"element face {faces}\nproperty list uchar int vertex_indices\nproperty int part\nend_header\n"
     ).encode()

@@ -4,7 +4,7 @@ Solids are meshes beside the cloths, marked by the custom data `toile:solid`; on
 Fabrics are prims in the scope `materials`, bound to the cloths made of them: a plain preview surface, and for each
 figure an attribute such as `toile:density` in SI units, with the unit as custom data `unit`.
 
-The time code is the frame number. Metres, z up. `st` holds the plane coordinates of the cloth in metres, one per
+The time code is the frame number. Meters, z up. `st` holds the plane coordinates of the cloth in meters, one per
 triangle corner; the name and the fabric that the scene gave are the prim's display name and custom data `toile:fabric`.
 """
 
@@ -132,7 +132,7 @@ def _bind_materials(stage: Any, scope: Any, surface: Surface, meshes: list[Any])
     made = [_material(stage, scope.AppendChild(name), material) for name, material in zip(names, found, strict=True)]
     for mesh, number in zip(meshes, numbers, strict=True):
         UsdShade.MaterialBindingAPI.Apply(mesh.GetPrim()).Bind(made[number])
-        mesh.CreateDisplayColorAttr([found[number].colour])
+        mesh.CreateDisplayColorAttr([found[number].color])
 
 
 def _material(stage: Any, path: Any, about: Material) -> Any:
@@ -147,7 +147,7 @@ def _material(stage: Any, path: Any, about: Material) -> Any:
         attribute.SetCustomDataByKey("unit", unit)
     shader = UsdShade.Shader.Define(stage, path.AppendChild("surface"))
     shader.CreateIdAttr("UsdPreviewSurface")
-    shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(about.colour)
+    shader.CreateInput("diffuseColor", Sdf.ValueTypeNames.Color3f).Set(about.color)
     shader.CreateInput("roughness", Sdf.ValueTypeNames.Float).Set(ROUGHNESS)
     material.CreateSurfaceOutput().ConnectToSource(shader.CreateOutput("surface", Sdf.ValueTypeNames.Token))
     return material

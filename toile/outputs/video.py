@@ -14,8 +14,8 @@ from toile.outputs._ffmpeg import FfmpegWriter
 from toile.outputs.base import Writer
 from toile.plugins import quantity
 
-# Players take the colours of a small film for BT.601 and of a large one for BT.709 unless they are told.
-COLOURS = [
+# Players take the colors of a small film for BT.601 and of a large one for BT.709 unless they are told.
+COLORS = [
     "-vf", "scale=out_color_matrix=bt709", "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709",
     "-pix_fmt", "yuv420p",
 ]  # fmt: skip
@@ -32,4 +32,4 @@ class Video(Drawing):
     samples: int = quantity(2, doc="rays per pixel: smoother edges and shadows", ge=1, le=4096)
 
     def writer_to(self, path: Path, surface: Surface) -> Writer:
-        return FfmpegWriter(path, surface, self, [*COLOURS, *QUALITY])
+        return FfmpegWriter(path, surface, self, [*COLORS, *QUALITY])

@@ -9,7 +9,7 @@ import numpy as np
 
 from toile.errors import ToileError
 
-# Judgements of taste. The view is from the front right and a little above; the picture keeps a margin around the cloth.
+# Judgments of taste. The view is from the front right and a little above; the picture keeps a margin around the cloth.
 VIEW = np.array([-0.48, 0.84, -0.24])  # from the camera to the cloth
 MARGIN = 0.84  # share of the picture's half width that the cloth may fill
 GROUND_GAP = 2e-3  # distance that keeps ground and cloth apart in float32 [share of the view's distance]
@@ -64,9 +64,9 @@ def frame_camera(
     t = MARGIN * np.tan(np.radians(fov) / 2.0) * np.array([aspect, 1.0])
     axes = _axes(VIEW)
     extent = _extent(frames, axes, t)
-    centre = 0.5 * (extent.low + extent.high)
+    center = 0.5 * (extent.low + extent.high)
     if look_from is not None:
-        target = centre if look_at is None else np.asarray(look_at, float)
+        target = center if look_at is None else np.asarray(look_at, float)
         position = np.asarray(look_from, float)
         if np.allclose(position, target):
             raise ToileError(f"the camera stands where it looks at, {look_from}: move look_from or look_at.")
@@ -81,8 +81,8 @@ def frame_camera(
         behind = max(np.max(np.maximum(a - across, b + across) / t), nearest)
         return Camera(target - max(behind + axes[2] @ target, gap) * axes[2], target, fov)
     behind = max(np.max((a + b) / (2.0 * t)), nearest)
-    # Aim at the depth of the centre, so that a light placed around the target is around the cloth.
-    depth = axes[2] @ centre
+    # Aim at the depth of the center, so that a light placed around the target is around the cloth.
+    depth = axes[2] @ center
     target = axes.T @ np.array([*(0.5 * (a - b)), depth])
     return Camera(target - (behind + depth) * axes[2], target, fov)
 
@@ -94,7 +94,7 @@ def ground_height(lowest: float, size: float) -> float:
 
 def _extent(frames: Iterable[np.ndarray], axes: np.ndarray, t: np.ndarray) -> Extent:
     extents = [_extent_of(points, axes, t) for points in frames if len(points)]
-    if not extents:  # nothing to see: the metre above the origin
+    if not extents:  # nothing to see: the meter above the origin
         return _extent_of(np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]]), axes, t)
     whole = Extent(
         np.min([extent.low for extent in extents], axis=0),
@@ -103,8 +103,8 @@ def _extent(frames: Iterable[np.ndarray], axes: np.ndarray, t: np.ndarray) -> Ex
         max(extent.near for extent in extents),
     )
     if whole.size < MIN_SIZE:
-        centre = 0.5 * (whole.low + whole.high)
-        return _extent_of(centre + MIN_SIZE * np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]]), axes, t)
+        center = 0.5 * (whole.low + whole.high)
+        return _extent_of(center + MIN_SIZE * np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]]), axes, t)
     return whole
 
 

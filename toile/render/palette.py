@@ -1,9 +1,9 @@
-"""Colours of cloths and solids, the same in pictures and in formats that hold materials."""
+"""Colors of cloths and solids, the same in pictures and in formats that hold materials."""
 
 from __future__ import annotations
 
-# Judgements of taste, as sRGB: front and back of each cloth in turn
-CLOTH_COLOURS = (
+# Judgments of taste, as sRGB: front and back of each cloth in turn
+CLOTH_COLORS = (
     ("#3a6ea5", "#e6c79c"),
     ("#b4493a", "#ead8c3"),
     ("#4f8a5b", "#ddd3a4"),
@@ -15,12 +15,12 @@ SOLID = (0.32, 0.305, 0.285)  # linear
 ROUGHNESS = 0.9  # of every material
 
 
-def cloth_colour(number: int) -> tuple[float, ...]:
+def cloth_color(number: int) -> tuple[float, ...]:
     """Front of the cloth with this number, linear."""
-    return linear(CLOTH_COLOURS[number % len(CLOTH_COLOURS)][0])
+    return linear(CLOTH_COLORS[number % len(CLOTH_COLORS)][0])
 
 
-def linear(colour: str) -> tuple[float, ...]:
-    """Linear red, green and blue of an sRGB colour such as #3a6ea5."""
-    values = [int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
+def linear(color: str) -> tuple[float, ...]:
+    """Linear red, green and blue of an sRGB color such as #3a6ea5."""
+    values = [int(color[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
     return tuple(v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values)

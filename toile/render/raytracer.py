@@ -1,13 +1,13 @@
 """A small ray-tracer: cloth and solids over a ground plane, one area light with soft shadows, light from the sky.
 
-    colour = emitted + direct * V + ambient * O
+    color = emitted + direct * V + ambient * O
 
 V is the share of the light that is seen and O the openness of the surroundings; both are noisy with few rays and
-nothing else is. So they are kept apart from the colours, smoothed over neighbours on the same surface, and put
+nothing else is. So they are kept apart from the colors, smoothed over neighbors on the same surface, and put
 together last.
 
 Units: inside, lengths are in half heights of the picture at the point looked at, with that point as origin. So float32
-is enough wherever the cloth is in the world, and every constant below means the same at every size. Colours are linear.
+is enough wherever the cloth is in the world, and every constant below means the same at every size. Colors are linear.
 """
 
 import math
@@ -24,14 +24,14 @@ import toile.math.types  # noqa: F401  starts Warp, and keeps it quiet
 from toile.errors import InputError
 from toile.model.frame import Surface
 from toile.render.camera import Camera
-from toile.render.palette import CLOTH_COLOURS, SOLID, linear
+from toile.render.palette import CLOTH_COLORS, SOLID, linear
 from toile.render.solid_mesh import SolidMesh
 from toile.render.staging import Shown, Stage
 
-# Judgements of taste
-MARKED_COLOUR = "#ff0000"  # sRGB  of triangles that intersect others, on both sides
-GROUND_COLOUR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
-SOLID_COLOUR = wp.constant(wp.vec3(*SOLID))
+# Judgments of taste
+MARKED_COLOR = "#ff0000"  # sRGB  of triangles that intersect others, on both sides
+GROUND_COLOR = wp.constant(wp.vec3(0.60, 0.59, 0.57))
+SOLID_COLOR = wp.constant(wp.vec3(*SOLID))
 HORIZON, ZENITH = wp.constant(wp.vec3(0.78, 0.79, 0.80)), wp.constant(wp.vec3(0.45, 0.52, 0.60))
 # Strength of the light, of a weak one at the camera that shows folds in the shade, of what comes from above and below
 LIGHT, LAMP = 0.92, 0.14
@@ -75,7 +75,7 @@ class View:
     light: wp.vec3
     light_u: wp.vec3  # the disc's radius in two directions
     light_v: wp.vec3
-    centre: wp.vec3  # a sphere around cloth and solids
+    center: wp.vec3  # a sphere around cloth and solids
     radius: wp.float32
     ground: wp.float32
     pixel: wp.float32  # size of a sample at distance 1
@@ -87,7 +87,7 @@ class View:
 
 @wp.struct
 class Hit:
-    """A point of a surface: what it is, where, which way it faces and its colour."""
+    """A point of a surface: what it is, where, which way it faces and its color."""
 
     kind: wp.int32
     distance: wp.float32
@@ -95,7 +95,7 @@ class Hit:
     origin: wp.vec3  # where secondary rays start on the side seen
     normal: wp.vec3
     albedo: wp.vec3
-    fade: wp.float32  # share of the background in its colour
+    fade: wp.float32  # share of the background in its color
 
 
 @wp.struct
@@ -126,8 +126,8 @@ def spread(i: wp.int32):
 
 
 @wp.func
-def brightness(colour: wp.vec3):
-    return 0.2126 * colour[0] + 0.7152 * colour[1] + 0.0722 * colour[2]
+def brightness(color: wp.vec3):
+    return 0.2126 * color[0] + 0.7152 * color[1] + 0.0722 * color[2]
 
 
 @wp.func
@@ -140,9 +140,9 @@ def power_16(x: wp.float32):
 @wp.func
 def blocked(view: View, mesh: wp.uint64, start: wp.vec3, direction: wp.vec3, length: wp.float32):
     """Whether something is in the way. Most rays miss the sphere around it, which is cheaper to ask."""
-    to_centre = view.centre - start
-    along = wp.clamp(wp.dot(to_centre, direction), 0.0, length)
-    if wp.length_sq(to_centre - along * direction) > view.radius * view.radius:
+    to_center = view.center - start
+    along = wp.clamp(wp.dot(to_center, direction), 0.0, length)
+    if wp.length_sq(to_center - along * direction) > view.radius * view.radius:
         return False
     return wp.mesh_query_ray_anyhit(mesh, start, direction, length)
 
@@ -184,7 +184,7 @@ def hit_triangle(
     direction: wp.vec3,
     query: wp.MeshQueryRay,
 ):
-    """Where it is and which way it faces, without a kind and a colour."""
+    """Where it is and which way it faces, without a kind and a color."""
     a, b, c = triangles[query.face, 0], triangles[query.face, 1], triangles[query.face, 2]
     wa, wb = query.u, query.v
     wc = 1.0 - wa - wb
@@ -207,7 +207,7 @@ def hit_triangle(
 
 
 @wp.func
-def cloth_colour(
+def cloth_color(
     view: View, uv: wp.array2d[wp.vec2], front: wp.vec3, back: wp.vec3, direction: wp.vec3, query: wp.MeshQueryRay
 ):
     facing = wp.dot(query.normal, direction)
@@ -233,7 +233,7 @@ def hit_ground(view: View, direction: wp.vec3, distance: wp.float32):
     hit.point = view.eye + distance * direction
     hit.normal = wp.vec3(0.0, 0.0, 1.0)
     hit.origin = hit.point
-    hit.albedo = GROUND_COLOUR
+    hit.albedo = GROUND_COLOR
     hit.fade = distant(hit.point)
     return hit
 
@@ -278,10 +278,10 @@ def trace(
             part = parts[query.face]
             if part >= 0:
                 hit.kind = CLOTH + part
-                hit.albedo = cloth_colour(view, uv, fronts[part], backs[part], direction, query)
+                hit.albedo = cloth_color(view, uv, fronts[part], backs[part], direction, query)
             else:
                 hit.kind = SOLID
-                hit.albedo = SOLID_COLOUR
+                hit.albedo = SOLID_COLOR
                 if part == BACKDROP_PART:
                     hit.fade = distant(hit.point)
         elif ground < FAR:
@@ -349,7 +349,7 @@ def compose(
     band_row, column = wp.tid()
     row = first_row + band_row
     here = shading[row, column]
-    colour = here.emitted
+    color = here.emitted
     if here.seen_weight + here.open_weight > 0.0:
         seen, seen_weight, opened, open_weight = float(0.0), float(1.0e-12), float(0.0), float(1.0e-12)
         for i in range(wp.max(row - WINDOW // 2, 0), wp.min(row + WINDOW // 2 + 1, shading.shape[0])):
@@ -363,10 +363,10 @@ def compose(
                     seen_weight += alike * shading[i, j].seen_weight
                     opened += alike * shading[i, j].open
                     open_weight += alike * shading[i, j].open_weight
-        colour += here.direct * (seen / seen_weight) + here.ambient * (opened / open_weight)
-    colour = colour / wp.float32(samples)
+        color += here.direct * (seen / seen_weight) + here.ambient * (opened / open_weight)
+    color = color / wp.float32(samples)
     for channel in range(3):
-        linear = wp.clamp(colour[channel], 0.0, 1.0)
+        linear = wp.clamp(color[channel], 0.0, 1.0)
         encoded = wp.where(linear < 0.0031308, 12.92 * linear, 1.055 * wp.pow(linear, 1.0 / 2.4) - 0.055)
         image_out[row, column, channel] = wp.uint8(wp.int32(255.0 * encoded + 0.5))
 
@@ -392,16 +392,16 @@ class RayTracer:
         parts[: len(cloth)] = 0
         for i, part in enumerate(surface.parts):
             parts[part.triangles] = i
-        colours = [CLOTH_COLOURS[i % len(CLOTH_COLOURS)] for i in range(max(len(surface.parts), 1))]
-        self.marked_part = len(colours)  # triangles that are marked are drawn as if they were a cloth of their own
-        colours.append((MARKED_COLOUR, MARKED_COLOUR))
+        colors = [CLOTH_COLORS[i % len(CLOTH_COLORS)] for i in range(max(len(surface.parts), 1))]
+        self.marked_part = len(colors)  # triangles that are marked are drawn as if they were a cloth of their own
+        colors.append((MARKED_COLOR, MARKED_COLOR))
         self.line_distance = _round_down(float(np.max(np.ptp(uv.reshape(-1, 2), axis=0))) / LINE_COUNT)
         self.triangles = wp.array(self.host_triangles, dtype=wp.int32, device=self.device)
         self.host_parts = parts
         self.uv = wp.array(uv.astype(np.float32), dtype=wp.vec2, device=self.device)
         self.parts = wp.array(parts, dtype=wp.int32, device=self.device)
-        self.fronts = wp.array([linear(front) for front, _ in colours], dtype=wp.vec3, device=self.device)
-        self.backs = wp.array([linear(back) for _, back in colours], dtype=wp.vec3, device=self.device)
+        self.fronts = wp.array([linear(front) for front, _ in colors], dtype=wp.vec3, device=self.device)
+        self.backs = wp.array([linear(back) for _, back in colors], dtype=wp.vec3, device=self.device)
 
     def draw(self, shown: Shown, stage: Stage, marked: np.ndarray | None = None) -> np.ndarray:
         """A frame as it was staged."""
@@ -441,9 +441,9 @@ class RayTracer:
             parts = wp.array(painted, dtype=wp.int32, device=self.device)
         mesh = wp.Mesh(points, triangles.flatten())
         view = self._view(camera, ground, light or _studio_light(camera, half_height), half_height)
-        centre = 0.5 * (inside.min(axis=0) + inside.max(axis=0))
-        view.centre = wp.vec3(*centre)
-        view.radius = 1.001 * float(np.sqrt(np.max(np.sum((inside - centre) ** 2, axis=1)))) + 1e-5
+        center = 0.5 * (inside.min(axis=0) + inside.max(axis=0))
+        view.center = wp.vec3(*center)
+        view.radius = 1.001 * float(np.sqrt(np.max(np.sum((inside - center) ** 2, axis=1)))) + 1e-5
         shading = wp.empty((self.height, self.width), dtype=Shading, device=self.device)
         image = wp.empty((self.height, self.width, 3), dtype=wp.uint8, device=self.device)
         wp.load_module(__name__, device=self.device)  # compiled before several threads ask for it
@@ -492,7 +492,7 @@ class RayTracer:
         view.light_u = wp.vec3(*(u * light.radius / half_height))
         view.light_v = wp.vec3(*(np.cross(toward, u) * light.radius / half_height))
         view.ground = (ground - camera.look_at[2]) / half_height
-        # in metres at a distance of one half height, since it is compared with uv
+        # in meters at a distance of one half height, since it is compared with uv
         view.pixel = 2.0 * slope / self.height * half_height / math.sqrt(self.samples)
         view.line_distance = self.line_distance
         view.width, view.height, view.samples = self.width, self.height, self.samples

@@ -12,7 +12,7 @@ import numpy as np
 
 from toile.model.frame import SolidSurface
 
-# Faces that meet at more than this are seen as meeting at an edge. A judgement: a round solid of nine sides is smooth.
+# Faces that meet at more than this are seen as meeting at an edge. A judgment: a round solid of nine sides is smooth.
 SHARP = 40.0  # [deg]
 
 

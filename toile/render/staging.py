@@ -15,7 +15,7 @@ import numpy as np
 from toile.model.frame import Frame, SolidSurface, Surface
 from toile.render.camera import Camera, ground_height
 
-# Judgements of taste, as multiples of the diagonal of the box around the cloth.
+# Judgments of taste, as multiples of the diagonal of the box around the cloth.
 REACH = 2.5  # cloth and solid together are at most this large when both are framed
 FLOOR_SIZE = 1.5  # a floor is at least this large
 FLOOR_MARGIN = 0.02  # cloth that is pressed into the floor less than this does not hang over its side

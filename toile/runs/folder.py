@@ -2,7 +2,7 @@
 
 Solids are in solids.obj, and their frames in solids.pc2 when one of them moves; folders without solids have neither.
 The cache holds positions in float32 and no velocities; those that frames carry here are differences of positions:
-central between two neighbours, one-sided at both ends. Where the certificate counts intersections they are looked for
+central between two neighbors, one-sided at both ends. Where the certificate counts intersections they are looked for
 again, so that pictures show them; in float32 what only just touches may come out otherwise.
 """
 

@@ -1,6 +1,6 @@
 """Every value of a scene with its unit, its limits, what it means, and whether it is the default.
 
-Below the values stand the judgement constants of Toile: numbers in the code that are neither physics nor the scene's.
+Below the values stand the judgment constants of Toile: numbers in the code that are neither physics nor the scene's.
 They are found by their form, a capital name with a comment above it, so that none can be forgotten.
 """
 
@@ -51,13 +51,13 @@ def explain(scene: Scene) -> RenderableType:
 
     constants = [
         Row(0, f"{module}.{name}", value, doc=doc, is_default=True)
-        for module, name, value, doc in judgement_constants()
+        for module, name, value, doc in judgment_constants()
     ]
     return Group(
         Text.assemble((scene.name, "bold"), "  ", scene.about),
         Text.assemble("Bold: set by the scene. ", *_presets_mark(scene), "Plain: the default.\n"),
         _table(list(rows(scene))),
-        Text.assemble("\n", ("Judgement constants", "bold"), "  neither physics nor the scene's, but the code's\n"),
+        Text.assemble("\n", ("Judgment constants", "bold"), "  neither physics nor the scene's, but the code's\n"),
         _table(constants),
     )
 
@@ -116,7 +116,7 @@ def _rows(model: BaseModel, depth: int, path: KeyPath, of_preset: frozenset[KeyP
             yield from _rows(entry, depth + (2 if name else 1), inside, of_preset)
 
 
-def judgement_constants() -> list[tuple[str, str, str, str]]:
+def judgment_constants() -> list[tuple[str, str, str, str]]:
     """(module, name, value, why) of every commented constant in Toile; the code is read, not imported."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):

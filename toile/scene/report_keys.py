@@ -1,6 +1,6 @@
 """Names of the certificate's figures that a scene can expect something of.
 
-Known before anything runs, so that a name that is misspelt is told with the scene's other mistakes.
+Known before anything runs, so that a name that is misspelled is told with the scene's other mistakes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The scene: every field with its default, unit, limits and one line of documentation.
 
 These pydantic models are the Python API as well as what a YAML file is read into: `Scene(cloth=[...])` in a script and
-`cloth: [...]` in a file are checked by the same rules. SI units; the world is in metres with z up.
+`cloth: [...]` in a file are checked by the same rules. SI units; the world is in meters with z up.
 """
 
 from __future__ import annotations

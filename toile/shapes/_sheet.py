@@ -16,7 +16,7 @@ Diagonals = Literal["alternating", "single"]
 
 
 def flat_sheet(size: tuple[float, float], resolution: tuple[int, int], diagonals: Diagonals) -> Mesh:
-    """In the xy plane, centred on the origin, row by row along u."""
+    """In the xy plane, centered on the origin, row by row along u."""
     nu, nv = resolution
     u = np.linspace(-0.5 * size[0], 0.5 * size[0], nu)
     v = np.linspace(-0.5 * size[1], 0.5 * size[1], nv)

@@ -15,7 +15,7 @@ class Disc(Shape):
     """Ring i has 6 i vertices, so that a disc of n rings has 1 + 3 n (n + 1)."""
 
     radius: float = quantity(0.5, unit="m", doc="radius", gt=0)
-    rings: int = quantity(20, doc="rings around the centre", ge=1)
+    rings: int = quantity(20, doc="rings around the center", ge=1)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         uv = [np.zeros((1, 2))]

@@ -3,7 +3,7 @@
     along u: layers of equal length, each joined to the next by half a circle of radius gap |level' - level| / 2
 
 All folds run along v, so that the sheet is curved in one direction only and keeps its lengths: two folds at right
-angles cannot be round and unstretched at once. Neighbouring vertices are exactly as far apart in space as in the
+angles cannot be round and unstretched at once. Neighboring vertices are exactly as far apart in space as in the
 plane, also within a fold, which the mesh then follows as a polygon.
 """
 
@@ -25,7 +25,7 @@ POINTS_OF_A_FOLD = 360
 
 
 class Folded(Shape):
-    """size = width along u, which is folded, and height along v; centred on the origin, the lowest layer at z = 0."""
+    """size = width along u, which is folded, and height along v; centered on the origin, the lowest layer at z = 0."""
 
     size: tuple[Length, Length] = quantity((1.0, 1.0), unit="m", doc="flat width along u, which is folded, and height")
     resolution: tuple[Count, Count] = quantity((81, 81), doc="vertices along u and along v")

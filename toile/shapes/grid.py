@@ -15,7 +15,7 @@ from toile.shapes.base import Shape
 
 
 class Grid(Shape):
-    """size = width along u (x) and height along v (y); centred on the origin."""
+    """size = width along u (x) and height along v (y); centered on the origin."""
 
     size: tuple[Length, Length] = quantity((1.0, 1.0), unit="m", doc="width along u and height along v")
     resolution: tuple[Count, Count] = quantity((51, 51), doc="vertices along u and along v")

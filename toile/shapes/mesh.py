@@ -1,13 +1,13 @@
 """A cloth read from a file: OBJ, PLY or USD, with uv as its rest shape or without.
 
-uv are rest lengths in metres ([BW98] sec. 2), which texture coordinates seldom are; `uv` says what to make of them:
+uv are rest lengths in meters ([BW98] sec. 2), which texture coordinates seldom are; `uv` says what to make of them:
 
     file     as they are, in the unit of the file: cut panels, whatever shape they start in
     scaled   stretched as a whole so that the area in uv is the area in space
     rest     the lengths in space, each triangle laid flat; its u direction is that of the file's uv
              where there are any, and otherwise the image of one horizontal axis on the triangle
 
-Laid triangles are placed by their centre in the plane of the whole cloth, so that a flat sheet gets the uv it would
+Laid triangles are placed by their center in the plane of the whole cloth, so that a flat sheet gets the uv it would
 have been drawn with. A file without uv is read as `rest`, with a warning.
 """
 
@@ -35,7 +35,7 @@ class Mesh(Shape):
 
     file: str = quantity(doc="path under the scene's folder: .obj, .ply, .usd, .usda, .usdc or .usdz", min_length=1)
     part: str | None = quantity(None, doc="only this group, object or prim of the file; all of it when not given")
-    scale: float = quantity(1.0, doc="metres per unit of the file, for positions and uv (0.01 for centimetres)", gt=0)
+    scale: float = quantity(1.0, doc="meters per unit of the file, for positions and uv (0.01 for centimeters)", gt=0)
     uv: Literal["file", "scaled", "rest"] = quantity("file", doc="rest shape: uv as lengths, uv to scale, or in space")
     weld: bool = quantity(False, doc="join vertices that coincide")
     drop_degenerate: bool = quantity(False, doc="leave out triangles without area")
@@ -87,7 +87,7 @@ def lay_flat(
         x = positions[triangles]
         normals = np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])
         across, up = _plane_axes(normals)
-        centre = np.stack([x.mean(axis=1) @ across, x.mean(axis=1) @ up], axis=1)
+        center = np.stack([x.mean(axis=1) @ across, x.mean(axis=1) @ up], axis=1)
         normals = _unit(normals)
         along = np.broadcast_to(across, normals.shape) if like is None else _growth_of_u(x, like)
         u_axis = along - np.sum(along * normals, axis=1, keepdims=True) * normals
@@ -98,7 +98,7 @@ def lay_flat(
         v_axis = np.cross(normals, u_axis)
         arms = x - x.mean(axis=1, keepdims=True)
         uv = np.stack([np.einsum("tcd,td->tc", arms, u_axis), np.einsum("tcd,td->tc", arms, v_axis)], axis=2)
-        uv = np.nan_to_num(uv + centre[:, None], nan=0.0, posinf=0.0, neginf=0.0)  # the positions are to blame, not uv
+        uv = np.nan_to_num(uv + center[:, None], nan=0.0, posinf=0.0, neginf=0.0)  # the positions are to blame, not uv
         # Left and right as seen by somebody for whom x grows to the right (y, on a sheet that faces x).
         leading = int(np.argmax(np.abs(across) > 0.1))
         plane = np.stack([positions @ across * np.sign(across[leading]), positions @ up], axis=1)

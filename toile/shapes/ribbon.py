@@ -5,7 +5,7 @@
 The sides of a strip are longer or shorter than its middle by t k . b where the curve bends in the strip's own plane,
 and longer by (t dphi/ds)^2 / 2 where it twists. phi(s) makes the sum of both small: it leans into every bend,
 
-    minimise the sum of (k . b)^2 + weight (dphi/ds)^2,    linearised again and again (Gauss-Newton)
+    minimize the sum of (k . b)^2 + weight (dphi/ds)^2,    linearized again and again (Gauss-Newton)
 
 Source      the frame: Wang et al. 2008, Computation of rotation minimizing frames, the double reflection
 Symbols     c  the middle line, a cubic spline     k  its curvature vector [1/m]     b  direction of the width [-]

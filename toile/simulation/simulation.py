@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 LARGEST_STRETCH_CHANGE = 0.15
 
-# Linearisations added to a step that stretches the cloth beyond what its fabric allows; one, if it is so drastic, or if
+# Linearizations added to a step that stretches the cloth beyond what its fabric allows; one, if it is so drastic, or if
 # such steps are halved instead (time.max_excess). They are so often: what a load draws out is so at any step size.
 MAX_IMPROVEMENTS, MAX_HALVINGS = 3, 3
 
@@ -271,7 +271,7 @@ class Simulation:
                 drastic = done == 0 and change > LARGEST_STRETCH_CHANGE
                 if not solution.converged or not (drastic or excess > 0.0):
                     break
-                # One linearisation was not enough. Another costs less than the two steps of half the size.
+                # One linearization was not enough. Another costs less than the two steps of half the size.
                 better = self.integrator.improve(self.state, self._next, h)
                 if better is None:
                     break

@@ -135,16 +135,16 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
 
 @dataclass(frozen=True)
 class Linearization:
-    """Where forces are linearised, and for which step.
+    """Where forces are linearized, and for which step.
 
     Second derivatives of a condition are multiplied by the tension in it. At a guess of the end of the step the tension
     is mostly error of the guess; at the start of the step it is true. Taking it from there is what makes one
-    linearisation enough (docs/integrators.md).
+    linearization enough (docs/integrators.md).
     """
 
     x: wp.array  # positions [m]
     x_tension: wp.array  # positions that give the tension [m]
-    v: wp.array  # velocities at which forces are linearised [m/s]
+    v: wp.array  # velocities at which forces are linearized [m/s]
     v_at: wp.array  # velocities to which they are then carried along df/dv [m/s]
     h: float  # A = M - h df/dv - h^2 df/dx [s]
 
@@ -255,7 +255,7 @@ def make_term(energy: Energy, model: Model, part: int | None, device: str, seed:
 
 
 class Batch:
-    """Terms on the same particles, linearised by one kernel: their blocks are added up before they are scattered."""
+    """Terms on the same particles, linearized by one kernel: their blocks are added up before they are scattered."""
 
     def __init__(self, terms: list[Term], A: BlockMatrix):
         self.terms, self.device = terms, A.device
@@ -302,7 +302,7 @@ def _slots(term: Term, A: BlockMatrix) -> np.ndarray:
 
 
 def batches(terms: list[Term], A: BlockMatrix) -> list[Batch]:
-    """Terms that can be linearised together: on the same particles, in the same order, and constant.
+    """Terms that can be linearized together: on the same particles, in the same order, and constant.
 
     In single precision those from outside go apart: their blocks alone make the sum of a row (linear/block_matrix.py).
     """

@@ -1,4 +1,4 @@
-"""The mechanical system an integrator sees: masses, total force, and its linearisation; never a particular energy."""
+"""The mechanical system an integrator sees: masses, total force, and its linearization; never a particular energy."""
 
 from collections.abc import Sequence
 from functools import partial

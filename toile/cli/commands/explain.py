@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toile.cli import catalog as catalogue
+from toile.cli import catalog as catalog
 from toile.cli import completion
 from toile.cli.options import DebugOption, JsonOption, OutsideOption, SetOption
 from toile.cli.reporter import Reporter, reporting
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
     with reporting(debug, as_json=as_json) as reporter:
-        is_scene = scene in catalogue.scenes() or Path(scene).exists()
+        is_scene = scene in catalog.scenes() or Path(scene).exists()
         if is_scene or not _explain_type(scene, reporter):
             _explain_scene(_loaded(scene, changes, allow_outside), reporter)
 
@@ -54,19 +54,19 @@ def _explain_type(type_name: str, reporter: Reporter) -> bool:
         reporter.document.setdefault("types", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
     for preset in presets:
         reporter.print(explain_preset(preset))
-        about = {"name": preset, "about": catalogue.presets()[preset]}
+        about = {"name": preset, "about": catalog.presets()[preset]}
         reporter.document.setdefault("presets", []).append({**about, "values": read_preset(preset)})
     return bool(families or presets)
 
 
 def _explain_scene(scene: Scene, reporter: Reporter) -> None:
-    from toile.scene.explain import explain, judgement_constants, rows
+    from toile.scene.explain import explain, judgment_constants, rows
 
     if not reporter.as_json:
         reporter.print(explain(scene))
         return
     constants = [
-        {"name": f"{module}.{name}", "value": value, "doc": doc} for module, name, value, doc in judgement_constants()
+        {"name": f"{module}.{name}", "value": value, "doc": doc} for module, name, value, doc in judgment_constants()
     ]
     reporter.document.update(
         name=scene.name, about=scene.about, preset=scene.preset, values=_entries(list(rows(scene))), constants=constants
@@ -100,7 +100,7 @@ def _loaded(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene
             raise
         from toile.plugins import nearest
 
-        type_names = [type_name for family in catalogue.families() for type_name in catalogue.members(family)]
-        hint = nearest(scene, {*catalogue.scenes(), *catalogue.presets(), *type_names})
+        type_names = [type_name for family in catalog.families() for type_name in catalog.members(family)]
+        hint = nearest(scene, {*catalog.scenes(), *catalog.presets(), *type_names})
         hint = hint if "Did you mean" in hint else " `toile list` shows what there is."
         raise SceneError([f'no scene "{scene}", and no word that scenes use.{hint}']) from None

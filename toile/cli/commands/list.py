@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from toile.cli import catalog as catalogue
+from toile.cli import catalog as catalog
 from toile.cli.options import DebugOption, JsonOption
 from toile.cli.reporter import reporting
 
@@ -49,17 +49,17 @@ def command(
 def entries_of(kind: Kind) -> dict[str, str]:
     """Every member of a kind with one line about it."""
     if kind is Kind.scenes:
-        return catalogue.scenes()
+        return catalog.scenes()
     if kind is Kind.presets:
-        return catalogue.presets()
+        return catalog.presets()
     if kind is Kind.fabrics:
         import yaml
 
-        folder = catalogue.PACKAGE / "scene" / "fabrics"
-        files = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8") for name in catalogue.fabrics()}
+        folder = catalog.PACKAGE / "scene" / "fabrics"
+        files = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8") for name in catalog.fabrics()}
         return {name: yaml.safe_load(text).get("source", "") for name, text in files.items()}
-    entries = dict(catalogue.members(kind.value))
-    for name in catalogue.outside(kind.value):
+    entries = dict(catalog.members(kind.value))
+    for name in catalog.outside(kind.value):
         from toile.plugins import find
 
         entries[name] = find(kind.value, name).summary()

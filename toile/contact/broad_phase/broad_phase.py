@@ -1,7 +1,7 @@
 """Which vertices and triangles, and which edges, may meet during a step: pairs of boxes that overlap at some instant.
 
 Boxes move with what they hold (toile/contact/broad_phase/boxes.py). Hulls of the whole motion would overlap far more
-often: in cloth that falls ten edges far in a step, each element would meet ten neighbours that fall with it.
+often: in cloth that falls ten edges far in a step, each element would meet ten neighbors that fall with it.
 
 The mesh is divided into patches of about four vertices, twelve edges and eight triangles
 (toile/contact/broad_phase/patches.py). A tree holds the hulls of the motion of the patches of cloth, and each patch

@@ -1,6 +1,6 @@
 """Divides the vertices of a mesh into patches of up to four that lie together.
 
-Twice, every vertex or pair in turn joins the neighbour not yet taken to which most edges lead. Two pairs side by side
+Twice, every vertex or pair in turn joins the neighbor not yet taken to which most edges lead. Two pairs side by side
 have more edges between them than two end to end, so that patches are blocks rather than strips. The turns go by the
 numbers of the vertices, or outwards from one of them: whatever leaves fewer edges between patches.
 
@@ -58,8 +58,8 @@ def _links(edges: np.ndarray, count: int) -> sp.csr_matrix:
 
 def _joined(links: sp.csr_matrix) -> np.ndarray:
     """The number of each node after joining."""
-    links.sort_indices()  # of equal neighbours, the first
-    start, neighbour, weight = links.indptr.tolist(), links.indices.tolist(), links.data.tolist()
+    links.sort_indices()  # of equal neighbors, the first
+    start, neighbor, weight = links.indptr.tolist(), links.indices.tolist(), links.data.tolist()
     joined, last = [-1] * links.shape[0], -1
     for node in range(links.shape[0]):
         if joined[node] >= 0:
@@ -68,8 +68,8 @@ def _joined(links: sp.csr_matrix) -> np.ndarray:
         joined[node] = last
         best, heaviest = -1, 0
         for place in range(start[node], start[node + 1]):
-            if joined[neighbour[place]] < 0 and weight[place] > heaviest:
-                best, heaviest = neighbour[place], weight[place]
+            if joined[neighbor[place]] < 0 and weight[place] > heaviest:
+                best, heaviest = neighbor[place], weight[place]
         if best >= 0:
             joined[best] = last
     return np.array(joined, dtype=int)

@@ -47,7 +47,7 @@ CLOSE = wp.constant(real(2.0))
 INFINITE = wp.constant(real(1e30))  # [m]
 # Time of a pair that is close at the start.
 BEFORE = wp.constant(real(-1.0))
-# Of the distance in the flat cloth: neighbours in it are not thicker than they are apart.
+# Of the distance in the flat cloth: neighbors in it are not thicker than they are apart.
 OF_FLAT = wp.constant(real(0.5))
 
 
@@ -170,7 +170,7 @@ class ContactSet:
 
 @wp.func
 def thickest_of(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
-    """Of a pair that are no neighbours: the mean of both."""
+    """Of a pair that are no neighbors: the mean of both."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     return real(0.5) * (thickness[at[0]] + thickness[second])
 
@@ -191,7 +191,7 @@ def thickness_of(
 
 @wp.func
 def on_side(w: vec4) -> wp.bool:
-    """Whether the nearest points are where an element ends: its neighbour is as near, and where layers slide over each
+    """Whether the nearest points are where an element ends: its neighbor is as near, and where layers slide over each
     other the normal would be askew and stop them."""
     return w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0)
 

@@ -10,7 +10,7 @@ Symbols     gap = n . r,  r = sum of w_a x_a,  r' = sum of w_a v_a     n, length
             k, d, c  as in toile/contact/penalty/strength.py
 Deviations  The second derivative of the distance is left out of the matrix: the rest is positive definite. Normal and
             slip act at both nearest points, not where they touch: a slip force leaves a torque of itself times the gap.
-            Position alteration takes out at once what overlaps by more than half its length, and leaves the centre of
+            Position alteration takes out at once what overlaps by more than half its length, and leaves the center of
             mass; the paper does not say how far it goes.
 """
 
@@ -116,7 +116,7 @@ def linearize(
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 0:
         return
-    # Forces are linear in velocity: they are what they are at v_at, wherever they are linearised.
+    # Forces are linear in velocity: they are what they are at v_at, wherever they are linearized.
     velocity = combine(w, v_at[at[0]], v_at[at[1]], v_at[at[2]], v_at[at[3]])
     found = response(spring, overlap_of(spring, at, w, x), velocity)
     B = alpha_x * found.K + alpha_v * found.D

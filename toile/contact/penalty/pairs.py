@@ -6,7 +6,7 @@ the step:
 
     gap = n . r,    r = sum of w_a x_a,    a spring where  gap < length  at the start or at the end
 
-A pair counts only if its points are nearest among those of their neighbours as well, give or take a slope of SLANT: a
+A pair counts only if its points are nearest among those of their neighbors as well, give or take a slope of SLANT: a
 vertex above one triangle is not held by the sides of the next, nor by an edge that its own triangles lie in front of.
 
 Source      [BW98] sec. 6
@@ -32,7 +32,7 @@ from toile.model.model import Model
 
 # Of the rest distance: a pair whose rest distance is that of its points in the flat cloth is nearer by rounding only.
 ROUNDING = wp.constant(real(1e-9))
-# Slope by which the neighbours of a nearest point may come nearer.
+# Slope by which the neighbors of a nearest point may come nearer.
 SLANT = wp.constant(real(0.1))
 # Weights below this are those of a point on a side or a corner.
 NONE = wp.constant(real(1e-9))
@@ -71,8 +71,8 @@ class Surface:
     edges: wp.array(dtype=wp.vec2i)
     sides: wp.array(dtype=wp.vec3i)  # edges of a triangle, from each corner to the next
     flaps: wp.array(dtype=wp.vec2i)  # for each edge the third corners of its triangles; -1 where there is none
-    first: wp.array(dtype=wp.int32)  # neighbours of vertex i are first[i] .. first[i + 1]
-    neighbours: wp.array(dtype=wp.int32)
+    first: wp.array(dtype=wp.int32)  # neighbors of vertex i are first[i] .. first[i + 1]
+    neighbors: wp.array(dtype=wp.int32)
 
 
 def make_surface(model: Model, device: str) -> Surface:
@@ -93,7 +93,7 @@ def make_surface(model: Model, device: str) -> Surface:
     surface.flaps = wp.array(flaps, dtype=wp.vec2i, device=device)
     first = np.searchsorted(ends[:, 0], np.arange(model.particle_count + 1))
     surface.first = wp.array(first, dtype=wp.int32, device=device)
-    surface.neighbours = wp.array(ends[:, 1].copy(), dtype=wp.int32, device=device)
+    surface.neighbors = wp.array(ends[:, 1].copy(), dtype=wp.int32, device=device)
     return surface
 
 
@@ -104,7 +104,7 @@ def on_the_way(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dt
 
 @wp.func
 def comes_nearer(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
-    """Whether the surface rises from its nearest point to a neighbour, towards the other element."""
+    """Whether the surface rises from its nearest point to a neighbor, towards the other element."""
     return wp.dot(q - foot, toward) > SLANT * wp.length(q - foot)
 
 
@@ -128,7 +128,7 @@ def corner_is_nearest(
 ) -> wp.bool:
     nearest = bool(True)
     for k in range(surface.first[corner], surface.first[corner + 1]):
-        if comes_nearer(on_the_way(surface.neighbours[k], t, x, x_end), foot, toward):
+        if comes_nearer(on_the_way(surface.neighbors[k], t, x, x_end), foot, toward):
             nearest = bool(False)
     return nearest
 
@@ -166,7 +166,7 @@ def rest_length(
     thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), kind: wp.int32,
     at: wp.vec4i, w: vec4,
 ) -> real:
-    """The mean thickness of both; less for neighbours in one piece of cloth, which are near by being woven so."""
+    """The mean thickness of both; less for neighbors in one piece of cloth, which are near by being woven so."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     mean = real(0.5) * (thickness[at[0]] + thickness[second])
     piece = uv_chart[at[0]]

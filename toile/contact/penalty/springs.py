@@ -121,7 +121,7 @@ class Springs:
         self._launch(set_strength, c.capacity, [*at_start, self.springs])
 
     def alter(self, masses: wp.array, y_out: wp.array) -> None:
-        """Adds what moves apart at once what is nearer than half its length; the centre of mass stays."""
+        """Adds what moves apart at once what is nearer than half its length; the center of mass stays."""
         c = self.couplings
         groups = [c.count, c.particles, c.weights, self.springs]
         self._launch(alter, c.capacity, [self._area, masses, self.law, *groups, y_out])

@@ -1,12 +1,12 @@
-"""ContactArrays in colours: two of one colour move no particle in common, so that all of a colour may be swept at a
+"""ContactArrays in colors: two of one color move no particle in common, so that all of a color may be swept at a
 time.
 
-    in turns    a touch that is first, of those that wait, at every particle it moves takes the first colour that none
+    in turns    a touch that is first, of those that wait, at every particle it moves takes the first color that none
                 of these has yet
 
-Who is first is decided by a number that is mixed from the vertices of a touch: the colours depend on which touches
-there are, and not on the order in which they were found. ContactArrays that a later round finds are coloured after
-those that there are. The few that find no colour, or no turn, are left to be swept one after the other.
+Who is first is decided by a number that is mixed from the vertices of a touch: the colors depend on which touches
+there are, and not on the order in which they were found. ContactArrays that a later round finds are colored after
+those that there are. The few that find no color, or no turn, are left to be swept one after the other.
 
 One crew of threads does it (toile/device/grid_barrier.py).
 
@@ -21,7 +21,7 @@ from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real
 
-# Bits in a word, words for each particle: as many colours there can be. A particle of a stack of ten sheets has up to
+# Bits in a word, words for each particle: as many colors there can be. A particle of a stack of ten sheets has up to
 # 170 touches, one of a drape 30.
 BITS, WORDS = wp.constant(64), wp.constant(3)
 MAX_COLORS = wp.constant(64 * 3)
@@ -34,9 +34,9 @@ UNCLAIMED = wp.constant(wp.uint64(2**64 - 1))
 MIXER = wp.constant(wp.uint64(0xD1342543DE82EF95))
 
 
-class Colours:
-    """Of the touches of a step: those of colour c are in `order` from place ends[c - 1] to ends[c], those without a
-    colour before the last entry of `ends`."""
+class Colors:
+    """Of the touches of a step: those of color c are in `order` from place ends[c - 1] to ends[c], those without a
+    color before the last entry of `ends`."""
 
     def __init__(self, vertex_count: int, device: str):
         self.device = device
@@ -46,7 +46,7 @@ class Colours:
         self._done = wp.zeros(1, dtype=wp.int32, device=device)
         self._waiting_count = wp.zeros(2, dtype=wp.int32, device=device)
         self.ends, self._next = (wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device) for _ in range(2))
-        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # of colours in use
+        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # of colors in use
         self._reserve(0)
 
     def clear(self) -> None:
@@ -55,20 +55,20 @@ class Colours:
             array.zero_()
 
     def add(self, contacts: ContactArrays, count: wp.array, inverse_mass: wp.array, known: int = 0) -> None:
-        """Colours those that are new; `count` is that of all touches, and `known` about as many."""
+        """Colors those that are new; `count` is that of all touches, and `known` about as many."""
         if len(self.order) < len(contacts.normal_impulse):
             self._reserve(len(contacts.normal_impulse))
-        own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._colour]
+        own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._color]
         sorted_out = [self.count, self.ends, self._next, self.order]
         blocks = self._blocks.of(known)
-        self._launch(add_colours, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_out])
+        self._launch(add_colors, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_out])
 
     def _reserve(self, capacity: int) -> None:
-        kept = getattr(self, "_colour", None)
-        self.order, self._colour = (wp.zeros(capacity, dtype=wp.int32, device=self.device) for _ in range(2))
+        kept = getattr(self, "_color", None)
+        self.order, self._color = (wp.zeros(capacity, dtype=wp.int32, device=self.device) for _ in range(2))
         self._waiting = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
         if kept is not None and len(kept):
-            wp.copy(self._colour, kept, count=len(kept))
+            wp.copy(self._color, kept, count=len(kept))
         self._launch = Launcher(self.device)  # it remembers the arrays of before
 
 
@@ -94,8 +94,8 @@ def moves(inverse_mass: mat33) -> wp.bool:
 
 
 @wp.func
-def take_colour(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.array2d(dtype=wp.uint64)) -> wp.int32:
-    """The first colour that no particle has."""
+def take_color(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.array2d(dtype=wp.uint64)) -> wp.int32:
+    """The first color that no particle has."""
     one = wp.uint64(1)
     for word in range(WORDS):
         used = wp.uint64(0)
@@ -114,16 +114,16 @@ def take_colour(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.arr
 
 
 @wp.kernel
-def add_colours(
+def add_colors(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), contacts: ContactArrays,
     count: wp.array(dtype=wp.int32), inverse_mass: wp.array(dtype=mat33),
     # in and out
     done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
     waiting_count_out: wp.array(dtype=wp.int32), waiting_out: wp.array2d(dtype=wp.int32),
-    colour_out: wp.array(dtype=wp.int32),
+    color_out: wp.array(dtype=wp.int32),
     # out
-    colour_count_out: wp.array(dtype=wp.int32), ends_out: wp.array(dtype=wp.int32), next_out: wp.array(dtype=wp.int32),
+    color_count_out: wp.array(dtype=wp.int32), ends_out: wp.array(dtype=wp.int32), next_out: wp.array(dtype=wp.int32),
     order_out: wp.array(dtype=wp.int32),
 ):
     lane = wp.tid()
@@ -160,20 +160,20 @@ def add_colours(
                 if moves(inverse_mass[at[c]]) and claims_out[at[c]] < claim:
                     first = bool(False)
             if first:
-                colour_out[k] = take_colour(at, inverse_mass, taken_out)
+                color_out[k] = take_color(at, inverse_mass, taken_out)
             else:
-                colour_out[k] = MAX_COLORS  # unless there is another turn
+                color_out[k] = MAX_COLORS  # unless there is another turn
                 waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
         grid_barrier(blocks, arrived)
         here = 1 - here
         waiting = waiting_count_out[here]
         turn += 1
-    # All touches by colour.
+    # All touches by color.
     for c in range(lane, MAX_COLORS + 1, lanes):
         next_out[c] = 0
     grid_barrier(blocks, arrived)
     for k in range(lane, total, lanes):
-        wp.atomic_add(next_out, colour_out[k], 1)
+        wp.atomic_add(next_out, color_out[k], 1)
     grid_barrier(blocks, arrived)
     if lane == 0:
         end = int(0)
@@ -185,8 +185,8 @@ def add_colours(
             ends_out[c] = end
             if size > 0 and c < MAX_COLORS:
                 used = c + 1
-        colour_count_out[0] = used
+        color_count_out[0] = used
         done_out[0] = total
     grid_barrier(blocks, arrived)
     for k in range(lane, total, lanes):
-        order_out[wp.atomic_add(next_out, colour_out[k], 1)] = k
+        order_out[wp.atomic_add(next_out, color_out[k], 1)] = k

@@ -8,7 +8,7 @@ it runs into joins it. In the end all that hangs together is one zone, so this e
 zone does not move like a body, and then the step must be shorter.
 
 Source      [BFA02] sec. 7.5, after Provot 1997
-Symbols     d  displacement [m]     x_c  centre of mass [m]     [b]  b x
+Symbols     d  displacement [m]     x_c  center of mass [m]     [b]  b x
 Deviations  The paper turns zones by a rotation, which on straight paths is not rigid on the way. This map is safe.
 """
 
@@ -56,8 +56,8 @@ def body_motion(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarr
     """
     fixed = np.einsum("nii->n", held) > 0.5  # a direction or more
     weights = masses if masses.sum() > 0.0 else np.ones(len(x))
-    centre = weights @ x / weights.sum()
-    r = x - centre
+    center = weights @ x / weights.sum()
+    r = x - center
     # d_i = J_i (a, b),  J_i = [1, -[r_i]]
     J = np.zeros((len(x), 3, 6))
     J[:, range(3), range(3)] = 1.0

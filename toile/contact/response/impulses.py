@@ -21,19 +21,19 @@ import warp as wp
 from toile.contact.collision_mesh import MAX_PLANES, Planes
 from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
-from toile.contact.response.contact_coloring import MAX_COLORS, Colours, moves
+from toile.contact.response.contact_coloring import MAX_COLORS, Colors, moves
 from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, real, vec3, vec4
 
 
 class Sweeps:
-    """Over the touches of a step: in the order in which they were found, or colour after colour."""
+    """Over the touches of a step: in the order in which they were found, or color after color."""
 
     def __init__(self, vertex_count: int, device: str):
-        # One thread that need not wait for others is the faster one on the CPU: colouring takes as long as ten sweeps.
-        in_colours = wp.get_device(device).is_cuda
-        self._colours = Colours(vertex_count, device) if in_colours else None
+        # One thread that need not wait for others is the faster one on the CPU: coloring takes as long as ten sweeps.
+        in_colors = wp.get_device(device).is_cuda
+        self._colors = Colors(vertex_count, device) if in_colors else None
         self._blocks = CooperativeBlocks(device)
         self._unsettled = wp.zeros(3, dtype=wp.int32, device=device)
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # sweeps so far
@@ -41,8 +41,8 @@ class Sweeps:
 
     def begin(self) -> None:
         """A new step, without touches."""
-        if self._colours is not None:
-            self._colours.clear()
+        if self._colors is not None:
+            self._colors.clear()
 
     def run(
         self, contact_set: ContactSet, of_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, max_sweeps: int,
@@ -52,14 +52,14 @@ class Sweeps:
         inverse_mass = contact_set.bodies.inverse_mass
         inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, clearance, tolerance, max_sweeps]
         out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
-        if self._colours is None:
+        if self._colors is None:
             self._launch(relax, 1, [contact_set.count, *inputs, *out])
             return
-        colours = self._colours
-        colours.add(contact_set.contacts, contact_set.count, inverse_mass, contact_set.contact_count)
+        colors = self._colors
+        colors.add(contact_set.contacts, contact_set.count, inverse_mass, contact_set.contact_count)
         blocks = self._blocks.of(contact_set.contact_count)
-        order = [*blocks, colours.count, colours.ends, colours.order]
-        self._launch(relax_in_colours, blocks[0], [*order, *inputs, *out, self._unsettled])
+        order = [*blocks, colors.count, colors.ends, colors.order]
+        self._launch(relax_in_colors, blocks[0], [*order, *inputs, *out, self._unsettled])
 
 
 @wp.struct
@@ -194,10 +194,10 @@ def relax(
 
 
 @wp.kernel
-def relax_in_colours(
+def relax_in_colors(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64),
-    colour_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
+    color_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
     order: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     tolerance: real, max_sweeps: wp.int32,
@@ -207,8 +207,8 @@ def relax_in_colours(
     # out
     unsettled_out: wp.array(dtype=wp.int32),
 ):
-    """Launched with a crew of threads: they sweep the touches of a colour at a time, and wait for each other. Each
-    reads the touch that it has in the next colour before it waits."""
+    """Launched with a crew of threads: they sweep the touches of a color at a time, and wait for each other. Each
+    reads the touch that it has in the next color before it waits."""
     lane = wp.tid()
     mu = contacts.mu
     if lane == 0:
@@ -221,26 +221,26 @@ def relax_in_colours(
         begin, end = int(0), int(0)
         k, ahead = int(-1), int(-1)
         contact, contact_ahead = Fixed(), Fixed()
-        for c in range(-1, colour_count[0]):
+        for c in range(-1, color_count[0]):
             k, contact = ahead, contact_ahead
             ahead = int(-1)
-            if c + 1 < colour_count[0] and end + lane < ends[c + 1]:
+            if c + 1 < color_count[0] and end + lane < ends[c + 1]:
                 ahead = order[end + lane]
                 contact_ahead = fixed_of(contacts, ahead, of_velocities)
             if k >= 0:
                 done = relax_one(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
-            for place in range(begin + lane + lanes, end, lanes):  # of a colour with more touches than threads
+            for place in range(begin + lane + lanes, end, lanes):  # of a color with more touches than threads
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             begin = end
-            if c + 1 < colour_count[0]:
+            if c + 1 < color_count[0]:
                 end = ends[c + 1]
             grid_barrier(blocks, arrived)
         if lane == 0:
-            for place in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # without a colour
+            for place in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # without a color
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)

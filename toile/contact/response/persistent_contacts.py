@@ -3,7 +3,7 @@
     f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
     k = STIFF / (K h^2),    c = mu push / (h^2 slip),    at most k
 
-Impulses alone move the particles that touch and not their neighbours: the solve before them lets folds collapse and
+Impulses alone move the particles that touch and not their neighbors: the solve before them lets folds collapse and
 draws cloth in from around, and they would push it out again, step after step. So what touched in the step before is
 part of the system from the start, and what touches anew is, in a second solve, where impulses stretched the cloth much.
 A spring that pulls is taken out, and the step solved again. Friction is Coulomb's for the load that the touch had in

@@ -32,7 +32,7 @@ MAX_ZONE_PASSES = 60
 # layers was 5 to 15 % too strong; most rounds end after a few.
 MAX_SWEEPS, SETTLED = 100, 1e-3
 # How far ends may move before pairs are searched anew: of the thickness and the largest motion, but no more than a
-# share of the edges, because neighbours in the mesh would all be near each other.
+# share of the edges, because neighbors in the mesh would all be near each other.
 SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
 # Of all vertices: if more than these are to be searched again, all are.
 SOME = 0.25

@@ -38,7 +38,7 @@ class SolidContactArrays:
     count: wp.array(dtype=wp.int32)
     changes: wp.array(dtype=wp.int32)  # of state in this step
     stops: wp.array(dtype=wp.int32)  # steps in a row at whose end it had stopped
-    slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearised at
+    slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
     limit: wp.array(dtype=real)  # [N]  the largest friction
     recovery: wp.array(dtype=vec3)  # [m]  what brings it out of solids that the last solve did not know of
     solid: wp.array(dtype=wp.int32)

@@ -2,7 +2,7 @@
 
     normal . x = normal . plane    while it slides        x = stick    while it is locked to the first
 
-Two contacts leave one direction free, three none. Friction is f(w) = -limit w/|w|, linearised at the slip; below a
+Two contacts leave one direction free, three none. Friction is f(w) = -limit w/|w|, linearized at the slip; below a
 creeping speed it is proportional to w.
 
 Source      [BW98] secs. 5.1, 5.4, 6.2
@@ -37,7 +37,7 @@ def hold_contacts(
     friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33),
 ):
     """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
-    slides is f(w) = -limit w/|w| linearised at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
+    slides is f(w) = -limit w/|w| linearized at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
     i = first + wp.tid()
     any_contact = contacts.count[i] > 0
     if again and in_contact_out[i] == 0 and not any_contact:

@@ -160,8 +160,8 @@ class Surface:
         """
         i, j = self.edges.T
         mass = 1.0 / np.maximum(inverse_masses, 1e-30)
-        neighbours = np.bincount(self.edges.ravel(), minlength=self.vertex_count)
-        capacity = mass / (neighbours + 1)
+        neighbors = np.bincount(self.edges.ravel(), minlength=self.vertex_count)
+        capacity = mass / (neighbors + 1)
         flow = np.minimum(capacity[i], capacity[j])
         there, back = flow / mass[i], flow / mass[j]
         kept = 1.0 - np.bincount(i, there, self.vertex_count) - np.bincount(j, back, self.vertex_count)
@@ -253,8 +253,8 @@ class Tangle:
         for beside in self.beside.T:
             line = np.cross(self.normals(beside), self.N)
             line = np.where(np.linalg.norm(line, axis=1, keepdims=True) > COPLANAR, unit(line), 0.0)
-            centre = self.x[self.surface.triangles[beside]].mean(axis=1) - p
-            inwards = centre - dot(centre, E)[:, None] * E
+            center = self.x[self.surface.triangles[beside]].mean(axis=1) - p
+            inwards = center - dot(center, E)[:, None] * E
             R += np.where(dot(line, inwards) < 0.0, -1.0, 1.0)[:, None] * line
         sine = dot(E, self.N)
         sine = np.where(np.abs(sine) < LEAST_SINE, np.copysign(LEAST_SINE, sine), sine)
@@ -386,10 +386,10 @@ def sent_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple
     order = rank[piece[vertices]]
     low, high = order.min(axis=1, keepdims=True), order.max(axis=1, keepdims=True)
 
-    def centre(chosen: np.ndarray) -> np.ndarray:
+    def center(chosen: np.ndarray) -> np.ndarray:
         return (tangle.x[vertices] * chosen[:, :, None]).sum(axis=1) / chosen.sum(axis=1, keepdims=True)
 
-    sign = np.sign(dot(normal, centre(order == low) - centre(order == high)))
+    sign = np.sign(dot(normal, center(order == low) - center(order == high)))
     sign[(low == high)[:, 0] | tangle.flat] = 0.0
     cut_off = piece[vertices[np.arange(len(vertices)), order.argmax(axis=1)]]
     return sign[:, None] * normal, area[cut_off]

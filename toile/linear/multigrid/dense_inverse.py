@@ -164,5 +164,5 @@ def multiply_dense(
     i = wp.tid()
     total = vec3()
     for j in range(inverse.shape[0]):
-        total += wp.transpose(inverse[j, i]) * vec3(given[j])  # symmetric: neighbours in i read what is side by side
+        total += wp.transpose(inverse[j, i]) * vec3(given[j])  # symmetric: neighbors in i read what is side by side
     x_out[i] = wp.vec3f(total)

@@ -43,7 +43,7 @@ class Sites:
     particles: np.ndarray  # (sites,) int
     panels: np.ndarray  # (sites,) int: pieces that are connected in uv, or in the room
     at: np.ndarray  # [m]  (sites, 3): u, v, 0 or x, y, z
-    spacing: float  # [m]  between neighbours in the mesh, roughly
+    spacing: float  # [m]  between neighbors in the mesh, roughly
 
 
 def find_sites(triangles: np.ndarray, uv: np.ndarray, points: np.ndarray) -> Sites:

@@ -1,4 +1,4 @@
-"""USD: points, faces and the st primvar of every mesh in one layer, in metres with z up.
+"""USD: points, faces and the st primvar of every mesh in one layer, in meters with z up.
 
 The file is opened in a child process with a limit on time and memory, because a hostile one can be arbitrarily large
 once composed. Only the layer itself is read: references, payloads and sublayers are refused, not followed.
@@ -144,12 +144,12 @@ def collect_meshes(stage: Any, name: str) -> dict[str, Any]:
         raise InputError(f"{name}: holds no mesh.")
     warnings = []
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
-        warnings.append("the file does not say its unit: taken as centimetres, as USD prescribes.")
+        warnings.append("the file does not say its unit: taken as centimeters, as USD prescribes.")
     cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
     parts = [_read_prim(prim, cache, UsdGeom, Usd) for prim in meshes]
     first = np.cumsum([0, *(len(part["positions"]) for part in parts)])
     arrays: dict[str, Any] = {
-        "positions": in_metres(np.concatenate([part["positions"] for part in parts]), stage),
+        "positions": in_meters(np.concatenate([part["positions"] for part in parts]), stage),
         "sizes": np.concatenate([part["sizes"] for part in parts]),
         "corners": np.concatenate([part["corners"] + first[i] for i, part in enumerate(parts)]),
     }
@@ -166,8 +166,8 @@ def collect_meshes(stage: Any, name: str) -> dict[str, Any]:
     return arrays | {"header": np.array(json.dumps(header))}
 
 
-def in_metres(positions: np.ndarray, stage: Any) -> np.ndarray:
-    """The stage's coordinates in metres with z up."""
+def in_meters(positions: np.ndarray, stage: Any) -> np.ndarray:
+    """The stage's coordinates in meters with z up."""
     from pxr import UsdGeom
 
     positions = positions * UsdGeom.GetStageMetersPerUnit(stage)

@@ -32,7 +32,7 @@ class FrameFile:
 
 
 def read_sequence(folder: Path, file: str, allow_outside: bool = False, *, scale: float = 1.0) -> FrameFile:
-    """All frames of a file, or of a row of numbered files, under `folder`; `scale` is metres per unit of the file."""
+    """All frames of a file, or of a row of numbered files, under `folder`; `scale` is meters per unit of the file."""
     from toile.model.sequence_files import npz, numbered, pc2, usd  # they import FrameFile from here
 
     path = resolve_inside(folder, file, allow_outside)

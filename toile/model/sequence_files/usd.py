@@ -1,4 +1,4 @@
-"""USD: the points of every mesh at each of its time samples, in metres with z up.
+"""USD: the points of every mesh at each of its time samples, in meters with z up.
 
 Read in a child process like a mesh that stands still (mesh_files/usd.py); this module is that child when it is run.
 Samples at uneven times are read at even ones, as often as the two nearest of them, the way USD interpolates.
@@ -71,7 +71,7 @@ def _collect(path: Path) -> dict[str, Any]:
                 f"{path.name}: {sum(map(len, points))} vertices at time code {code:g} and {frames.shape[1]} at the "
                 "first; every frame needs the same vertices."
             )
-        frames[i] = usd.in_metres(np.concatenate(points), stage)
+        frames[i] = usd.in_meters(np.concatenate(points), stage)
     return arrays | {"frames": frames, "fps": stage.GetTimeCodesPerSecond() / step, "warnings": warnings}
 
 

@@ -1,4 +1,4 @@
-"""What the colours of the cloth mean in the live page, and the legend that says so."""
+"""What the colors of the cloth mean in the live page, and the legend that says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from toile.model.frame import Surface
 from toile.viewer.draw.colors import shade
-from toile.viewer.draw.palette import CLOTHS, CONTACT_COLORS, SCALE, Colour
+from toile.viewer.draw.palette import CLOTHS, CONTACT_COLORS, SCALE, Color
 from toile.viewer.draw.text import plain
 from toile.viewer.live.live import View
 
@@ -20,8 +20,8 @@ CONTACT_NAMES = ("free", "on a solid", "on cloth", "on both")
 
 def shading(
     mode: str, limit: float, view: View, strains: np.ndarray | None
-) -> tuple[np.ndarray | None, Sequence[Colour]]:
-    """Figures of triangles and their colours, as drawing.show wants them. `limit` is the strain of the last colour."""
+) -> tuple[np.ndarray | None, Sequence[Color]]:
+    """Figures of triangles and their colors, as drawing.show wants them. `limit` is the strain of the last color."""
     assert view.surface is not None
     if mode in (WARP, WEFT):
         assert strains is not None
@@ -42,9 +42,9 @@ def contact_kinds(view: View) -> np.ndarray:
 
 
 def legend(mode: str, limit: float, surface: Surface) -> str:
-    """HTML that tells what each colour is."""
+    """HTML that tells what each color is."""
     if mode in (WARP, WEFT):
-        boxes = "".join(f'<div style="flex:1;height:14px;background:{_css(colour)}"></div>' for colour in SCALE)
+        boxes = "".join(f'<div style="flex:1;height:14px;background:{_css(color)}"></div>' for color in SCALE)
         ticks = "".join(f"<span>{100.0 * limit * at:+.3g} %</span>" for at in (-1.0, -0.5, 0.0, 0.5, 1.0))
         return _block(
             f'<div style="display:flex">{boxes}</div>'
@@ -63,21 +63,21 @@ def _fabrics(surface: Surface) -> list[str]:
     return list(dict.fromkeys(part.fabric for part in surface.parts))
 
 
-def of_fabrics(surface: Surface) -> list[Colour]:
-    """The colour of each cloth."""
+def of_fabrics(surface: Surface) -> list[Color]:
+    """The color of each cloth."""
     fabrics = _fabrics(surface)
     return [CLOTHS[fabrics.index(part.fabric) % len(CLOTHS)] for part in surface.parts] or list(CLOTHS)
 
 
-def _rows(names: Sequence[str], colours: Sequence[Colour]) -> str:
+def _rows(names: Sequence[str], colors: Sequence[Color]) -> str:
     box = '<span style="display:inline-block;width:14px;height:14px;margin-right:8px;background:{}"></span>'
-    rows = zip(names, colours, strict=True)
-    return _block("".join(f"<div>{box.format(_css(colour))}{plain(name)}</div>" for name, colour in rows))
+    rows = zip(names, colors, strict=True)
+    return _block("".join(f"<div>{box.format(_css(color))}{plain(name)}</div>" for name, color in rows))
 
 
 def _block(content: str) -> str:
     return f'<div style="font-size:12px;padding:2px 12px 6px">{content}</div>'
 
 
-def _css(colour: Colour) -> str:
-    return "rgb({}, {}, {})".format(*colour)
+def _css(color: Color) -> str:
+    return "rgb({}, {}, {})".format(*color)

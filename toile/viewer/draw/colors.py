@@ -1,4 +1,4 @@
-"""Figures of triangles that cloth is coloured by.
+"""Figures of triangles that cloth is colored by.
 
     strain along warp  |w_u| - 1      along weft  |w_v| - 1
 

@@ -1,7 +1,7 @@
 """The scene on a viser page: cloths, solids, pins, and the hand that pulls.
 
-viser draws a mesh in one colour. Cloth that is coloured by a figure is therefore several meshes, one for each of a few
-colours, whose triangles change from frame to frame.
+viser draws a mesh in one color. Cloth that is colored by a figure is therefore several meshes, one for each of a few
+colors, whose triangles change from frame to frame.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from toile.model.frame import SolidSurface, Surface
-from toile.viewer.draw.palette import BACKGROUND, CLOTHS, MARK, PIN, PULL, SCALE, SOLID, Colour
+from toile.viewer.draw.palette import BACKGROUND, CLOTHS, MARK, PIN, PULL, SCALE, SOLID, Color
 
 # A floor that reaches far beyond the cloth is drawn so much larger than the cloth.
 FLOOR = 4.0
@@ -33,7 +33,7 @@ class Drawing:
         self.surface: Surface | None = None
         self._cloths: list[Any] = []
         self._bins: list[Any] = []
-        self._bin_colours: tuple[Colour, ...] = ()
+        self._bin_colors: tuple[Color, ...] = ()
         self._solids: list[Any] = []
         self._pins: Any = None
         self._hand: list[Any] = []
@@ -76,16 +76,16 @@ class Drawing:
         pinned: np.ndarray,
         grip: tuple[np.ndarray, np.ndarray] | None,
         values: np.ndarray | None = None,
-        colours: Sequence[Colour] | None = None,
+        colors: Sequence[Color] | None = None,
         mark: int | None = None,
     ) -> None:
         """Everything where it is now.
 
-        `figures` give each triangle one of `colours`: 0 the first, up to 1, the last; those of the scale, when not
+        `figures` give each triangle one of `colors`: 0 the first, up to 1, the last; those of the scale, when not
         given. Without figures, each cloth has one of them. `mark` is a vertex to be seen.
         """
         with self.server.atomic():
-            self._show_cloth(positions, values, tuple(colours or (CLOTHS if values is None else SCALE)))
+            self._show_cloth(positions, values, tuple(colors or (CLOTHS if values is None else SCALE)))
             assert self.surface is not None
             for node, surface, points in zip(self._solids, self.surface.solids, solids, strict=True):
                 if surface.moves:
@@ -120,9 +120,9 @@ class Drawing:
         scene.add_light_directional("/lights/fill", intensity=0.7, position=(-3.0, -1.0, 0.5))
         scene.add_light_directional("/lights/back", intensity=0.5, position=(0.5, 3.0, 1.0))
 
-    def _cloth(self, name: str, vertices: np.ndarray, triangles: np.ndarray, colour: tuple[int, int, int]) -> Any:
+    def _cloth(self, name: str, vertices: np.ndarray, triangles: np.ndarray, color: tuple[int, int, int]) -> Any:
         node = self.server.scene.add_mesh_simple(
-            name, vertices.astype(np.float32), triangles.astype(np.uint32), color=colour, side="double"
+            name, vertices.astype(np.float32), triangles.astype(np.uint32), color=color, side="double"
         )
         if self.on_drag:
             node.on_drag("left")(self.on_drag)
@@ -135,26 +135,26 @@ class Drawing:
             name, points, solid.triangles.astype(np.uint32), color=SOLID, side="double"
         )
 
-    def _show_cloth(self, positions: np.ndarray, values: np.ndarray | None, colours: tuple[Colour, ...]) -> None:
+    def _show_cloth(self, positions: np.ndarray, values: np.ndarray | None, colors: tuple[Color, ...]) -> None:
         assert self.surface is not None
         for node in self._cloths:
             node.visible = values is None
-        if values is None or colours != self._bin_colours:
+        if values is None or colors != self._bin_colors:
             for node in self._bins:
                 node.remove()
-            self._bins, self._bin_colours = [], colours
+            self._bins, self._bin_colors = [], colors
         if values is None:
             for number, (node, part) in enumerate(zip(self._cloths, self.surface.parts, strict=True)):
                 node.vertices = positions[part.vertices]
-                node.color = colours[number % len(colours)]
+                node.color = colors[number % len(colors)]
             return
-        count = len(colours)
+        count = len(colors)
         bins = np.clip((np.nan_to_num(values) * count).astype(int), 0, count - 1)
         pieces = [_piece(positions, self.surface.triangles[bins == number]) for number in range(count)]
         if not self._bins:
             self._bins = [
-                self._cloth(f"/cloth/colour {number}", *piece, colour)
-                for number, (piece, colour) in enumerate(zip(pieces, colours, strict=True))
+                self._cloth(f"/cloth/color {number}", *piece, color)
+                for number, (piece, color) in enumerate(zip(pieces, colors, strict=True))
             ]
             return
         for node, (vertices, triangles) in zip(self._bins, pieces, strict=True):

@@ -1,22 +1,22 @@
-"""Colours of the viewer."""
+"""Colors of the viewer."""
 
 from __future__ import annotations
 
 import numpy as np
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
-CLOTHS: tuple[Colour, ...] = ((196, 86, 74), (72, 120, 168), (212, 164, 72), (104, 150, 104), (140, 104, 160))
-SOLID: Colour = (150, 146, 140)
-PIN: Colour = (30, 30, 30)
-PULL: Colour = (20, 150, 60)
-MARK: Colour = (240, 190, 0)
-BACKGROUND: Colour = (236, 238, 241)
+CLOTHS: tuple[Color, ...] = ((196, 86, 74), (72, 120, 168), (212, 164, 72), (104, 150, 104), (140, 104, 160))
+SOLID: Color = (150, 146, 140)
+PIN: Color = (30, 30, 30)
+PULL: Color = (20, 150, 60)
+MARK: Color = (240, 190, 0)
+BACKGROUND: Color = (236, 238, 241)
 
 # Of triangles that touch: nothing, a solid, cloth, both.
-CONTACT_COLORS: tuple[Colour, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
+CONTACT_COLORS: tuple[Color, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
 
-# Odd, so that rest, in the middle, has a colour of its own and does not flicker between two.
+# Odd, so that rest, in the middle, has a color of its own and does not flicker between two.
 BINS = 13
 _STOPS = (
     (0.0, (59, 76, 192)),
@@ -27,9 +27,9 @@ _STOPS = (
 )
 
 
-def _scale(at: float) -> Colour:
+def _scale(at: float) -> Color:
     places = [place for place, _ in _STOPS]
-    r, g, b = (round(float(np.interp(at, places, [colour[i] for _, colour in _STOPS]))) for i in range(3))
+    r, g, b = (round(float(np.interp(at, places, [color[i] for _, color in _STOPS]))) for i in range(3))
     return r, g, b
 
 

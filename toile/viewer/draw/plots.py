@@ -19,7 +19,7 @@ import numpy as np
 # uPlot draws every point up to four for each pixel of a chart that is about 250 pixels wide.
 MAX_POINTS = 800
 
-COLOURS = ("#4878a8", "#c4564a", "#689668", "#d4a448", "#8c68a0", "#50a0a0", "#8a7460", "#b06a90")
+COLORS = ("#4878a8", "#c4564a", "#689668", "#d4a448", "#8c68a0", "#50a0a0", "#8a7460", "#b06a90")
 NOW, MARKED = "#222222", "#e02020"
 
 HEIGHT = 150  # [pixels]
@@ -107,8 +107,8 @@ class _Chart:
             line = np.insert(np.full(len(self.x), BELOW), i, [BELOW, ABOVE, BELOW])
             feet = None if feet is None else np.insert(feet, i, 3 * [BELOW])
         series: list[tuple[dict[str, Any], np.ndarray]] = [
-            ({"label": name, "stroke": colour}, row)
-            for name, colour, row in zip(self.names, cycle(COLOURS), rows, strict=False)
+            ({"label": name, "stroke": color}, row)
+            for name, color, row in zip(self.names, cycle(COLORS), rows, strict=False)
         ]
         if feet is not None:
             series.append(({"label": "marked", "stroke": MARKED, "fill": MARKED, "scale": "line", "width": 1}, feet))

@@ -110,7 +110,7 @@ class LivePage:
         if view.surface is not None:
             if self.drawing.surface is not view.surface:
                 self._begin(view)
-            look = (view.serial, self.panel.colour.value, self.panel.limit.value, self.picked)
+            look = (view.serial, self.panel.color.value, self.panel.limit.value, self.picked)
             if look != self._shown:
                 self._shown = look
                 self._draw(view)
@@ -132,10 +132,10 @@ class LivePage:
             self.drawing.look(view.surface.rest)
 
     def _draw(self, view: View) -> None:
-        strains = self._strains(view) if self.panel.colour.value in (WARP, WEFT) else None
-        values, colours = shading(self.panel.colour.value, 0.01 * self.panel.limit.value, view, strains)
+        strains = self._strains(view) if self.panel.color.value in (WARP, WEFT) else None
+        values, colors = shading(self.panel.color.value, 0.01 * self.panel.limit.value, view, strains)
         mark = self.picked if self.picked is not None and self.picked < len(view.positions) else None
-        self.drawing.show(view.positions, view.solids, view.pinned, view.grip, values, colours, mark)
+        self.drawing.show(view.positions, view.solids, view.pinned, view.grip, values, colors, mark)
 
     def _update_text(self, view: View) -> None:
         self.panel.update(view)

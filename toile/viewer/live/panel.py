@@ -1,4 +1,4 @@
-"""What stands beside the cloth in the live page: how it runs, what its colours mean, what can be changed, plots."""
+"""What stands beside the cloth in the live page: how it runs, what its colors mean, what can be changed, plots."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class LivePanel:
         self.run = gui.add_button_group("run", (PAUSE, STEP, RESTART))
         tabs = gui.add_tab_group()
         with tabs.add_tab("Readback"):
-            self.colour = gui.add_dropdown("colour", MODES, initial_value=CLOTH)
+            self.color = gui.add_dropdown("color", MODES, initial_value=CLOTH)
             self.limit = gui.add_slider(
-                "full at [%]", 0.5, 50.0, 0.5, 5.0, visible=False, hint="strain of the strongest colours"
+                "full at [%]", 0.5, 50.0, 0.5, 5.0, visible=False, hint="strain of the strongest colors"
             )
             self.legend = gui.add_html("")
             self.click = gui.add_dropdown("a click", (SHOWS, PINS), initial_value=SHOWS)
@@ -60,7 +60,7 @@ class LivePanel:
         self.controls.show(view.scene, view.answered)
         if view.surface is not None:
             limit = 0.01 * self.limit.value
-            _set(self.legend, "content", legend(self.colour.value, limit, view.surface))
+            _set(self.legend, "content", legend(self.color.value, limit, view.surface))
 
     def show_vertex(self, view: View, number: int, strains: np.ndarray) -> None:
         rows = [f"| {name} | {plain(value)} |" for name, value in vertex.values(view, number, strains)]
@@ -82,12 +82,12 @@ class LivePanel:
             live = self.live
             {PAUSE: live.pause, PLAY: live.play, STEP: live.step, RESTART: live.restart}[self.run.value]()
 
-        async def coloured(_: Any) -> None:
-            self.limit.visible = self.colour.value in (WARP, WEFT)
+        async def colored(_: Any) -> None:
+            self.limit.visible = self.color.value in (WARP, WEFT)
 
         self.chooser.on_update(chosen)
         self.run.on_click(pressed)
-        self.colour.on_update(coloured)
+        self.color.on_update(colored)
 
 
 def status(view: View) -> str:

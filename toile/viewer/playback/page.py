@@ -80,7 +80,7 @@ class PlaybackPage:
                     if self._look():
                         drawn = shown = None
                 self.player.advance()
-                wish = (self.player.frame, self.panel.colour.value, self.panel.limit.value)
+                wish = (self.player.frame, self.panel.color.value, self.panel.limit.value)
                 if wish != drawn and self.recording.frame_count:
                     self._draw(*wish)
                     drawn = wish
@@ -97,14 +97,14 @@ class PlaybackPage:
                 self._change.wait(LOOKED_EVERY)
             time.sleep(max(0.0, 1.0 / DRAWN_PER_SECOND - (time.perf_counter() - begin)))
 
-    def _draw(self, frame: int, colour: str, limit: float) -> None:
+    def _draw(self, frame: int, color: str, limit: float) -> None:
         positions = self.recording.positions(frame)
-        values, colours = None, None
-        if colour in (WARP, WEFT):
-            values = shade(self._strain(positions)[:, (WARP, WEFT).index(colour)], 0.01 * limit)
-        elif colour == FABRIC:
-            colours = of_fabrics(self.recording.surface)
-        self.drawing.show(positions, self.recording.solids(frame), NOBODY, None, values, colours)
+        values, colors = None, None
+        if color in (WARP, WEFT):
+            values = shade(self._strain(positions)[:, (WARP, WEFT).index(color)], 0.01 * limit)
+        elif color == FABRIC:
+            colors = of_fabrics(self.recording.surface)
+        self.drawing.show(positions, self.recording.solids(frame), NOBODY, None, values, colors)
 
     def _look(self) -> bool:
         """Whether the folder holds another recording by now; one that only grew is longer."""

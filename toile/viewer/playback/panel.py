@@ -18,7 +18,7 @@ from toile.viewer.playback.recording import Recording
 SPEEDS = {"1/10": 0.1, "1/4": 0.25, "1/2": 0.5, "1": 1.0, "2": 2.0, "4": 4.0}
 FIRST, BACK, ON, LAST = "first", "back", "on", "last"
 MODES = (CLOTH, FABRIC, WARP, WEFT)
-LIMITS = (0.5, 50.0)  # [%] strain with the strongest colour
+LIMITS = (0.5, 50.0)  # [%] strain with the strongest color
 
 # The list stays one that can be read.
 MARKS_LISTED = 40
@@ -43,7 +43,7 @@ class PlaybackPanel:
         self.steps = gui.add_button_group("step", (FIRST, BACK, ON, LAST))
         self.speed = gui.add_dropdown("speed", tuple(SPEEDS), initial_value="1")
         self.loop = gui.add_checkbox("loop", initial_value=False)
-        self.colour = gui.add_dropdown("colour", MODES, initial_value=CLOTH)
+        self.color = gui.add_dropdown("color", MODES, initial_value=CLOTH)
         self.limit = gui.add_slider(
             "up to [%]", min=LIMITS[0], max=LIMITS[1], step=0.5, initial_value=5.0, visible=False
         )
@@ -114,8 +114,8 @@ class PlaybackPanel:
         async def looped(_: Any) -> None:
             self.player.loop = self.loop.value
 
-        async def coloured(_: Any) -> None:
-            self.limit.visible = self.colour.value in (WARP, WEFT)
+        async def colored(_: Any) -> None:
+            self.limit.visible = self.color.value in (WARP, WEFT)
             self._show_legend()
             self.changed()
 
@@ -124,8 +124,8 @@ class PlaybackPanel:
         self.play.on_click(pressed)
         self.speed.on_update(sped)
         self.loop.on_update(looped)
-        self.colour.on_update(coloured)
-        self.limit.on_update(coloured)
+        self.color.on_update(colored)
+        self.limit.on_update(colored)
 
     def seek(self, frame: int) -> None:
         self.player.seek(frame)
@@ -133,7 +133,7 @@ class PlaybackPanel:
 
     def _show_legend(self) -> None:
         assert self._surface is not None
-        self.legend.content = legend(self.colour.value, 0.01 * self.limit.value, self._surface)
+        self.legend.content = legend(self.color.value, 0.01 * self.limit.value, self._surface)
 
     def _list_marks(self) -> None:
         for entry in self._mark_entries:

@@ -136,8 +136,8 @@ class _Pool:
         surface = recording.surface
         first = CLOTHS * (1 + len(surface.parts) // len(CLOTHS))
         self.objects = [
-            {"name": part.name, "triangles": part.triangles.stop - part.triangles.start, "colour": colour}
-            for part, colour in zip(surface.parts, first, strict=False)
+            {"name": part.name, "triangles": part.triangles.stop - part.triangles.start, "color": color}
+            for part, color in zip(surface.parts, first, strict=False)
         ]
         triangles = [surface.triangles]
         still = [np.zeros((0, 3))]
@@ -153,7 +153,7 @@ class _Pool:
                 still.append(bounded(solid, surface.rest)[origin])
             triangles.append(corners + count)
             count += len(origin)
-            self.objects.append({"name": solid.name, "triangles": len(corners), "colour": SOLID})
+            self.objects.append({"name": solid.name, "triangles": len(corners), "color": SOLID})
         self.still, self.triangles = np.concatenate(still), np.concatenate(triangles)
 
     def cloth(self, frame: int) -> np.ndarray:
@@ -252,13 +252,13 @@ def _chart(recording: Recording) -> str:
         return ""
     x = [CHART_WIDTH * entry["frame"] / last for entry in recording.entries]
     lines = []
-    for name, colour in CURVES.items():
+    for name, color in CURVES.items():
         points = [
             f"{place:.1f},{CHART_HEIGHT * (1.0 - 0.9 * value / largest):.1f}"
             for place, value in zip(x, values[name], strict=True)
             if value is not None
         ]
-        lines.append(f'<polyline points="{" ".join(points)}" stroke="{colour}"/>')
+        lines.append(f'<polyline points="{" ".join(points)}" stroke="{color}"/>')
     width = max(CHART_WIDTH / last, 2.0)
     feet = "".join(
         f'<rect x="{CHART_WIDTH * frame / last - 0.5 * width:.1f}" y="38" width="{width:.1f}" height="6"/>'

@@ -35,7 +35,7 @@ POLICY_VIOLATION = 1008
 
 @dataclass(frozen=True)
 class Limits:
-    """Judgements, each an order of magnitude above what pages do."""
+    """Judgments, each an order of magnitude above what pages do."""
 
     pages: int = 8  # websockets at once
     sockets: int = 64  # connections of any kind, those that have not said anything yet too

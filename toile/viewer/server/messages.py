@@ -209,7 +209,7 @@ def can_be(value: Any, element: Any) -> bool:
         case str():
             return isinstance(value, str) and value in (getattr(properties, "options", None) or (value,))
         case tuple():
-            whole = any(isinstance(number, int) for number in present)  # colours
+            whole = any(isinstance(number, int) for number in present)  # colors
             return (
                 isinstance(value, list)
                 and len(value) == len(present)

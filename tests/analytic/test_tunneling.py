@@ -18,9 +18,9 @@ INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
 SPEEDS = [10.0, 100.0, 1000.0]  # [m/s]
 
 
-def nearest(simulation: Simulation, centre: Any, normal: np.ndarray, half: float) -> float:
-    """The smallest distance in front of a plate's face, over all frames; `centre` is a function of time."""
-    return float(min(((frame.positions - centre(frame.time)) @ normal - half).min() for frame in simulation.run()))
+def nearest(simulation: Simulation, center: Any, normal: np.ndarray, half: float) -> float:
+    """The smallest distance in front of a plate's face, over all frames; `center` is a function of time."""
+    return float(min(((frame.positions - center(frame.time)) @ normal - half).min() for frame in simulation.run()))
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -77,6 +77,6 @@ def test_ball_flies_at_a_sheet(device: str, speed: float, integrator: str) -> No
     )  # fmt: skip
     middle = 7 * 15 + 7
     for frame in simulation.run():
-        centre = start + np.array((0.0, 0.0, speed * frame.time))
-        assert np.linalg.norm(frame.positions - centre, axis=1).min() > radius
-        assert frame.positions[middle, 2] > centre[2] + radius
+        center = start + np.array((0.0, 0.0, speed * frame.time))
+        assert np.linalg.norm(frame.positions - center, axis=1).min() > radius
+        assert frame.positions[middle, 2] > center[2] + radius
