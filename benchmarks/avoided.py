@@ -64,7 +64,7 @@ def every_second() -> contextlib.AbstractContextManager:
 
 def kept_factors() -> contextlib.AbstractContextManager:
     """A factor serves again while it is good enough."""
-    working = precondition_cholesky._Working
+    working = precondition_cholesky.CholeskyPreconditioner
     build = working.__init__
 
     def once(self: Any, *given: Any) -> None:

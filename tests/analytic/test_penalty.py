@@ -18,7 +18,7 @@ from reference.sheets import Bench, sheets_in_contact, small_model
 from reference.springs import springs as all_springs
 
 from toile.contact.intersection_audit import Audit
-from toile.contact.penalty.springs import Springs
+from toile.contact.penalty.springs import PenaltySprings
 from toile.contact.rest_uv import rest_uv_positions
 from toile.device import threads
 from toile.energies.penalty import Penalty
@@ -85,9 +85,9 @@ def middle_overlap(simulation: Simulation, size: float) -> float:
     return float(np.average(THICKNESS - x[inner, 2], weights=upper(simulation, area)[inner]))
 
 
-def springs(simulation: Simulation) -> Springs:
+def springs(simulation: Simulation) -> PenaltySprings:
     found = simulation.system.springs[0]
-    assert isinstance(found, Springs)
+    assert isinstance(found, PenaltySprings)
     return found
 
 

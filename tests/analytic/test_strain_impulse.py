@@ -14,7 +14,7 @@ import pytest
 import warp as wp
 from reference.impulses import jacobian, limited, weights
 
-from toile.filters.strain_impulse import _Working
+from toile.filters.strain_impulse import StrainImpulseLimit
 from toile.math.types import mat33, vec3
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
@@ -40,7 +40,7 @@ class Limit:
     def __init__(self, simulation: Simulation):
         self.simulation = simulation
         filter_at_work = simulation.filters[0]
-        assert isinstance(filter_at_work, _Working)
+        assert isinstance(filter_at_work, StrainImpulseLimit)
         self.filter = filter_at_work
         self.masses = simulation.model.masses
         simulation.constraints.move(0.0, H, simulation.state.x)

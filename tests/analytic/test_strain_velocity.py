@@ -12,7 +12,7 @@ from sheets import positions, put, sheet, velocities, walk
 
 from toile.filters.strain_velocity import TOLERANCE
 from toile.model.motion import rotation_matrix
-from toile.model.springs import SHEAR, STRUCTURAL, Springs, springs_of
+from toile.model.springs import SHEAR, STRUCTURAL, ClothSprings, springs_of
 from toile.model.state import State
 from toile.plugins import names
 from toile.scene.schema import Scene
@@ -41,7 +41,7 @@ def limit(simulation: Simulation, x: np.ndarray, v: np.ndarray, h: float = H) ->
     return state.v.numpy().astype(float)
 
 
-def springs(simulation: Simulation, *kinds: int) -> Springs:
+def springs(simulation: Simulation, *kinds: int) -> ClothSprings:
     return springs_of(simulation.model.parts[0]).of(*(kinds or (STRUCTURAL, SHEAR)))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from toile.model.mesh import Mesh
 from toile.model.model import ClothPart
-from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, Springs, springs_of
+from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, ClothSprings, springs_of
 from toile.shapes.disc import Disc
 from toile.shapes.folded import Folded
 from toile.shapes.grid import Grid
@@ -38,7 +38,7 @@ def part(mesh: Mesh, first: int = 0) -> ClothPart:
     return ClothPart("cloth", mesh, None, (), slice(first, first + mesh.vertex_count), nothing, nothing, None)
 
 
-def counts(springs: Springs) -> list[int]:
+def counts(springs: ClothSprings) -> list[int]:
     return [int(np.count_nonzero(springs.kind == kind)) for kind in (STRUCTURAL, SHEAR, FLEXION)]
 
 

@@ -22,7 +22,7 @@ from toile.cli import catalog as catalog
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSource:
     """A class with fields."""
 
     module: str
@@ -40,13 +40,13 @@ class Family:
         type_names = list(catalog.members(self.name))
         return [type_name for type_name in type_names if self.scope in (None, _scope(self.member(type_name)))]
 
-    def member(self, type_name: str) -> Model:
+    def member(self, type_name: str) -> ModelSource:
         package, _, prefix = catalog.families()[self.name]
-        return Model(f"{package}.{prefix}{type_name}", catalog.class_name(type_name))
+        return ModelSource(f"{package}.{prefix}{type_name}", catalog.class_name(type_name))
 
 
 @dataclass(frozen=True)
-class Field:
+class ModelField:
     """One key of a model."""
 
     name: str
@@ -55,7 +55,7 @@ class Field:
     module: str  # where the annotation's names mean something
 
 
-SCENE = Model("toile.scene.schema", "Scene")
+SCENE = ModelSource("toile.scene.schema", "Scene")
 
 
 def complete(incomplete: str, values: Sequence[Any]) -> list[tuple[str, str]]:
@@ -70,19 +70,19 @@ def complete(incomplete: str, values: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 @cache
-def fields(model: Model) -> dict[str, Field]:
+def fields(model: ModelSource) -> dict[str, ModelField]:
     """Those of its bases first."""
-    found: dict[str, Field] = {}
+    found: dict[str, ModelField] = {}
     definition = _class(model)
     for base in definition.bases:
         resolved = _resolved(model.module, ast.unparse(base))
-        if isinstance(resolved, Model):
+        if isinstance(resolved, ModelSource):
             found.update(fields(resolved))
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             name, annotation = node.target.id, node.annotation
             if not name.startswith("_") and not ast.unparse(annotation).startswith("ClassVar"):
-                found[name] = Field(name, annotation, _doc(node.value), model.module)
+                found[name] = ModelField(name, annotation, _doc(node.value), model.module)
     return found
 
 
@@ -95,9 +95,9 @@ def _keys_below(parent: str, values: Sequence[Any]) -> Iterator[tuple[str, str]]
         if many and inner is not None:
             for index in _indices(below, known=bool(values)):
                 yield f"{parent}{field.name}.{index}.", field.doc
-        elif isinstance(inner, Model) or (inner is not None and _chosen(inner, below) is not None):
+        elif isinstance(inner, ModelSource) or (inner is not None and _chosen(inner, below) is not None):
             yield f"{parent}{field.name}.", field.doc
-        if many or not isinstance(inner, Model) or field.name == "fabric":
+        if many or not isinstance(inner, ModelSource) or field.name == "fabric":
             yield f"{parent}{field.name}=", field.doc
 
 
@@ -129,9 +129,9 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
     return [*literals, *(["true", "false"] if is_switch else [])]
 
 
-def _descend(path: Sequence[str], values: Sequence[Any]) -> tuple[Model | None, Family | None, Sequence[Any]]:
+def _descend(path: Sequence[str], values: Sequence[Any]) -> tuple[ModelSource | None, Family | None, Sequence[Any]]:
     """What is at a path: the model whose keys go on from there, the family it was chosen from, and its values."""
-    holder: Model | None = SCENE
+    holder: ModelSource | None = SCENE
     family: Family | None = None
     position = 0
     while position < len(path):
@@ -171,7 +171,7 @@ def _indices(values: Sequence[Any], known: bool) -> list[str]:
     return [str(i) for i in range(len(entries))] if isinstance(entries, list) else []
 
 
-def _chosen(family: Family, values: Sequence[Any]) -> Model | None:
+def _chosen(family: Family, values: Sequence[Any]) -> ModelSource | None:
     """The member that the values name."""
     for value in values:
         type_name = value.get("type") if isinstance(value, dict) else value
@@ -181,17 +181,17 @@ def _chosen(family: Family, values: Sequence[Any]) -> Model | None:
 
 
 @cache
-def _scope(model: Model) -> str | None:
+def _scope(model: ModelSource) -> str | None:
     """What a class, or one that it is made from, assigns to `scope`."""
     definition = _class(model)
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and _named(node.target, "scope") and node.value is not None:
             return str(ast.literal_eval(node.value))
     bases = [_resolved(model.module, ast.unparse(base)) for base in definition.bases]
-    return next((found for base in bases if isinstance(base, Model) and (found := _scope(base))), None)
+    return next((found for base in bases if isinstance(base, ModelSource) and (found := _scope(base))), None)
 
 
-def _held(field: Field) -> tuple[Model | Family | None, bool]:
+def _held(field: ModelField) -> tuple[ModelSource | Family | None, bool]:
     """What a field holds that has keys of its own, and whether it is a list or mapping of such."""
     for node in ast.walk(field.annotation):
         if isinstance(node, ast.Name):
@@ -203,12 +203,12 @@ def _held(field: Field) -> tuple[Model | Family | None, bool]:
 
 
 @cache
-def _resolved(module: str, name: str) -> Model | Family | None:
+def _resolved(module: str, name: str) -> ModelSource | Family | None:
     """The class, or the choice from a family, that a name stands for in a module of Toile."""
     imported: str | None = None
     for node in _statements(catalog.parsed(module).body):
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return Model(module, name) if _has_fields(module, node) else None
+            return ModelSource(module, name) if _has_fields(module, node) else None
         if isinstance(node, ast.Assign) and _named(node.targets[0], name):
             calls = [part for part in ast.walk(node.value) if isinstance(part, ast.Call)]
             for call in calls:
@@ -238,7 +238,7 @@ def _has_fields(module: str, definition: ast.ClassDef) -> bool:
 
 
 @cache
-def _class(model: Model) -> ast.ClassDef:
+def _class(model: ModelSource) -> ast.ClassDef:
     for node in catalog.parsed(model.module).body:
         if isinstance(node, ast.ClassDef) and node.name == model.name:
             return node

@@ -18,7 +18,7 @@ class Unheard(Exception):
     """Nobody reads the output any more."""
 
 
-class Output(Console):
+class OutputStream(Console):
     def on_broken_pipe(self) -> None:
         self.quiet = True
         to_nowhere(1)
@@ -33,7 +33,7 @@ class ErrorOutput(Console):
         to_nowhere(2)
 
 
-console = Output(highlight=False, markup=False, soft_wrap=True)
+console = OutputStream(highlight=False, markup=False, soft_wrap=True)
 errors = ErrorOutput(highlight=False, markup=False, soft_wrap=True, stderr=True)
 
 

@@ -41,7 +41,7 @@ COARSE_BYTES, FINE_BYTES = 40, 12 * NODES**3
 
 
 @wp.struct
-class Surface:
+class BakedSurface:
     """A closed mesh; `tree` and `x` are relative to the center of its box, where single precision is finest."""
 
     tree: wp.uint64
@@ -50,7 +50,7 @@ class Surface:
 
 
 @wp.struct
-class Foot:
+class BakedFoot:
     """The point of a surface nearest to p."""
 
     distance: real  # without sign
@@ -59,8 +59,8 @@ class Foot:
 
 
 @wp.func
-def foot_of(surface: Surface, p: vec3, reach: real) -> Foot:
-    foot = Foot()
+def foot_of(surface: BakedSurface, p: vec3, reach: real) -> BakedFoot:
+    foot = BakedFoot()
     search = wp.float32(reach + ROUNDING * (reach + wp.length(p)))
     hit = wp.mesh_query_point_no_sign(surface.tree, wp.vec3f(p), search)
     foot.face = hit.face
@@ -74,7 +74,7 @@ def foot_of(surface: Surface, p: vec3, reach: real) -> Foot:
 
 
 @wp.func
-def side_of(surface: Surface, p: vec3, distance: real) -> real:
+def side_of(surface: BakedSurface, p: vec3, distance: real) -> real:
     """-1 inside, 1 outside."""
     search = wp.float32(distance + ROUNDING * (real(1.0) + distance + wp.length(p)))
     hit = wp.mesh_query_point_sign_winding_number(
@@ -97,7 +97,7 @@ def node_of(low: vec3, cell: real, tile: wp.vec3i, i: wp.int32, j: wp.int32, k: 
 @wp.kernel
 def mesh_corners(
     # in
-    surface: Surface, low: vec3, side: real,
+    surface: BakedSurface, low: vec3, side: real,
     # out
     far_out: wp.array3d(dtype=wp.float32), face_out: wp.array3d(dtype=wp.int32), place_out: wp.array3d(dtype=wp.vec2f),
 ):  # fmt: skip
@@ -111,7 +111,7 @@ def mesh_corners(
 
 
 @wp.kernel
-def mesh_middles(surface: Surface, low: vec3, side: real, middle_out: wp.array3d(dtype=real)):
+def mesh_middles(surface: BakedSurface, low: vec3, side: real, middle_out: wp.array3d(dtype=real)):
     i, j, k = wp.tid()
     half = real(0.5) * side
     middle_out[i, j, k] = foot_of(surface, place(low, side, i, j, k) + vec3(half, half, half), ANYWHERE).distance
@@ -128,7 +128,7 @@ def foot_at(i: wp.int32) -> wp.int32:
 @wp.kernel
 def mesh_nodes(
     # in
-    surface: Surface, low: vec3, cell: real, tiles: wp.array(dtype=wp.vec3i), reach: wp.array(dtype=real),
+    surface: BakedSurface, low: vec3, cell: real, tiles: wp.array(dtype=wp.vec3i), reach: wp.array(dtype=real),
     # out
     near_out: wp.array4d(dtype=wp.float32), face_out: wp.array4d(dtype=wp.int32), place_out: wp.array4d(dtype=wp.vec2f),
 ):  # fmt: skip
@@ -146,7 +146,7 @@ def mesh_nodes(
 @wp.kernel
 def mesh_signs(
     # in
-    surface: Surface, low: vec3, cell: real, tiles: wp.array(dtype=wp.vec3i),
+    surface: BakedSurface, low: vec3, cell: real, tiles: wp.array(dtype=wp.vec3i),
     # in and out
     near_out: wp.array4d(dtype=wp.float32),
 ):  # fmt: skip
@@ -177,7 +177,7 @@ def bake_mesh(
     center = box.mean(axis=0)
     low, tiles = _lay_out(box, cell, band)
     arms = positions - center
-    surface = Surface()
+    surface = BakedSurface()
     surface.x = wp.array(arms, dtype=vec3, device=device)
     surface.corners = wp.array(triangles.ravel(), dtype=wp.int32, device=device)
     points = wp.array(arms, dtype=wp.vec3f, device=device)

@@ -303,7 +303,7 @@ def carry_nodes(
     velocity_out[n] = wp.vec3f(r * velocities[i] + s * velocities[j] + t * velocities[k])
 
 
-class Keyframe:
+class FieldKeyframe:
     """The field of one pose of a surface that deforms, with the motion of the surface since then."""
 
     def __init__(self, baked: Baked, positions: np.ndarray, device: str):

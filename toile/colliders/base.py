@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.math.solid import Material, Pose
+from toile.math.solid import MaterialPoint, Pose
 from toile.math.types import real, vec3
 from toile.model.motion import Motion, Vector, rotation_matrix
 from toile.model.vertex_sequence import motion_teleports
@@ -124,8 +124,8 @@ def rigid_functions(shape: Any, closest: Callable) -> Functions:
         return p
 
     @wp.func
-    def material(shape: shape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> Material:
-        found = Material()
+    def material(shape: shape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> MaterialPoint:
+        found = MaterialPoint()
         found.point = anchor
         found.normal = normal
         return found

@@ -33,7 +33,7 @@ from toile.colliders._level_set_field import (
     NO_GRADIENT,
     Baked,
     Field,
-    Keyframe,
+    FieldKeyframe,
     Reading,
     box_distance,
     on_device,
@@ -42,7 +42,7 @@ from toile.colliders._level_set_field import (
 )
 from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
 from toile.errors import InputError
-from toile.math.solid import Closest, Material
+from toile.math.solid import Closest, MaterialPoint
 from toile.math.types import mat33, precision, real, vec3
 from toile.model.solid_mesh import SolidMesh, require_closed
 from toile.plugins import choice, quantity
@@ -210,9 +210,9 @@ def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
 
 
 @wp.func
-def material(shape: LevelSetShape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> Material:
+def material(shape: LevelSetShape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> MaterialPoint:
     """Goes with the part, and with its surface where that deforms: by the velocity that the material arrives with."""
-    found = Material()
+    found = MaterialPoint()
     velocity = velocity_within(shape, face, anchor)
     velocity = velocity_within(shape, face, anchor + h * velocity)
     q = anchor + h * velocity
@@ -387,7 +387,7 @@ class _SequencePart(_Part):
         self.sequence: VertexSequence = self.solid.sequence
         self.shape.deforms = 1
         self._corners = wp.array(self.solid.triangles.ravel(), dtype=wp.int32, device=self.device)
-        self._keyframes: dict[int, Keyframe] = {}
+        self._keyframes: dict[int, FieldKeyframe] = {}
 
     def bring(self, begin: float, end: float) -> None:
         super().bring(begin, end)
@@ -401,12 +401,12 @@ class _SequencePart(_Part):
         self.shape.drift = one.carry(positions, velocities, self._corners)
         self.shape.next_drift = two.carry(positions, velocities, self._corners) if two is not one else self.shape.drift
 
-    def _keyframe(self, k: int) -> Keyframe:
+    def _keyframe(self, k: int) -> FieldKeyframe:
         """The field of frame k, made or loaded when it is first needed."""
         if k not in self._keyframes:
             positions = self.sequence.positions[k].astype(np.float64)
             while len(self._keyframes) >= MAX_KEYFRAMES:
                 del self._keyframes[next(iter(self._keyframes))]
-            self._keyframes[k] = Keyframe(self._bake_mesh(positions, True), positions, self.device)
+            self._keyframes[k] = FieldKeyframe(self._bake_mesh(positions, True), positions, self.device)
         self._keyframes[k] = self._keyframes.pop(k)  # the last one asked for is the last to go
         return self._keyframes[k]

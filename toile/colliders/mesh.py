@@ -17,8 +17,8 @@ import warp as wp
 from pydantic import PrivateAttr
 
 from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
-from toile.math.solid import Material
-from toile.math.surface import ON_SURFACE, Surface, closest_on_surface, corner, foot_on
+from toile.math.solid import MaterialPoint
+from toile.math.surface import ON_SURFACE, DistanceSurface, closest_on_surface, corner, foot_on
 from toile.math.triangle import INSIDE
 from toile.math.types import numpy_real, real, vec3
 from toile.model.sequence_settings import SequenceSettings
@@ -33,7 +33,7 @@ SINGLE_ROUNDING = 6e-8  # relative error of one operation in single precision
 
 
 @wp.func
-def attach(shape: Surface, p: vec3, face: wp.int32) -> vec3:
+def attach(shape: DistanceSurface, p: vec3, face: wp.int32) -> vec3:
     """s, t and height; the point itself where the material does not move in its frame."""
     if shape.deforms == 0:
         return p
@@ -47,8 +47,8 @@ def attach(shape: Surface, p: vec3, face: wp.int32) -> vec3:
 
 
 @wp.func
-def material(shape: Surface, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> Material:
-    found = Material()
+def material(shape: DistanceSurface, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> MaterialPoint:
+    found = MaterialPoint()
     found.point = anchor
     found.normal = normal
     if shape.deforms == 0:
@@ -74,7 +74,7 @@ def material(shape: Surface, anchor: vec3, face: wp.int32, normal: vec3, h: real
     return found
 
 
-FUNCTIONS = Functions(Surface, closest_on_surface, attach, material, sweep_by_distance(Surface, closest_on_surface))
+FUNCTIONS = Functions(DistanceSurface, closest_on_surface, attach, material, sweep_by_distance(DistanceSurface, closest_on_surface))
 
 
 class Mesh(Collider):
@@ -111,7 +111,7 @@ class MeshSolid(Solid):
     """A mesh at work. Its trees are built once, and fitted anew to vertices that have moved."""
 
     def __init__(self, settings: Collider, mesh: SolidMesh, sequence: VertexSequence | None, device: str):
-        super().__init__(settings, FUNCTIONS, Surface(), (mesh.positions, mesh.triangles))
+        super().__init__(settings, FUNCTIONS, DistanceSurface(), (mesh.positions, mesh.triangles))
         self.sequence = sequence
         self.warnings = (*mesh.warnings, *(() if sequence is None else sequence.warnings))
         x = mesh.positions if sequence is None else sequence.at(0.0)[0]

@@ -25,7 +25,7 @@ class Rest:
 
 
 @wp.struct
-class Field:
+class AccelerationField:
     g: vec3
 
 
@@ -36,7 +36,7 @@ class Local:
 
 
 @wp.func
-def prepare(rest: Rest, field: Field, x: point, x_tension: point, v: point, v_at: point) -> Local:
+def prepare(rest: Rest, field: AccelerationField, x: point, x_tension: point, v: point, v_at: point) -> Local:
     local = Local()
     local.f = rest.m * field.g
     local.E = -wp.dot(local.f, x[0])
@@ -61,7 +61,7 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class MassForce(Energy):
     """A force on all cloth in proportion to its mass."""
 
-    formulas: ClassVar[Formulas] = Formulas(1, Rest, Field, Local, prepare, energy, force, block)
+    formulas: ClassVar[Formulas] = Formulas(1, Rest, AccelerationField, Local, prepare, energy, force, block)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         rest = np.zeros(model.particle_count, Rest.numpy_dtype())
@@ -69,7 +69,7 @@ class MassForce(Energy):
         return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
 
 
-def field_of(acceleration: tuple[float, float, float]) -> Field:
-    field = Field()
+def field_of(acceleration: tuple[float, float, float]) -> AccelerationField:
+    field = AccelerationField()
     field.g = vec3(*acceleration)
     return field

@@ -31,7 +31,7 @@ from toile.energies.base import Elements, Energy, Formulas, conditions, first_gi
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.mesh import Mesh, find_edges
 from toile.model.model import ClothPart, Model
-from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, Springs, flexion_warp_shares, springs_of, warp_shares
+from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, ClothSprings, flexion_warp_shares, springs_of, warp_shares
 from toile.plugins import quantity
 
 mat23 = wp.types.matrix(shape=(2, 3), dtype=real)  # two points, one per row
@@ -111,7 +111,7 @@ class Spring(Energy):
         rest["k_d"] = rest["k"] * first_given(self.damping, cloth.fabric.damping)
         return Elements(springs.particles[acting], rest)
 
-    def stiffness(self, cloth: ClothPart, springs: Springs) -> np.ndarray:
+    def stiffness(self, cloth: ClothPart, springs: ClothSprings) -> np.ndarray:
         """K of each spring [N/m]."""
         fabric, l0 = cloth.fabric, springs.lengths
         pairs = springs.particles - cloth.particles.start

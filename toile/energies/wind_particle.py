@@ -34,10 +34,10 @@ class WindParticle(Energy):
     linear: float = quantity(unit="N s/m^3", doc="pressure per normal speed ([Pro95] C_vi per area)", ge=0)
 
     def springs(self, model: Model, device: str) -> Any:
-        return _Working(self, model, device)
+        return WindOnParticles(self, model, device)
 
 
-class _Working:
+class WindOnParticles:
     """The wind at work (assembly.Springs): a normal takes as many particles as meet there, and no element does."""
 
     name: ClassVar[str] = "wind_particle"

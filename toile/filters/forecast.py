@@ -48,7 +48,7 @@ class Forecast(Filter):
     )
 
     def start(self, context: FilterContext) -> Correction:
-        return _Working(self, context)
+        return ForecastCorrection(self, context)
 
     def recovery(self) -> str:
         """How cloth comes out of a solid, for a message."""
@@ -68,7 +68,7 @@ class Forecast(Filter):
         )
 
 
-class _Working(Correction):
+class ForecastCorrection(Correction):
     def __init__(self, settings: Forecast, context: FilterContext):
         self.settings, self.context = settings, context
         self._kernels = [forecast_kernel(solid.functions) for solid in context.solids]

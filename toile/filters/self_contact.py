@@ -57,10 +57,10 @@ class SelfContact(Filter):
         return warnings
 
     def start(self, context: FilterContext) -> Correction:
-        return _Working(self, context)
+        return SelfContactCorrection(self, context)
 
 
-class _Working(Correction):
+class SelfContactCorrection(Correction):
     stage = "C/C"
 
     def __init__(self, settings: SelfContact, context: FilterContext):

@@ -40,10 +40,10 @@ class StrainDeformationRate(Filter):
     )
 
     def start(self, context: FilterContext) -> Correction:
-        return _Working(self, context)
+        return DeformationRateLimit(self, context)
 
 
-class _Working(Correction):
+class DeformationRateLimit(Correction):
     limits_strain = True
     reaction: wp.array
 

@@ -64,7 +64,7 @@ class StrainImpulse(Filter):
     )
 
     def start(self, context: FilterContext) -> Correction:
-        return _Working(self, context)
+        return StrainImpulseLimit(self, context)
 
     def limits(self, warp_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest length, in lengths at rest, of threads with these shares of warp."""
@@ -111,7 +111,7 @@ def _of_triangles(part: ClothPart, model: Model) -> Rows:
     return particles, weights, root, warp, np.where(warp > 0.0, part.fabric.stretch_warp, part.fabric.stretch_weft)
 
 
-class _Working(VelocityLimit):
+class StrainImpulseLimit(VelocityLimit):
     limits_strain = True
 
     def __init__(self, settings: StrainImpulse, context: FilterContext):

@@ -55,10 +55,10 @@ class StrainVelocity(Filter):
     passes: int = quantity(10, doc="how often all springs are gone through at most", ge=1, le=10000)
 
     def start(self, context: FilterContext) -> Correction:
-        return _Working(self, context)
+        return StrainVelocityLimit(self, context)
 
 
-class _Working(VelocityLimit):
+class StrainVelocityLimit(VelocityLimit):
     def __init__(self, settings: StrainVelocity, context: FilterContext):
         super().__init__(context)
         self.settings = settings

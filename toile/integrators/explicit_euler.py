@@ -18,10 +18,10 @@ class ExplicitEuler(StagedIntegrator):
     """One evaluation of the forces per step, and no solve; first order."""
 
     def start(self, context: IntegratorContext) -> Stepper:
-        return _Stepper(context)
+        return ExplicitEulerStepper(context)
 
 
-class _Stepper(StagedStepper):
+class ExplicitEulerStepper(StagedStepper):
     damping_limits = True
 
     def begin(self, state: State, h: float) -> None:

@@ -33,10 +33,10 @@ class ImplicitBdf2(Integrator):
     newton_iterations: int = quantity(1, doc="linearizations per step", ge=1, le=50)
 
     def start(self, context: IntegratorContext) -> Stepper:
-        return _Stepper(NewtonStep(context, from_velocity, self.newton_iterations), context)
+        return Bdf2Stepper(NewtonStep(context, from_velocity, self.newton_iterations), context)
 
 
-class _Stepper(Stepper):
+class Bdf2Stepper(Stepper):
     def __init__(self, newton: NewtonStep, context: IntegratorContext):
         self.newton, self.context = newton, context
         self.constraint_forces = newton.force

@@ -23,10 +23,10 @@ class ImplicitEuler(Integrator):
     newton_iterations: int = quantity(1, doc="linearizations per step; 1 is the paper's", ge=1, le=50)
 
     def start(self, context: IntegratorContext) -> Stepper:
-        return _Stepper(NewtonStep(context, from_start, self.newton_iterations))
+        return ImplicitEulerStepper(NewtonStep(context, from_start, self.newton_iterations))
 
 
-class _Stepper(Stepper):
+class ImplicitEulerStepper(Stepper):
     def __init__(self, newton: NewtonStep):
         self.newton = newton
         self.constraint_forces = newton.force

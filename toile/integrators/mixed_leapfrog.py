@@ -20,10 +20,10 @@ class MixedLeapfrog(StagedIntegrator):
     """Second order, one damping solve; strong damping makes it oscillate."""
 
     def start(self, context: IntegratorContext) -> Stepper:
-        return _Stepper(context)
+        return LeapfrogStepper(context)
 
 
-class _Stepper(MixedStepper):
+class LeapfrogStepper(MixedStepper):
     def advance(self, state: State, state_out: State, h: float) -> Solution:
         self.position_velocity(state, self.f0, 0.5 * h, h, self.u)
         self.context.limit(state.x, self.u, h)

@@ -22,10 +22,10 @@ class MixedNewmark(StagedIntegrator):
     """Second order, one damping solve; limits of strain act once."""
 
     def start(self, context: IntegratorContext) -> Stepper:
-        return _Stepper(context)
+        return NewmarkStepper(context)
 
 
-class _Stepper(MixedStepper):
+class NewmarkStepper(MixedStepper):
     def advance(self, state: State, state_out: State, h: float) -> Solution:
         u = self.u
         solution = self.implicit_half(state, h)

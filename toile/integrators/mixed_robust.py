@@ -23,10 +23,10 @@ class MixedRobust(StagedIntegrator):
     """Second order and monotone under any damping, at steps that vary; two damping solves."""
 
     def start(self, context: IntegratorContext) -> Stepper:
-        return _Stepper(context)
+        return RobustStepper(context)
 
 
-class _Stepper(MixedStepper):
+class RobustStepper(MixedStepper):
     def advance(self, state: State, state_out: State, h: float) -> Solution:
         first = self.implicit_half(state, h)
         self.context.limit(state.x, self.u, h)

@@ -37,10 +37,10 @@ class BlockJacobi(Preconditioner):
     """One small inverse per particle."""
 
     def build(self, A: BlockMatrix, S: wp.array) -> Any:
-        return _Working(A, S)
+        return BlockJacobiPreconditioner(A, S)
 
 
-class _Working:
+class BlockJacobiPreconditioner:
     give_up_after = 0  # making it anew costs less than one iteration
 
     def __init__(self, A: BlockMatrix, S: wp.array):

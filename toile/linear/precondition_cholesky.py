@@ -53,10 +53,10 @@ class Cholesky(Preconditioner):
     def build(self, A: BlockMatrix, S: wp.array) -> Any:
         if not wp.get_device(A.device).is_cpu:
             raise InputError("solver.preconditioner = cholesky runs on the CPU only: choose block_jacobi.")
-        return _Working(A, S)
+        return CholeskyPreconditioner(A, S)
 
 
-class _Working:
+class CholeskyPreconditioner:
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S
         lower = np.flatnonzero(A.rows >= A.columns)

@@ -38,10 +38,10 @@ class Diagonal(Preconditioner):
     """Cheap to make, slow to converge on stiff cloth."""
 
     def build(self, A: BlockMatrix, S: wp.array) -> Any:
-        return _Working(A)
+        return DiagonalPreconditioner(A)
 
 
-class _Working:
+class DiagonalPreconditioner:
     give_up_after = 0  # making it anew costs less than one iteration
 
     def __init__(self, A: BlockMatrix):

@@ -52,10 +52,10 @@ class Multigrid(Preconditioner):
     smoothing: int = quantity(3, doc="terms of the smoother before and after each coarse correction", ge=1, le=10)
 
     def build(self, A: BlockMatrix, S: wp.array) -> Any:
-        return _Working(A, S, self.smoothing)
+        return MultigridPreconditioner(A, S, self.smoothing)
 
 
-class _Working:
+class MultigridPreconditioner:
     give_up_after = 0  # making it anew costs a few iterations
 
     def __init__(self, A: BlockMatrix, S: wp.array, smoothing: int):

@@ -13,7 +13,7 @@ from toile.model.state_dict import StateDict
 SOLVES_BEFORE_RETRY = 8
 
 
-class Solver:
+class LinearSolver:
     """Solves A dv = b for the present values of A, b and the constraints."""
 
     def __init__(self, pcg: ModifiedPCG, preconditioner: Any, tolerance: float, max_iterations: int):

@@ -42,7 +42,7 @@ class Closest:
 
 
 @wp.struct
-class Material:
+class MaterialPoint:
     """A point that moves with the material of a solid, at the end of a step, in the solid's frame."""
 
     point: vec3

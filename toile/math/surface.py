@@ -30,7 +30,7 @@ NEARLY = wp.constant(real(1.0e-3))
 
 
 @wp.struct
-class Surface:
+class DistanceSurface:
     """Triangles where they are now. All positions are relative to `center`, where single precision is finest."""
 
     tree: wp.uint64
@@ -67,12 +67,12 @@ class Pseudonormal:
 
 
 @wp.func
-def corner(surface: Surface, face: wp.int32, k: wp.int32) -> vec3:
+def corner(surface: DistanceSurface, face: wp.int32, k: wp.int32) -> vec3:
     return surface.x[surface.corners[3 * face + k]]
 
 
 @wp.func
-def foot_on(surface: Surface, p: vec3, face: wp.int32) -> Foot:
+def foot_on(surface: DistanceSurface, p: vec3, face: wp.int32) -> Foot:
     a, b, c = corner(surface, face, 0), corner(surface, face, 1), corner(surface, face, 2)
     near = nearest_on_triangle(double(p), double(a), double(b), double(c))
     foot = Foot()
@@ -106,7 +106,7 @@ def vicinity(foot: Foot) -> wp.int32:
 
 
 @wp.func
-def next_around(surface: Surface, part: wp.int32, entry: wp.int32) -> wp.int32:
+def next_around(surface: DistanceSurface, part: wp.int32, entry: wp.int32) -> wp.int32:
     """The next side on the same edge, or the next corner at the same vertex."""
     if part >= CORNER:
         return surface.around_vertex[entry]
@@ -119,7 +119,7 @@ def first_around(face: wp.int32, part: wp.int32) -> wp.int32:
 
 
 @wp.func
-def settle(surface: Surface, p: vec3, start: Foot) -> Foot:
+def settle(surface: DistanceSurface, p: vec3, start: Foot) -> Foot:
     """The nearest foot on a triangle or those that touch it; rounding may have led the search to one next to it."""
     foot = start
     for _ in range(MAX_MOVES):
@@ -141,7 +141,7 @@ def settle(surface: Surface, p: vec3, start: Foot) -> Foot:
 
 
 @wp.func
-def pseudonormal(surface: Surface, foot: Foot) -> Pseudonormal:
+def pseudonormal(surface: DistanceSurface, foot: Foot) -> Pseudonormal:
     found = Pseudonormal()
     first = first_around(foot.face, foot.part)
     entry = wp.int32(first)
@@ -174,7 +174,7 @@ def above(foot: Foot) -> Closest:
 
 
 @wp.func
-def beside(surface: Surface, p: vec3, foot: Foot) -> Closest:
+def beside(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
     """Distance and normal where the nearest point lies on an edge or a vertex."""
     m = pseudonormal(surface, foot)
     side = real(1.0)
@@ -194,7 +194,7 @@ def beside(surface: Surface, p: vec3, foot: Foot) -> Closest:
 
 
 @wp.func
-def at_a_side(surface: Surface, p: vec3, start: Foot) -> Closest:
+def at_a_side(surface: DistanceSurface, p: vec3, start: Foot) -> Closest:
     """Distance and normal for a foot on a side or a corner of its triangle, or near one."""
     foot = settle(surface, p, start)
     if foot.part == INSIDE:
@@ -203,7 +203,7 @@ def at_a_side(surface: Surface, p: vec3, start: Foot) -> Closest:
 
 
 @wp.func
-def with_thin(surface: Surface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
+def with_thin(surface: DistanceSurface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
     """The nearest of a triangle (-1 for none) and the thin ones within reach."""
     nearest = wp.int32(face)
     radius = wp.float32(reach)
@@ -222,7 +222,7 @@ def with_thin(surface: Surface, p: vec3, face: wp.int32, reach: real) -> wp.int3
 
 
 @wp.func
-def velocity_at(surface: Surface, p: vec3, face: wp.int32) -> vec3:
+def velocity_at(surface: DistanceSurface, p: vec3, face: wp.int32) -> vec3:
     """Of the point of a triangle nearest to p."""
     foot = foot_on(surface, p, face)
     a = surface.v[surface.corners[3 * face]]
@@ -232,7 +232,7 @@ def velocity_at(surface: Surface, p: vec3, face: wp.int32) -> vec3:
 
 
 @wp.func
-def closest_on_surface(surface: Surface, p: vec3, reach: real) -> Closest:
+def closest_on_surface(surface: DistanceSurface, p: vec3, reach: real) -> Closest:
     q = p - surface.center
     search = wp.min(reach, FARTHEST)
     search += ROUNDING * (search + wp.length(q))

@@ -12,7 +12,7 @@ import numpy as np
 from toile.errors import InputError
 from toile.model.mesh_check import LARGEST, SLIVER, SMALLEST
 from toile.model.mesh_repair import DEGENERATE, FARTHEST
-from toile.model.solid_topology import Edges, Winding, repeated_faces
+from toile.model.solid_topology import SurfaceEdges, Winding, repeated_faces
 
 # Volume over the cube of the size: below it is rounding.
 NO_VOLUME = 1e-12
@@ -111,7 +111,7 @@ def turned_triangles(turn: np.ndarray, number: np.ndarray, winding: Winding) -> 
         yield "the surface has only one side (a Moebius strip), so front and back mean nothing on it."
 
 
-def crowded(positions: np.ndarray, edges: Edges) -> Iterator[str]:
+def crowded(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
     many = edges.uses > 2
     if many.any():
         yield (
@@ -135,7 +135,7 @@ def inside_out(volumes: np.ndarray, across: float, flip: bool) -> Iterator[str]:
         )
 
 
-def opened(positions: np.ndarray, edges: Edges) -> Iterator[str]:
+def opened(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
     rim = edges.uses == 1
     if rim.any():
         yield (
@@ -159,7 +159,7 @@ def wrong_size(across: float) -> Iterator[str]:
         yield f"the solid is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in meters? Set scale."
 
 
-def count_edges(positions: np.ndarray, edges: Edges, chosen: np.ndarray, one: str, many: str) -> str:
+def count_edges(positions: np.ndarray, edges: SurfaceEdges, chosen: np.ndarray, one: str, many: str) -> str:
     a, b = edges.ends[int(np.argmax(chosen))]
     first = "" if np.count_nonzero(chosen) == 1 else "the first "
     return f"{_count(chosen, one, many)}, {first}from {_place(positions[a])} to {_place(positions[b])} m"

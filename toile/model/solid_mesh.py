@@ -23,7 +23,7 @@ from toile.model.mesh_files.inside import resolve_inside
 from toile.model.mesh_files.parts import select_part
 from toile.model.mesh_files.polygons import cut_into_triangles
 from toile.model.mesh_repair import DEGENERATE, heights, repeated_corner, size
-from toile.model.solid_topology import Edges, Winding, find_edges, find_winding, join_open_edges, signed_volumes
+from toile.model.solid_topology import SurfaceEdges, Winding, find_edges, find_winding, join_open_edges, signed_volumes
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _judge(
     )
 
 
-def _pieces_with(chosen: np.ndarray, edges: Edges, winding: Winding) -> np.ndarray:
+def _pieces_with(chosen: np.ndarray, edges: SurfaceEdges, winding: Winding) -> np.ndarray:
     """(pieces,) whether any edge of the piece is among those chosen."""
     has = chosen[edges.of_side].any(axis=1)
     return np.bincount(winding.piece, has, len(winding.one_sided)) > 0

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 
 @dataclass(frozen=True)
-class Edges:
+class SurfaceEdges:
     """Every edge once, and how many triangles use it. One is an open edge, more than two is not a surface there."""
 
     ends: np.ndarray  # (edges, 2) vertices, the smaller first
@@ -30,13 +30,13 @@ class Winding:
     one_sided: np.ndarray  # (pieces,) bool: a Moebius strip or a Klein bottle, which cannot agree
 
 
-def find_edges(triangles: np.ndarray) -> Edges:
+def find_edges(triangles: np.ndarray) -> SurfaceEdges:
     start, end = triangles.astype(np.int64), np.roll(triangles, -1, axis=1).astype(np.int64)
     count = int(triangles.max()) + 1
     key, of_side, uses = np.unique(
         np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True, return_counts=True
     )
-    return Edges(np.stack([key // count, key % count], axis=1), uses, of_side.reshape(-1, 3))
+    return SurfaceEdges(np.stack([key // count, key % count], axis=1), uses, of_side.reshape(-1, 3))
 
 
 def join_open_edges(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ def join_open_edges(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return places
 
 
-def find_winding(triangles: np.ndarray, edges: Edges) -> Winding:
+def find_winding(triangles: np.ndarray, edges: SurfaceEdges) -> Winding:
     """Two copies of every triangle, as it is and turned, joined where neighbors agree, fall into two halves per piece.
 
     A piece whose two halves are one is one-sided.

@@ -29,7 +29,7 @@ STRUCTURAL, SHEAR, FLEXION = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Springs:
+class ClothSprings:
     """Springs of one cloth, structural ones first."""
 
     particles: np.ndarray  # (springs, 2) int32, numbered in the whole model
@@ -39,10 +39,10 @@ class Springs:
     # -1 for other kinds
     past: np.ndarray
 
-    def of(self, *kinds: int) -> Springs:
+    def of(self, *kinds: int) -> ClothSprings:
         """Those of some kinds."""
         chosen = np.isin(self.kind, kinds)
-        return Springs(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.past[chosen])
+        return ClothSprings(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.past[chosen])
 
     def bent_shares(self) -> np.ndarray:
         """Share of the bending at the particle it passes that each flexion spring takes: 1 of two threads that cross.
@@ -57,7 +57,7 @@ class Springs:
         return shares
 
 
-def springs_of(part: ClothPart) -> Springs:
+def springs_of(part: ClothPart) -> ClothSprings:
     """All springs of a cloth."""
     mesh, topology = part.mesh, find_edges(part.mesh.triangles)
     sides, across = _edge_lengths(mesh, topology), _unfolded(mesh, topology)
@@ -72,7 +72,7 @@ def springs_of(part: ClothPart) -> Springs:
     particles = np.concatenate([pairs for pairs, _ in lists]) + first
     passed = np.concatenate([np.full((len(kinds) - len(past), 2), -1), past + first])
     lengths = np.concatenate([lengths for _, lengths in lists])
-    return Springs(particles.astype(np.int32), lengths, kinds, passed.astype(np.int32))
+    return ClothSprings(particles.astype(np.int32), lengths, kinds, passed.astype(np.int32))
 
 
 def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
     return shares[np.searchsorted(known, _keys(np.sort(edges, axis=1), mesh.vertex_count))]
 
 
-def flexion_warp_shares(mesh: Mesh, springs: Springs, first: int) -> np.ndarray:
+def flexion_warp_shares(mesh: Mesh, springs: ClothSprings, first: int) -> np.ndarray:
     """Share of warp of flexion springs: the mean of their two edges, or that across the edge between two triangles.
 
     `first` is the number of the mesh's first particle in the model.

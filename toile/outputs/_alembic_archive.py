@@ -27,7 +27,7 @@ def write_archive(path: str, source: BinaryIO, parent: int) -> None:
         return
     archive = Abc.OArchive(path)
     times = archive.addTimeSampling(AbcCoreAbstract.TimeSampling(1.0 / about["fps"], 0.0))
-    meshes = [Mesh(archive.getTop(), times, mesh, source) for mesh in about["meshes"]]
+    meshes = [ArchivedMesh(archive.getTop(), times, mesh, source) for mesh in about["meshes"]]
     for mesh in meshes:
         if not mesh.about["moves"]:
             mesh.add(source)
@@ -38,7 +38,7 @@ def write_archive(path: str, source: BinaryIO, parent: int) -> None:
     # The library completes the file when nothing refers to it any more.
 
 
-class Mesh:
+class ArchivedMesh:
     """One mesh of the archive, with a sample for every time that `add` is called."""
 
     def __init__(self, top: Any, times: int, about: dict[str, Any], source: BinaryIO):

@@ -128,7 +128,7 @@ class GlbWriter(Writer):
 
 
 @dataclass
-class Shape:
+class MorphShape:
     """One cloth or solid with its vertices as glTF draws them: each has one uv and one normal."""
 
     name: str
@@ -158,7 +158,7 @@ class Shape:
         return drawn if self.normals is None else np.concatenate([drawn, y_up(self.normals(points))])
 
 
-def _cloth(surface: Surface, number: int, material: int, smooth: bool) -> Shape:
+def _cloth(surface: Surface, number: int, material: int, smooth: bool) -> MorphShape:
     part = surface.parts[number]
     triangles = surface.triangles[part.triangles] - part.vertices.start
     count = part.vertices.stop - part.vertices.start
@@ -166,18 +166,18 @@ def _cloth(surface: Surface, number: int, material: int, smooth: bool) -> Shape:
     # In glTF an image hangs from its upper edge.
     uv = np.column_stack([split.uv[:, 0], np.float32(1.0) - split.uv[:, 1]])
     normals = VertexNormals(triangles, count) if smooth else None
-    return Shape(
+    return MorphShape(
         part.name, material, True, split.origin, split.triangles, uv,
         None if normals is None else lambda points: normals.at(points)[split.origin],  # both sides of a seam alike
     )  # fmt: skip
 
 
-def _solid(solid: SolidSurface, material: int, smooth: bool) -> Shape:
+def _solid(solid: SolidSurface, material: int, smooth: bool) -> MorphShape:
     if not smooth:
-        return Shape(solid.name, material, solid.moves, np.arange(len(solid.rest)), solid.triangles)
+        return MorphShape(solid.name, material, solid.moves, np.arange(len(solid.rest)), solid.triangles)
     origin, triangles = split_sharp(solid.rest, solid.triangles)
     normals = VertexNormals(triangles, len(origin))
-    return Shape(
+    return MorphShape(
         solid.name, material, solid.moves, origin, triangles, normals=lambda points: normals.at(points[origin])
     )
 
@@ -189,7 +189,7 @@ def _material(about: Material) -> Json:
     return material | ({"extras": properties} if properties else {})
 
 
-def _add_mesh(document: Document, shape: Shape) -> Json:
+def _add_mesh(document: Document, shape: MorphShape) -> Json:
     """The numbers of its mesh and of its node."""
     count = len(shape.origin)
     attributes = {"POSITION": document.add_array(shape.start[:count], VERTICES, box=True)}
@@ -203,7 +203,7 @@ def _add_mesh(document: Document, shape: Shape) -> Json:
     return {"mesh": mesh, "node": document.add("nodes", {"name": shape.name, "mesh": mesh})}
 
 
-def _add_target(document: Document, shape: Shape, view: int, number: int, at: int) -> Json:
+def _add_target(document: Document, shape: MorphShape, view: int, number: int, at: int) -> Json:
     """What a primitive says of one target, whose bytes start at `at` in their view."""
     count = len(shape.origin)
     entry = {"bufferView": view, "byteOffset": at, "componentType": FLOAT, "count": count, "type": "VEC3"}

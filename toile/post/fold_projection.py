@@ -53,7 +53,7 @@ class FoldProjection(PostProcess):
         return self
 
     def start(self, solids: Any, device: str) -> Finish:
-        return _Working(self, solids, device)
+        return FoldProjector(self, solids, device)
 
     def target(self, phi: np.ndarray) -> np.ndarray:
         """f: the distance that points shall have."""
@@ -68,7 +68,7 @@ class FoldProjection(PostProcess):
         return np.where(phi > self.tau, phi, parabola - line - tail)
 
 
-class _Working(Finish):
+class FoldProjector(Finish):
     def __init__(self, settings: FoldProjection, solids: Any, device: str):
         self.settings, self.solids, self.device = settings, solids, device
 

@@ -25,7 +25,7 @@ from toile.errors import InputError
 from toile.model.frame import Surface
 from toile.render.camera import Camera
 from toile.render.palette import CLOTH_COLORS, SOLID, linear
-from toile.render.solid_mesh import SolidMesh
+from toile.render.solid_mesh import DrawnSolids
 from toile.render.staging import Shown, Stage
 
 # Judgments of taste
@@ -65,7 +65,7 @@ class Light:
 
 
 @wp.struct
-class View:
+class CameraView:
     """What the kernels need of the camera, the light and the ground."""
 
     eye: wp.vec3
@@ -86,7 +86,7 @@ class View:
 
 
 @wp.struct
-class Hit:
+class RayHit:
     """A point of a surface: what it is, where, which way it faces and its color."""
 
     kind: wp.int32
@@ -138,7 +138,7 @@ def power_16(x: wp.float32):
 
 
 @wp.func
-def blocked(view: View, mesh: wp.uint64, start: wp.vec3, direction: wp.vec3, length: wp.float32):
+def blocked(view: CameraView, mesh: wp.uint64, start: wp.vec3, direction: wp.vec3, length: wp.float32):
     """Whether something is in the way. Most rays miss the sphere around it, which is cheaper to ask."""
     to_center = view.center - start
     along = wp.clamp(wp.dot(to_center, direction), 0.0, length)
@@ -176,7 +176,7 @@ def above_chord(point: wp.vec3, corner: wp.vec3, normal: wp.vec3):
 @wp.func
 def hit_triangle(
     # scene
-    view: View,
+    view: CameraView,
     points: wp.array[wp.vec3],
     normals: wp.array[wp.vec3],
     triangles: wp.array2d[wp.int32],
@@ -192,7 +192,7 @@ def hit_triangle(
     side = wp.where(wp.dot(flat, direction) < 0.0, 1.0, -1.0)
     na, nb, nc = side * normals[a], side * normals[b], side * normals[c]
 
-    hit = Hit()
+    hit = RayHit()
     hit.distance = query.t
     hit.point = view.eye + query.t * direction
     hit.normal = wp.normalize(wa * na + wb * nb + wc * nc)
@@ -208,7 +208,7 @@ def hit_triangle(
 
 @wp.func
 def cloth_color(
-    view: View, uv: wp.array2d[wp.vec2], front: wp.vec3, back: wp.vec3, direction: wp.vec3, query: wp.MeshQueryRay
+    view: CameraView, uv: wp.array2d[wp.vec2], front: wp.vec3, back: wp.vec3, direction: wp.vec3, query: wp.MeshQueryRay
 ):
     facing = wp.dot(query.normal, direction)
     footprint = view.pixel * query.t / wp.max(wp.abs(facing), 0.1)
@@ -226,8 +226,8 @@ def distant(point: wp.vec3):
 
 
 @wp.func
-def hit_ground(view: View, direction: wp.vec3, distance: wp.float32):
-    hit = Hit()
+def hit_ground(view: CameraView, direction: wp.vec3, distance: wp.float32):
+    hit = RayHit()
     hit.kind = GROUND
     hit.distance = distance
     hit.point = view.eye + distance * direction
@@ -242,7 +242,7 @@ def hit_ground(view: View, direction: wp.vec3, distance: wp.float32):
 def trace(
     # scene
     first_row: wp.int32,
-    view: View,
+    view: CameraView,
     mesh: wp.uint64,
     points: wp.array[wp.vec3],
     normals: wp.array[wp.vec3],
@@ -268,7 +268,7 @@ def trace(
         toss = spread(first + s * WINDOW * WINDOW)
         direction = wp.normalize(view.forward + x * view.right + y * view.up)
 
-        hit = Hit()
+        hit = RayHit()
         ground = FAR
         if direction[2] < 0.0 and view.eye[2] > view.ground:  # from below the ground is not seen
             ground = (view.ground - view.eye[2]) / direction[2]
@@ -381,7 +381,7 @@ class RayTracer:
             message = f'no device "{device}" to draw on: use "cpu", or "cuda" on a machine with a GPU.'
             raise InputError(message) from error
         self.width, self.height, self.samples = width, height, samples
-        self.solids = SolidMesh(surface.solids)
+        self.solids = DrawnSolids(surface.solids)
         # A scene without cloth still has a ground; a triangle without area is hit by no ray.
         empty = len(surface.triangles) == 0
         cloth = np.zeros((1, 3), np.int32) if empty else surface.triangles.astype(np.int32)
@@ -476,14 +476,14 @@ class RayTracer:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(band, range(bands)))
 
-    def _view(self, camera: Camera, ground: float, light: Light, half_height: float) -> View:
+    def _view(self, camera: Camera, ground: float, light: Light, half_height: float) -> CameraView:
         right, up, forward = camera.axes()
         slope = math.tan(math.radians(camera.fov) / 2.0)
         at = (light.position - camera.look_at) / half_height
         toward = -at / np.linalg.norm(at)
         u = np.cross(toward, [0.0, 0.0, 1.0] if abs(toward[2]) < 0.99 else [1.0, 0.0, 0.0])
         u /= np.linalg.norm(u)
-        view = View()
+        view = CameraView()
         view.eye = wp.vec3(*((camera.position - camera.look_at) / half_height))
         view.forward = wp.vec3(*forward)
         view.right = wp.vec3(*(right * slope * self.width / self.height))

@@ -16,7 +16,7 @@ from toile.model.frame import SolidSurface
 SHARP = 40.0  # [deg]
 
 
-class SolidMesh:
+class DrawnSolids:
     """What does not change about the mesh, and its points when the solids are somewhere."""
 
     def __init__(self, solids: Sequence[SolidSurface]):

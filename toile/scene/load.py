@@ -49,7 +49,7 @@ def load(
         raise SceneError([f"{shown}:{line}  {text}" for _, line, text in faults])
     if isinstance(overrides, Mapping):
         overrides = [f"{key}={value}" for key, value in overrides.items()]
-    reader = _Reader(shown, document, path.parent, allow_outside)
+    reader = _SceneReader(shown, document, path.parent, allow_outside)
     return reader.scene(overrides)
 
 
@@ -103,7 +103,7 @@ def _read(path: Path, shown: str) -> str:
     return text.replace("\t", " ") if path.suffix.lower() == ".json" else text
 
 
-class _Reader:
+class _SceneReader:
     """One scene file on its way to a Scene."""
 
     def __init__(self, shown: str, document: tree.Tree, folder: Path, allow_outside: bool):

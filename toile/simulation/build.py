@@ -10,7 +10,7 @@ import numpy as np
 from toile.energies.gravity import Gravity
 from toile.energies.stretch import Stretch
 from toile.scene.schema import solid_names
-from toile.system.assembly import Springs, Term, make_term
+from toile.system.assembly import PenaltyForce, Term, make_term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]
 
 def build_terms(
     scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str, forces: Sequence[Energy] = ()
-) -> list[Term | Springs]:
+) -> list[Term | PenaltyForce]:
     """Everything that acts on the cloth: each cloth's own energies, gravity, the scene's forces, and further ones."""
     if not scene.cloth:
         return []

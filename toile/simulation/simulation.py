@@ -25,7 +25,7 @@ from toile.filters.forecast import Forecast
 from toile.integrators.base import IntegratorContext
 from toile.linear.automatic import automatic
 from toile.linear.modified_pcg import ModifiedPCG, Solution
-from toile.linear.solver import Solver
+from toile.linear.solver import LinearSolver
 from toile.math.types import precision
 from toile.model.corrections import Corrections
 from toile.model.frame import Frame, Part, SolidSurface, Surface
@@ -403,12 +403,12 @@ class Simulation:
             for s, solid in enumerate(self.solids)
         }
 
-    def _make_solver(self, b: wp.array, dv: wp.array) -> Solver:
+    def _make_solver(self, b: wp.array, dv: wp.array) -> LinearSolver:
         settings = self.scene.solver
         preconditioner = settings.preconditioner or automatic(self.model.particle_count, self.device)
         pcg = ModifiedPCG(self.system.A, b, self.constraints.S, dv)
         working = preconditioner.build(self.system.A, self.constraints.S)
-        return Solver(pcg, working, settings.tolerance, settings.max_iterations)
+        return LinearSolver(pcg, working, settings.tolerance, settings.max_iterations)
 
     def _trouble(self, solution: Solution) -> str | None:
         """Why the candidate must be discarded, or None."""

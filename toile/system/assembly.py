@@ -232,7 +232,7 @@ class ContactForce(Protocol):
     def move(self, time: float) -> None: ...
 
 
-class Springs(ContactForce, Protocol):
+class PenaltyForce(ContactForce, Protocol):
     """Such a force that also moves particles at once."""
 
     def alter(self, masses: wp.array, y_out: wp.array) -> None:
@@ -248,9 +248,9 @@ class Springs(ContactForce, Protocol):
         """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]."""
 
 
-def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | Springs:
+def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | PenaltyForce:
     """An energy at work on one cloth, or on all of them."""
-    springs: Springs | None = energy.springs(model, device)
+    springs: PenaltyForce | None = energy.springs(model, device)
     return Term(energy.type_name(), energy, model, part, device, seed) if springs is None else springs
 
 

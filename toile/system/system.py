@@ -11,13 +11,13 @@ from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.linear.multigrid.uv_hierarchy import find_sites
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
-from toile.system.assembly import ContactForce, Linearization, Springs, Term, batches
+from toile.system.assembly import ContactForce, Linearization, PenaltyForce, Term, batches
 
 
 class System:
     """All energies of a scene acting on all its particles."""
 
-    def __init__(self, model: Model, terms: Sequence[Term | Springs], device: str):
+    def __init__(self, model: Model, terms: Sequence[Term | PenaltyForce], device: str):
         self.model, self.terms, self.device = model, terms, device
         n = model.particle_count
         self.masses = wp.array(model.masses, dtype=real, device=device)

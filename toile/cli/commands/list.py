@@ -12,7 +12,7 @@ from toile.cli.options import DebugOption, JsonOption
 from toile.cli.reporter import reporting
 
 
-class Kind(StrEnum):
+class CatalogKind(StrEnum):
     shapes = "shapes"
     energies = "energies"
     colliders = "colliders"
@@ -28,14 +28,14 @@ class Kind(StrEnum):
 
 
 def command(
-    kind: Annotated[Kind | None, typer.Argument(help="what to list; everything when not given")] = None,
+    kind: Annotated[CatalogKind | None, typer.Argument(help="what to list; everything when not given")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="print the names only")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show what a scene can name, with one line about each."""
     with reporting(debug, as_json=as_json) as reporter:
-        for each in [kind] if kind else list(Kind):
+        for each in [kind] if kind else list(CatalogKind):
             entries = entries_of(each)
             reporter.document[each.value] = [{"name": name, "about": about} for name, about in entries.items()]
             width = 0 if quiet else max(map(len, entries), default=0)
@@ -46,13 +46,13 @@ def command(
                 reporter.print(f"{indent}{name:<{width}}  {'' if quiet else about}".rstrip())
 
 
-def entries_of(kind: Kind) -> dict[str, str]:
+def entries_of(kind: CatalogKind) -> dict[str, str]:
     """Every member of a kind with one line about it."""
-    if kind is Kind.scenes:
+    if kind is CatalogKind.scenes:
         return catalog.scenes()
-    if kind is Kind.presets:
+    if kind is CatalogKind.presets:
         return catalog.presets()
-    if kind is Kind.fabrics:
+    if kind is CatalogKind.fabrics:
         import yaml
 
         folder = catalog.PACKAGE / "scene" / "fabrics"

@@ -20,7 +20,7 @@ INSTANT = wp.constant(real(1e-12 if precision == "double" else 1e-6))
 
 
 @wp.struct
-class Box:
+class MovingBox:
     """A box at the start, and at the end."""
 
     lower: vec3
@@ -30,8 +30,8 @@ class Box:
 
 
 @wp.func
-def point_box(x: vec3, x_end: vec3) -> Box:
-    box = Box()
+def point_box(x: vec3, x_end: vec3) -> MovingBox:
+    box = MovingBox()
     box.lower = x
     box.upper = x
     box.lower_end = x_end
@@ -40,8 +40,8 @@ def point_box(x: vec3, x_end: vec3) -> Box:
 
 
 @wp.func
-def hull(a: Box, b: Box) -> Box:
-    box = Box()
+def hull(a: MovingBox, b: MovingBox) -> MovingBox:
+    box = MovingBox()
     box.lower = wp.min(a.lower, b.lower)
     box.upper = wp.max(a.upper, b.upper)
     box.lower_end = wp.min(a.lower_end, b.lower_end)
@@ -50,8 +50,8 @@ def hull(a: Box, b: Box) -> Box:
 
 
 @wp.func
-def grown(a: Box, reach: real, reach_end: real) -> Box:
-    box = Box()
+def grown(a: MovingBox, reach: real, reach_end: real) -> MovingBox:
+    box = MovingBox()
     r, r_end = vec3(reach, reach, reach), vec3(reach_end, reach_end, reach_end)
     box.lower = a.lower - r
     box.upper = a.upper + r
@@ -61,7 +61,7 @@ def grown(a: Box, reach: real, reach_end: real) -> Box:
 
 
 @wp.func
-def overlap(a: Box, b: Box) -> bool:
+def overlap(a: MovingBox, b: MovingBox) -> bool:
     """Whether two boxes overlap at some instant: the last to come together do so before the first to part."""
     zero = real(0.0)
     from_t, to_t = real(0.0), real(1.0)

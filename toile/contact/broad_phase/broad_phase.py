@@ -27,7 +27,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase import pairs_gpu
-from toile.contact.broad_phase.boxes import Box, grown, hull, overlap, point_box
+from toile.contact.broad_phase.boxes import MovingBox, grown, hull, overlap, point_box
 from toile.contact.broad_phase.patches import Patches, divide
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
 from toile.device.launcher import Launcher
@@ -71,10 +71,10 @@ class BroadPhase:
         self._patch_count = int(of_vertex.max(initial=-1)) + 1
         self._patches = _patches(of_vertex, edges, triangles, self._patch_count, device)
         # Boxes of patches; and of vertices, edges and triangles, which are one array and three parts of it.
-        self._patch_boxes = wp.empty(self._patch_count, dtype=Box, device=device)
+        self._patch_boxes = wp.empty(self._patch_count, dtype=MovingBox, device=device)
         self._ends = np.cumsum([0, vertex_count, len(edges), len(triangles)]).tolist()
-        self._element_boxes = wp.empty(self._ends[-1], dtype=Box, device=device)
-        none = wp.empty(0, dtype=Box, device=device)
+        self._element_boxes = wp.empty(self._ends[-1], dtype=MovingBox, device=device)
+        none = wp.empty(0, dtype=MovingBox, device=device)
         ranges = [self._element_boxes[begin:end] if end > begin else none for begin, end in pairwise(self._ends)]
         self._boxes = [self._patch_boxes, *ranges]
         self._corners = [wp.zeros(self._patch_count, dtype=wp.vec3f, device=device) for _ in range(2)]
@@ -164,8 +164,8 @@ def make_boxes(
     chosen: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), reach: wp.array(dtype=real),
     reach_end: wp.array(dtype=real),
     # out
-    again_out: wp.array(dtype=wp.int32), patch_out: wp.array(dtype=Box), vertex_out: wp.array(dtype=Box),
-    edge_out: wp.array(dtype=Box), triangle_out: wp.array(dtype=Box),
+    again_out: wp.array(dtype=wp.int32), patch_out: wp.array(dtype=MovingBox), vertex_out: wp.array(dtype=MovingBox),
+    edge_out: wp.array(dtype=MovingBox), triangle_out: wp.array(dtype=MovingBox),
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
 ):  # fmt: skip
     """Of the patches that have to do with the chosen vertices."""
@@ -217,7 +217,7 @@ def find_patches(
     # model
     first: wp.int32, tree: wp.uint64,
     # in
-    again: wp.array(dtype=wp.int32), moving_patches: wp.int32, boxes: wp.array(dtype=Box),
+    again: wp.array(dtype=wp.int32), moving_patches: wp.int32, boxes: wp.array(dtype=MovingBox),
     lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
     ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
@@ -238,9 +238,9 @@ def find_patches(
 
 @wp.func
 def add_vertex_triangle(
-    first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
+    first: wp.int32, p: wp.int32, q: wp.int32, q_box: MovingBox,
     patches: Patches, triangles: wp.array(dtype=wp.vec3i), chosen: wp.array(dtype=wp.int32),
-    vertex_boxes: wp.array(dtype=Box), triangle_boxes: wp.array(dtype=Box),
+    vertex_boxes: wp.array(dtype=MovingBox), triangle_boxes: wp.array(dtype=MovingBox),
     ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """The vertices of one patch and the triangles of another."""
@@ -261,9 +261,9 @@ def add_vertex_triangle(
 
 @wp.func
 def add_edge_edge(
-    first: wp.int32, p: wp.int32, q: wp.int32, q_box: Box,
+    first: wp.int32, p: wp.int32, q: wp.int32, q_box: MovingBox,
     patches: Patches, edges: wp.array(dtype=wp.vec2i), chosen: wp.array(dtype=wp.int32),
-    edge_boxes: wp.array(dtype=Box),
+    edge_boxes: wp.array(dtype=MovingBox),
     ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """The edges of one patch and those of another before it, or of itself."""
@@ -290,8 +290,8 @@ def find_pairs(
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
     chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i),
-    patch_boxes: wp.array(dtype=Box), vertex_boxes: wp.array(dtype=Box), edge_boxes: wp.array(dtype=Box),
-    triangle_boxes: wp.array(dtype=Box),
+    patch_boxes: wp.array(dtype=MovingBox), vertex_boxes: wp.array(dtype=MovingBox), edge_boxes: wp.array(dtype=MovingBox),
+    triangle_boxes: wp.array(dtype=MovingBox),
     # out
     vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
     edge_ranges: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),

@@ -17,7 +17,7 @@ from toile.device.readback import Readback
 from toile.math.types import real, vec3
 
 
-class Motion:
+class RelativeMotion:
     """Of the motion of a step; vertices from `moving_count` on, those of solids, are not part of the mean."""
 
     def __init__(self, moving_count: int, device: str):

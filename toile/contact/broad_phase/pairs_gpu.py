@@ -13,7 +13,7 @@ Deviations  none
 
 import warp as wp
 
-from toile.contact.broad_phase.boxes import INSTANT, Box
+from toile.contact.broad_phase.boxes import INSTANT, MovingBox
 from toile.contact.broad_phase.patches import Patches
 from toile.device.append_buffer import BufferRanges, next_slot
 from toile.math.types import real
@@ -23,7 +23,7 @@ LANES = 32
 
 
 @wp.func
-def overlap(boxes: wp.array(dtype=Box), i: wp.int32, j: wp.int32) -> bool:
+def overlap(boxes: wp.array(dtype=MovingBox), i: wp.int32, j: wp.int32) -> bool:
     """As in toile/contact/broad_phase/boxes.py."""
     zero = real(0.0)
     from_t, to_t = real(0.0), real(1.0)
@@ -49,7 +49,7 @@ def find_pairs(
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
     chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
-    first_triangle: wp.int32, boxes: wp.array(dtype=Box),
+    first_triangle: wp.int32, boxes: wp.array(dtype=MovingBox),
     # out
     vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
     edge_ranges: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),

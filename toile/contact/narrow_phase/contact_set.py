@@ -63,7 +63,7 @@ class Near:
 
 
 @wp.struct
-class Hit:
+class ContactHit:
     """A near pair that touches, and when: at the start, if it is close there."""
 
     near: wp.int32
@@ -99,7 +99,7 @@ class ContactSet:
         self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
         self.device = bodies.device
         self.near = AppendBuffer(Near, capacity, self.device)
-        self._hits = AppendBuffer(Hit, capacity, self.device, keyed=True)
+        self._hits = AppendBuffer(ContactHit, capacity, self.device, keyed=True)
         self.contacts = ContactArrays()
         self.recovery = RECOVERY  # in the present step
         self.contact_count = 0
@@ -293,12 +293,12 @@ def write_contact(
 
 @wp.func
 def add_hit(
-    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=Hit)
+    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=ContactHit)
 ):
     n = next_slot(ranges, first)
     if n >= 0:
         ranges.keys[n] = pair_key(near[k].kind, near[k].pair)
-        hit = Hit()
+        hit = ContactHit()
         hit.near = k
         hit.time = time
         hits[n] = hit
@@ -309,7 +309,7 @@ def find_close(
     # in
     first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3),
     # out
-    ranges: BufferRanges, hits_out: wp.array(dtype=Hit),
+    ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     k = first + wp.tid()
     if near[k].distance > CLOSE * near[k].thickness:
@@ -325,7 +325,7 @@ def find_impacts(
     first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
-    ranges: BufferRanges, hits_out: wp.array(dtype=Hit),
+    ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     k = first + wp.tid()
     at = near[k].vertices
@@ -345,7 +345,7 @@ def find_impacts(
 @wp.kernel
 def make_contacts(
     # in
-    first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=Hit), order: wp.array(dtype=wp.int32),
+    first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
     count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
     solid_friction: wp.array(dtype=real), friction: real, recovery: real,
     # out

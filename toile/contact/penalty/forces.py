@@ -17,7 +17,7 @@ Deviations  The second derivative of the distance is left out of the matrix: the
 import warp as wp
 
 from toile.contact.narrow_phase.closest_points import combine
-from toile.contact.penalty.pairs import Spring
+from toile.contact.penalty.pairs import PenaltySpring
 from toile.contact.penalty.strength import Law
 from toile.math.types import identity, mat33, real, vec3, vec4
 
@@ -37,7 +37,7 @@ def alter(
     area: wp.array(dtype=real), masses: wp.array(dtype=real), law: Law,
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring),
+    springs: wp.array(dtype=PenaltySpring),
     # in and out
     y_out: wp.array(dtype=vec3),
 ):
@@ -73,7 +73,7 @@ class SpringResponse:
 
 
 @wp.func
-def response(spring: Spring, overlap: real, velocity: vec3) -> SpringResponse:
+def response(spring: PenaltySpring, overlap: real, velocity: vec3) -> SpringResponse:
     """As if it pushed, whether it does or not."""
     found = SpringResponse()
     across = wp.outer(spring.n, spring.n)
@@ -85,12 +85,12 @@ def response(spring: Spring, overlap: real, velocity: vec3) -> SpringResponse:
 
 
 @wp.func
-def overlap_of(spring: Spring, at: wp.vec4i, w: vec4, x: wp.array(dtype=vec3)) -> real:
+def overlap_of(spring: PenaltySpring, at: wp.vec4i, w: vec4, x: wp.array(dtype=vec3)) -> real:
     return spring.length - wp.dot(spring.n, combine(w, x[at[0]], x[at[1]], x[at[2]], x[at[3]]))
 
 
 @wp.func
-def should_change(spring: Spring, overlap: real, velocity: vec3) -> wp.bool:
+def should_change(spring: PenaltySpring, overlap: real, velocity: vec3) -> wp.bool:
     """Whether a spring with its damper pulls, or ought to push, by more than the tolerance."""
     force = spring.k * overlap - spring.d * wp.dot(spring.n, velocity)
     least = TOLERANCE * spring.k * spring.length
@@ -103,7 +103,7 @@ def linearize(
     diagonal: wp.array(dtype=wp.int32),
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
+    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
     # in and out
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     # out
@@ -130,7 +130,7 @@ def linearize(
 def judge(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # out
     counts_out: wp.array(dtype=wp.int32),
 ):
@@ -155,7 +155,7 @@ def correct(
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
     # in and out
-    springs_out: wp.array(dtype=Spring), b_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    springs_out: wp.array(dtype=PenaltySpring), b_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     blocks_out: wp.array(dtype=mat33),
 ):
     """Puts in what should push and takes out what pulls: from the matrix, and with the force now from the residual."""
@@ -185,7 +185,7 @@ def correct(
 def add_forces(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
+    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # in and out
     f_out: wp.array(dtype=vec3),
 ):
@@ -206,7 +206,7 @@ def decide(
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # in and out
-    springs_out: wp.array(dtype=Spring),
+    springs_out: wp.array(dtype=PenaltySpring),
 ):
     """Whether each pushes at x and v."""
     k = wp.tid()
@@ -223,7 +223,7 @@ def decide(
 def add_damping(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), u: wp.array(dtype=vec3),
+    springs: wp.array(dtype=PenaltySpring), u: wp.array(dtype=vec3),
     # in and out
     y_out: wp.array(dtype=vec3),
 ):
@@ -242,7 +242,7 @@ def add_damping(
 def measure(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), x: wp.array(dtype=vec3),
+    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3),
     # out
     E_out: wp.array(dtype=real),
 ):

@@ -41,7 +41,7 @@ LITTLE = wp.constant(real(1e-6))
 
 
 @wp.struct
-class Spring:
+class PenaltySpring:
     """Between the nearest points of a pair, in one step."""
 
     n: vec3
@@ -60,11 +60,11 @@ class FoundSpring:
 
     particles: wp.vec4i
     weights: vec4
-    spring: Spring
+    spring: PenaltySpring
 
 
 @wp.struct
-class Surface:
+class SurfaceTopology:
     """All cloths as one surface."""
 
     triangles: wp.array(dtype=wp.vec3i)
@@ -75,7 +75,7 @@ class Surface:
     neighbors: wp.array(dtype=wp.int32)
 
 
-def make_surface(model: Model, device: str) -> Surface:
+def make_surface(model: Model, device: str) -> SurfaceTopology:
     """The model's triangles and edges, and what is next to each."""
     flaps = np.full((len(model.edges), 2), -1, np.int32)
     for corner in range(3):  # the flap of an edge is the corner that is not on it
@@ -86,7 +86,7 @@ def make_surface(model: Model, device: str) -> Surface:
         flaps[of[other], 1] = opposite[other]
     ends = np.concatenate([model.edges, model.edges[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
-    surface = Surface()
+    surface = SurfaceTopology()
     surface.triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
     surface.edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
     surface.sides = wp.array(model.edge_triangles, dtype=wp.vec3i, device=device)
@@ -110,7 +110,7 @@ def comes_nearer(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
 
 @wp.func
 def edge_is_nearest(
-    surface: Surface, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
+    surface: SurfaceTopology, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     flaps = surface.flaps[edge]
@@ -123,7 +123,7 @@ def edge_is_nearest(
 
 @wp.func
 def corner_is_nearest(
-    surface: Surface, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
+    surface: SurfaceTopology, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     nearest = bool(True)
@@ -135,7 +135,7 @@ def corner_is_nearest(
 
 @wp.func
 def is_nearest(
-    surface: Surface, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
+    surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     """Whether the points of a pair are nearest among those around them, at time t of the step."""
@@ -179,7 +179,7 @@ def rest_length(
 @wp.kernel
 def find_springs(
     # model
-    first: wp.int32, surface: Surface, rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
+    first: wp.int32, surface: SurfaceTopology, rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
     thickness: wp.array(dtype=real),
     # in
     kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
@@ -221,7 +221,7 @@ def find_springs(
     found = FoundSpring()
     found.particles = at
     found.weights = nearest.weights
-    spring = Spring()
+    spring = PenaltySpring()
     spring.n = nearest.normal
     spring.length = length
     spring.overlap = length - gap
@@ -237,7 +237,7 @@ def put_springs(
     # in
     first: wp.int32, found: wp.array(dtype=FoundSpring), order: wp.array(dtype=wp.int32),
     # out
-    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=Spring),
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=PenaltySpring),
 ):
     """In the order of their elements: sums over springs depend on it."""
     k = first + wp.tid()

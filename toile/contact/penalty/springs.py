@@ -28,7 +28,7 @@ from toile.contact.penalty.forces import (
     linearize,
     measure,
 )
-from toile.contact.penalty.pairs import FoundSpring, Spring, find_springs, make_surface, put_springs
+from toile.contact.penalty.pairs import FoundSpring, PenaltySpring, find_springs, make_surface, put_springs
 from toile.contact.penalty.strength import Law, add_normals, find_deepest, set_strength, sum_weights
 from toile.contact.rest_uv import rest_uv_positions
 from toile.device.append_buffer import AppendBuffer, fill
@@ -47,7 +47,7 @@ MAX_SOLVES = 6
 WRONG_LEFT = 0.02
 
 
-class Springs:
+class PenaltySprings:
     """The springs of a scene at work (assembly.ContactForce)."""
 
     name: ClassVar[str] = "penalty"
@@ -83,7 +83,7 @@ class Springs:
     def _reserve(self, capacity: int) -> tuple[wp.array, wp.array]:
         self.couplings.reserve(capacity)
         self._launch = Launcher(self.device)  # the old one remembers the old arrays
-        springs = wp.zeros(capacity, dtype=Spring, device=self.device)
+        springs = wp.zeros(capacity, dtype=PenaltySpring, device=self.device)
         return springs, wp.zeros(capacity, dtype=real, device=self.device)
 
     def move(self, time: float) -> None:

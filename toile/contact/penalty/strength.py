@@ -16,7 +16,7 @@ Deviations  The paper's slip force is proportional to the slip velocity. Here it
 import warp as wp
 
 from toile.contact.narrow_phase.closest_points import combine
-from toile.contact.penalty.pairs import Spring
+from toile.contact.penalty.pairs import PenaltySpring
 from toile.math.types import real, vec3, vec4
 
 
@@ -49,7 +49,7 @@ def side(i: wp.int32, w: real, n: vec3, normal: wp.array(dtype=vec3)) -> wp.int3
 def find_deepest(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), normal: wp.array(dtype=vec3),
+    springs: wp.array(dtype=PenaltySpring), normal: wp.array(dtype=vec3),
     # out
     deepest_out: wp.array(dtype=real),
 ):
@@ -65,7 +65,7 @@ def find_deepest(
 def sum_weights(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=Spring), normal: wp.array(dtype=vec3), deepest: wp.array(dtype=real),
+    springs: wp.array(dtype=PenaltySpring), normal: wp.array(dtype=vec3), deepest: wp.array(dtype=real),
     # out
     sum_out: wp.array(dtype=real),
 ):
@@ -87,7 +87,7 @@ def set_strength(
     normal: wp.array(dtype=vec3), deepest: wp.array(dtype=real), total: wp.array(dtype=real),
     v: wp.array(dtype=vec3),
     # in and out
-    springs_out: wp.array(dtype=Spring),
+    springs_out: wp.array(dtype=PenaltySpring),
 ):
     k = wp.tid()
     if k >= count[0]:

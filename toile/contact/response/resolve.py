@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
-from toile.contact.broad_phase.motion import Motion
+from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import Bodies, Planes
 from toile.contact.narrow_phase.contact_set import RECOVERY, ContactSet
 from toile.contact.response.impact_zones import ImpactZones, body_motion
@@ -58,7 +58,7 @@ class ClothContacts:
 
         # In the frame that moves with the mean of all: cloth that only falls moves nowhere in it.
         self._x_seen, self._searched, self._d = vectors(), vectors(), vectors()
-        self._motion = Motion(bodies.moving_count, self.device)
+        self._motion = RelativeMotion(bodies.moving_count, self.device)
         self._slack = 0.0
         self._astray, self._astray_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._readback = Readback(self._astray_count)

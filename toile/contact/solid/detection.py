@@ -38,7 +38,7 @@ LOOK_AHEAD = wp.constant(real(2.0))
 
 
 @wp.struct
-class Hit:
+class SweepHit:
     """Where a path comes within the gap of a solid."""
 
     found: wp.int32
@@ -58,10 +58,10 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
     @wp.func
     def follow(
         shape: shape_type, p: vec3, q: vec3, drift: real, h: real, clearance: real, gap: real, near: real
-    ) -> Hit:
+    ) -> SweepHit:
         """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held. `drift` is how far
         the surface may have moved meanwhile, and h for how long."""
-        hit = Hit()
+        hit = SweepHit()
         path = wp.length(q - p) + drift
         hit.clearance = clearance - path
         if hit.clearance > wp.max(gap, near):

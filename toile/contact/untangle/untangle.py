@@ -93,7 +93,7 @@ class Untangling:
     ) -> None:
         self.intersections = EdgeTriangleIntersections(edges, triangles, vertex_count, moving_count, device)
         self.masses = masses
-        self._surface = Surface.of(edges, triangles, vertex_count)
+        self._surface = ConnectedSurface.of(edges, triangles, vertex_count)
         self._none = np.zeros(len(triangles), dtype=bool)
         self._displacements = wp.zeros(vertex_count, dtype=vec3, device=device)
         self._at_rest = True  # whether _displacements holds only zeros
@@ -127,7 +127,7 @@ class Untangling:
 
 
 @dataclass(frozen=True)
-class Surface:
+class ConnectedSurface:
     """What does not change: the mesh, and which triangles (at most two, else -1) are at each edge."""
 
     edges: np.ndarray
@@ -137,7 +137,7 @@ class Surface:
     sheet: np.ndarray  # the connected part of the mesh each vertex belongs to
 
     @staticmethod
-    def of(edges: np.ndarray, triangles: np.ndarray, vertex_count: int) -> "Surface":
+    def of(edges: np.ndarray, triangles: np.ndarray, vertex_count: int) -> "ConnectedSurface":
         n = vertex_count
         sides = np.sort(np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1)
         owners = np.tile(np.arange(len(triangles)), 3)
@@ -150,7 +150,7 @@ class Surface:
         for k in (0, 1):
             there = first + k < end
             beside[there, k] = owners[first[there] + k]
-        return Surface(edges, triangles, n, beside, components(edges, n))
+        return ConnectedSurface(edges, triangles, n, beside, components(edges, n))
 
 
     def spread(self, inverse_masses: np.ndarray) -> csr_array:
@@ -190,7 +190,7 @@ def unit(a: np.ndarray) -> np.ndarray:
 class Tangle:
     """The crossings of one instant, a row each: edge, triangle and place."""
 
-    surface: Surface
+    surface: ConnectedSurface
     x: np.ndarray
     edge: np.ndarray
     triangle: np.ndarray

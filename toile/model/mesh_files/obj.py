@@ -15,7 +15,7 @@ from toile.model.mesh_files import PolygonMesh
 
 def read(path: Path) -> PolygonMesh:
     """Polygons, uv where every corner has one, and groups."""
-    reader = _Reader(path.name)
+    reader = _ObjReader(path.name)
     with path.open(encoding="utf-8", errors="replace") as file:
         pending = ""
         for number, line in enumerate(file, 1):
@@ -30,7 +30,7 @@ def read(path: Path) -> PolygonMesh:
     return reader.mesh()
 
 
-class _Reader:
+class _ObjReader:
     def __init__(self, name: str):
         self.name = name
         self.positions: list[tuple[float, float, float]] = []

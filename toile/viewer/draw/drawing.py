@@ -24,7 +24,7 @@ DISTANCE, FIELD_OF_VIEW = 1.7, 0.7
 PIN_SIZE, HAND_SIZE, MARK_SIZE = 0.012, 0.008, 0.009
 
 
-class Drawing:
+class SceneDrawing:
     """Nodes of a viser scene, one set for each surface."""
 
     def __init__(self, server: Any, on_drag: Callable | None = None):

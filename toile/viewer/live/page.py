@@ -18,7 +18,7 @@ import numpy as np
 from toile.scene.schema import Scene
 from toile.viewer.draw.coloring import WARP, WEFT, shading
 from toile.viewer.draw.colors import strain_along
-from toile.viewer.draw.drawing import Drawing
+from toile.viewer.draw.drawing import SceneDrawing
 from toile.viewer.live import pins
 from toile.viewer.live.draw_rate import DrawRate
 from toile.viewer.live.live import RUNNING, Live, View
@@ -45,7 +45,7 @@ class LivePage:
         self.server = server
         scene_list = SceneList(scene)
         self.live = Live(scene, device, title=scene_list.own)
-        self.drawing = Drawing(server, on_drag=self._dragged)
+        self.drawing = SceneDrawing(server, on_drag=self._dragged)
         self.panel = LivePanel(server, self.live, scene_list)
         self.picked: int | None = None
         self._strain: Callable[[np.ndarray], np.ndarray] | None = None

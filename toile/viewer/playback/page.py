@@ -18,7 +18,7 @@ import numpy as np
 from toile.errors import InputError
 from toile.viewer.draw.coloring import FABRIC, WARP, WEFT, of_fabrics
 from toile.viewer.draw.colors import shade, strain_along
-from toile.viewer.draw.drawing import Drawing
+from toile.viewer.draw.drawing import SceneDrawing
 from toile.viewer.playback.panel import PlaybackPanel
 from toile.viewer.playback.player import Player
 from toile.viewer.playback.recording import Recording
@@ -42,7 +42,7 @@ class PlaybackPage:
         self.server, self.folder = server, Path(run)
         self.recording = Recording(self.folder)
         self.player = Player(self.recording.fps, self.recording.frame_count)
-        self.drawing = Drawing(server)
+        self.drawing = SceneDrawing(server)
         self._change = threading.Event()
         self._closing = False
         server.scene.set_up_direction("+z")
