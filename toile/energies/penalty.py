@@ -9,7 +9,7 @@ Deviations  those of toile/contact/spring*.py. Nothing is guaranteed: what is pr
 
 from typing import Any, ClassVar
 
-from toile.contact.penalty.springs import ClothSprings
+from toile.contact.penalty.springs import PenaltySprings
 from toile.contact.penalty.strength import Law
 from toile.energies.base import Energy
 from toile.model.model import Model
@@ -37,4 +37,4 @@ class Penalty(Energy):
         law = Law()
         for name in ("stiffness", "damping", "friction", "slip_speed"):
             setattr(law, name, getattr(self, name))
-        return ClothSprings(model, law, self.thickness, device)
+        return PenaltySprings(model, law, self.thickness, device)
