@@ -1,7 +1,7 @@
 # make demo      drape a sheet over a cylinder; everything it needs is installed into .venv first
-# make test      style, types, import directions and tests, on all cores
+# make test      the checks of make lint, and the tests, on all cores
 # make test-all  the same with the slow tests
-# make lint      style, types and import directions only
+# make lint      style, types, import directions, kernel signatures, lengths and format
 # make docs      the documentation as a site, into out/site
 # make gallery   run the shipped scenes that have changed, and show them in docs/gallery; SCENES=... names some
 # make lock      choose versions anew and write the lock files (needs uv)
@@ -13,7 +13,13 @@
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 
-BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+  BIN := .venv/Scripts
+  VENV_PYTHON := $(BIN)/python.exe
+else
+  BIN := .venv/bin
+  VENV_PYTHON := $(BIN)/python
+endif
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV ?= uv
 LOCK = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
@@ -35,6 +41,8 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_structure.py
+	$(BIN)/ruff format --check .
 
 docs: .venv/test.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -43,20 +51,20 @@ docs: .venv/test.stamp
 gallery: .venv/test.stamp
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python docs/_pages/gallery.py $(SCENES)
 
-$(BIN)/python:
+$(VENV_PYTHON):
 	@test -n "$(PYTHON)" || { echo "Toile needs Python 3.11 or newer, and none was found. \
 	Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is not Python 3.11 or newer. \
 	Name one that is: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 
-.venv/demo.stamp: requirements-demo.lock pyproject.toml | $(BIN)/python
+.venv/demo.stamp: requirements-demo.lock pyproject.toml | $(VENV_PYTHON)
 	$(INSTALL) --require-hashes -r requirements-demo.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # What the tests need holds what the demo needs, at the same versions.
-.venv/test.stamp: requirements.lock pyproject.toml | $(BIN)/python
+.venv/test.stamp: requirements.lock pyproject.toml | $(VENV_PYTHON)
 	$(INSTALL) --require-hashes -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/demo.stamp
@@ -67,4 +75,4 @@ lock:
 
 clean:
 	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find toile tests docs examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find toile tests docs examples benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
