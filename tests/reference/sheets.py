@@ -24,7 +24,7 @@ from toile.model.model import Model, build_model
 from toile.scene.schema import Fabric, RestStretch
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
-from toile.system.assembly import Linearization, make_term
+from toile.system.terms import Linearization, make_term
 from toile.system.system import System
 
 EDGE = 0.1  # [m]  typical length of an edge

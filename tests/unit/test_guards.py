@@ -13,7 +13,7 @@ from toile.scene.load import load
 from toile.scene.schema import Scene
 from toile.simulation.certificate import Changes, FrameTally
 from toile.simulation.simulation import Simulation
-from toile.system.assembly import make_kernels
+from toile.system.kernels import make_kernels
 
 HELD = [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}]
 

@@ -17,6 +17,9 @@ class KeepsOut(Protocol):
     """Settings of what keeps cloth out of solids."""
 
     @property
+    def thickness(self) -> float: ...  # [m]
+
+    @property
     def deepest_start(self) -> float: ...  # [m]
 
     def type_name(self) -> str: ...

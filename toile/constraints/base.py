@@ -1,11 +1,11 @@
-"""What a constraint says: which directions of which particles are held, and where they are at a time.
+"""The contract of a constraint: which directions of which particles are held, and where they are at a time.
 
 A held direction d of a particle satisfies d . x = offset and d . v = speed. Three held directions are a pin, two leave
 a line to slide on, one leaves a plane ([BW98] sec. 5.1).
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import AfterValidator, model_validator
@@ -26,7 +26,7 @@ Direction = Annotated[Vector, AfterValidator(_not_zero)]
 
 @dataclass(frozen=True)
 class Hold:
-    """ConstraintState directions of some particles at one time."""
+    """Held directions of some particles at one time."""
 
     directions: np.ndarray  # (particles, held, 3), orthonormal per particle
     offsets: np.ndarray  # [m]  (particles, held)
@@ -42,6 +42,8 @@ class Hold:
 
 class Constraint(Plugin):
     """A constraint on a set of particles of one cloth, during a window of time."""
+
+    holds_all_directions: ClassVar[bool] = False  # whether it leaves no degree of freedom
 
     cloth: str | None = quantity(None, doc="name of the cloth; not needed when there is one")
     where: Selection = quantity(doc="which particles")
@@ -60,21 +62,21 @@ class Constraint(Plugin):
         return self.start <= begin + SAME_TIME and (self.end is None or begin + SAME_TIME < self.end)
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
-        """What is held at a time; `anchors` are the particles' positions when the constraint began."""
+        """Returns what is held at a time; `anchors` are the particles' positions when the constraint began."""
         raise NotImplementedError
 
-    def moved(self, anchors: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Anchors carried along by the motion since the constraint began, and their velocities."""
+    def carried(self, anchors: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the anchors carried along by the motion since the constraint began, and their velocities."""
         if self.motion is None:
             return anchors, np.zeros_like(anchors)
         return self.motion.carry(anchors, self.start, time)
 
     def anchors(self, points: np.ndarray, time: float) -> np.ndarray:
-        """Where particles were when the constraint began, if its motion carried them to these points at a time."""
+        """Returns where particles were when the constraint began, if its motion carried them to these points at a time."""
         return points if self.motion is None else self.motion.carry(points, time, self.start)[0]
 
     def turned(self, directions: np.ndarray, time: float) -> np.ndarray:
-        """Directions carried along by the motion since the constraint began."""
+        """Returns directions carried along by the motion since the constraint began."""
         if self.motion is None:
             return directions
         return directions @ self.motion.pose(self.start)[0] @ self.motion.pose(time)[0].T

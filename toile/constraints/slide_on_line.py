@@ -16,7 +16,7 @@ class SlideOnLine(Constraint):
     direction: Direction = quantity((1.0, 0.0, 0.0), doc="direction of the line; need not be of length 1")
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
-        points, velocities = self.moved(anchors, time)
+        points, velocities = self.carried(anchors, time)
         # The rows of V^T beyond the first are an orthonormal basis across the line.
         across = np.linalg.svd(np.array([self.direction]))[2][1:]
         return Hold.at(points, velocities, self.turned(across[None], time))

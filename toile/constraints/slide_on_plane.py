@@ -16,6 +16,6 @@ class SlideOnPlane(Constraint):
     normal: Direction = quantity((0.0, 0.0, 1.0), doc="normal of the plane; need not be of length 1")
 
     def hold(self, anchors: np.ndarray, time: float) -> Hold:
-        points, velocities = self.moved(anchors, time)
+        points, velocities = self.carried(anchors, time)
         normal = np.array(self.normal) / np.linalg.norm(self.normal)
         return Hold.at(points, velocities, self.turned(normal[None, None], time))

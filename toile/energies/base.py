@@ -66,6 +66,7 @@ class Energy(Plugin):
     """An internal force of one cloth (scope "cloth") or a force on all of them (scope "scene")."""
 
     scope: ClassVar[str] = "cloth"
+    acts_between_cloths: ClassVar[bool] = False  # it keeps cloth from passing through cloth
     changes_in_time: ClassVar[bool] = False  # whether `uniform_at` does
     formulas: ClassVar[Formulas]
     names_file: ClassVar[str | None] = None  # the field that may name a file
@@ -92,6 +93,11 @@ class Energy(Plugin):
     def springs(self, model: Model, device: str) -> Any:
         """The force at work (assembly.Springs), if it acts on what happens to meet; it has no elements then."""
         return None
+
+    @property
+    def keeps_inside_extension(self) -> bool:
+        """Whether it keeps cloth inside the extension of its fabric."""
+        return False
 
     def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:
         """New constants at a time, for an energy whose constants change; None when they do not."""

@@ -20,6 +20,7 @@ class Penalty(Energy):
     """Springs between all cloths of a scene, and between parts of the same one."""
 
     scope: ClassVar[str] = "scene"
+    acts_between_cloths: ClassVar[bool] = True
 
     thickness: float = quantity(
         2e-3, unit="m", doc="distance below which cloth repels cloth; a cloth may have its own", gt=0

@@ -97,6 +97,10 @@ class Stretch(Energy):
     )
     damping: float | None = quantity(None, unit="s", doc="damping / stiffness; the fabric's when not given", ge=0)
 
+    @property
+    def keeps_inside_extension(self) -> bool:
+        return self.limit_stiffness > 0.0
+
     def elements(self, model: Model, part: int | None) -> Elements:
         return Elements(model.triangles[model.parts[part].triangles], self._rest(model, part, 0.0))
 

@@ -18,7 +18,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.energies.base import Energy
-from toile.linear.block_matrix import BlockMatrix, Couplings, add_external_block
+from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.math.types import TINY, mat33, numpy_real, real, vec3
 from toile.model.model import Model
 from toile.model.motion import Vector
@@ -38,15 +38,15 @@ class WindParticle(Energy):
 
 
 class WindOnParticles:
-    """The wind at work (assembly.Springs): a normal takes as many particles as meet there, and no element does."""
+    """The force of the wind (toile/system/terms.py, ForceTerm): the normal of a particle depends on all its triangles."""
 
     name: ClassVar[str] = "wind_particle"
+    is_contact: ClassVar[bool] = False
 
     def __init__(self, settings: WindParticle, model: Model, device: str):
         n = model.particle_count
         areas = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self.u = vec3(*settings.velocity)
-        self.couplings = Couplings(device)
         self._C = wp.array((settings.linear * areas).astype(numpy_real), dtype=real, device=device)
         self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
         self._normals = wp.zeros(n, dtype=vec3, device=device)
@@ -61,7 +61,7 @@ class WindOnParticles:
         self._find_normals(x)
         self._launch(blow, len(x), [self._C, self._normals, self.u, v, f_out])
 
-    def decide(self, x: wp.array, v: wp.array) -> None:
+    def activate(self, x: wp.array, v: wp.array) -> None:
         self._find_normals(x)
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
@@ -82,15 +82,6 @@ class WindOnParticles:
 
     def move(self, time: float) -> None:
         """It is steady."""
-
-    def find(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Nothing meets."""
-
-    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        return True
-
-    def alter(self, masses: wp.array, y_out: wp.array) -> None:
-        """It moves nothing at once."""
 
 
 @wp.kernel

@@ -1,8 +1,8 @@
-"""What every filter does: corrects the candidate of a step, after any integrator and in the order of the scene."""
+"""The contract of a filter: it corrects the candidate of a step, after any integrator and in the order of the scene."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import warp as wp
@@ -10,79 +10,97 @@ import warp as wp
 from toile.contact.collision_mesh import Planes
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
+from toile.model.constraint_state import ConstraintState
 from toile.model.corrections import Corrections
 from toile.model.model import Model
 from toile.model.state import State
 from toile.model.state_dict import StateDict
 from toile.plugins import Plugin
 
+if TYPE_CHECKING:
+    from toile.colliders.solids import Solids
+    from toile.contact.solid.solid_contacts import SolidContacts
+    from toile.system.terms import ContactForce
 
-@dataclass
+
+@dataclass(frozen=True)
 class FilterContext:
-    """What a filter works with; made once per run."""
+    """Everything that a filter uses, made once per run."""
 
     model: Model
     masses: wp.array
-    constraints: Any  # constraints.state.ConstraintState
+    constraints: ConstraintState
     corrections: Corrections
-    solids: Any  # colliders.solids.Solids
-    planes: Callable[[], Planes | None]  # those that contacts with solids keep particles at, in the present step
-    max_step: float  # [s]  the longest that there will be
+    solids: "Solids"
+    solid_contacts: "SolidContacts | None"
+    max_step: float  # [s]  the longest of the run
+
+    @property
+    def planes(self) -> Planes | None:
+        """The planes that contacts with solids hold particles at in the present step."""
+        return None if self.solid_contacts is None else self.solid_contacts.planes()
 
 
 class Filter(Plugin):
-    """Settings of a filter; `start` makes the working one."""
+    """Settings of a filter; `start` makes the correction."""
+
+    keeps_out_of_solids: ClassVar[bool] = False  # it replaces the default contact with solids
+    resolves_cloth_contact: ClassVar[bool] = False  # it keeps cloth from passing through cloth, and untangles it
 
     def start(self, context: FilterContext) -> "Correction":
         raise NotImplementedError
 
+    def advice(self, model: Model, max_step: float | None) -> list[str]:
+        """Returns warnings about its settings; `max_step` is None in a scene without solids."""
+        return []
+
 
 class Correction:
-    """A filter at work. It may change `state_out`, never `state`: a rejected step leaves no trace."""
+    """Corrects candidates. It may change `state_out`, never `state`: a rejected step leaves no trace."""
 
-    stage = "filters"  # whose time it is in the certificate
+    stage = "filters"  # of the certificate, where its time is counted
     limits_velocity = False  # whether it is a VelocityLimit
-    limits_strain = False  # whether it shortens what the step before it stretched: steps are judged after it
-    contact_forces: tuple = ()  # assembly.ContactForce: what it adds to the linear system
-    # [N] on each particle: what constraints exert in the present step because its impulses pull at what they hold
+    limits_strain = False  # whether it shortens what the step stretched: strain is judged after it
+    contact_forces: "Sequence[ContactForce]" = ()  # forces that it adds to the linear system
+    # [N]  reaction force of the constraints to its impulses in the present step, on each particle
     reaction: wp.array | None = None
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        """Why the candidate cannot be corrected and the step must be shorter; None if all is well."""
+        """Corrects `state_out`. Returns why that is impossible and the step must be shorter, or None."""
         raise NotImplementedError
 
     def hold(self) -> bool:
-        """Makes what it has just done part of the linear system, if it can: the step is then solved again."""
+        """Adds the contacts that it has just resolved to the linear system; returns whether there are any."""
         return False
 
     def accept(self) -> None:
         """The step stands."""
 
     def state_dict(self) -> StateDict:
-        """What the next step needs of those before it (toile/model/state_dict.py)."""
+        """What the next step needs of earlier ones (toile/model/state_dict.py)."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Goes on from there."""
+        """Restores what `state_dict` holds."""
 
     def contact_count(self) -> int:
-        """Contacts between cloths in the last step."""
+        """Returns the number of contacts between cloths in the last step."""
         return 0
 
     def vertices_in_contact(self) -> np.ndarray:
-        """Particles in contact with cloth in the last step."""
+        """Returns the particles in contact with cloth in the last step."""
         return np.zeros(0, np.int64)
 
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
-        """What helps against what `apply` has told last, where no step size does."""
+        """Returns what helps against the trouble that `apply` returned last, where no step size does."""
         return None
 
 
 class VelocityLimit(Correction):
-    """A filter that changes velocities, so that positions go where they may ([BMF03] sec. 3).
+    """Corrects velocities, so that positions stay within limits ([BMF03] sec. 3).
 
-    Integrators that move positions by a velocity of their own call `limit` themselves. After all others it acts on the
-    mean velocity of the step, and the velocity at its end takes the same change.
+    Integrators that move positions by a velocity of their own call `limit` themselves. After any other integrator it
+    acts on the mean velocity of the step, and the velocity at its end takes the same change.
     """
 
     limits_velocity = True
@@ -95,8 +113,8 @@ class VelocityLimit(Correction):
         self._launch = Launcher(str(device))
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Changes v in place so that x + h v is where it may be. What constraints hold stays as it is; `reaction` is what
-        that takes. Integrators may call it for two velocities: the last one is that at the end of the step.
+        """Changes v in place so that x + h v is within limits. Held directions do not change; `reaction` is the force
+        that this takes. Integrators may call it for two velocities: the last one is that at the end of the step.
         """
         raise NotImplementedError
 
@@ -131,7 +149,7 @@ def follow(
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
     dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
 ):
-    """What was not limited keeps its bits; integrators that remember are told what was."""
+    """Applies the change of velocity; particles that were not limited keep their bits."""
     i = wp.tid()
     change = limited[i] - wanted[i]
     x_out[i] = x_out[i] + h * change

@@ -16,7 +16,7 @@ Deviations  The paper writes v_pN - phi_new/dtau as well, which is the same only
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import warp as wp
 
@@ -25,6 +25,7 @@ from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.solid import ANYWHERE, Pose, end_world, start_frame
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.corrections import DISCONTINUOUS
+from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import quantity
 
@@ -37,6 +38,8 @@ ROUNDED = 1e-3
 
 class Forecast(Filter):
     """Contact with solids by velocities; it takes the place of solid_contact unless both are listed."""
+
+    keeps_out_of_solids: ClassVar[bool] = True
 
     thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is kept in front of a solid", ge=0)
     relaxation: float | None = quantity(
@@ -56,16 +59,16 @@ class Forecast(Filter):
             return "They are thrown out in one step, however short: set relaxation of forecast, or use solid_contact."
         return f"They are pushed out within some {self.relaxation:g} s, and keep the speed of that."
 
-    def advice(self, max_step: float) -> str | None:
-        """A warning about steps so large that cloth will stretch, or None."""
-        if max_step <= LARGEST_STEP * (1.0 + ROUNDED):
-            return None
+    def advice(self, model: Model, max_step: float | None) -> list[str]:
+        """Warns of steps so large that cloth stretches."""
+        if max_step is None or max_step <= LARGEST_STEP * (1.0 + ROUNDED):
+            return []
         strain = STRETCH * max_step / LARGEST_STEP
-        return (
+        return [
             "filters: forecast does not hold cloth during the solve, so that it stretches where it leaves a solid, by "
             f"some {100.0 * strain:.0f} % at steps of 1/{1.0 / max_step:.0f} s. Set time.max_step to "
             f"1/{1.0 / LARGEST_STEP:.0f} s or less, or leave contact to solid_contact."
-        )
+        ]
 
 
 class ForecastCorrection(Correction):

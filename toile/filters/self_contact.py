@@ -12,6 +12,8 @@ Source      [BFA02]; its parts are in toile/contact
 Deviations  see there
 """
 
+from typing import ClassVar
+
 import numpy as np
 import warp as wp
 
@@ -36,12 +38,14 @@ THICK = 0.5
 class SelfContact(Filter):
     """Contact of cloth with itself and with other cloths; it must be the last filter."""
 
+    resolves_cloth_contact: ClassVar[bool] = True
+
     thickness: float = quantity(
         1e-3, unit="m", doc="distance that layers of cloth keep; a cloth may have its own", gt=0
     )
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloths", ge=0)
 
-    def advice(self, model: Model) -> list[str]:
+    def advice(self, model: Model, max_step: float | None) -> list[str]:
         """Warnings about cloths that are too thick for their meshes."""
         warnings, lengths, thickness = [], model.edge_lengths(0.0), model.thicknesses(self.thickness)
         for part in model.parts:
@@ -68,7 +72,7 @@ class SelfContactCorrection(Correction):
         model = context.model
         thickness = model.thicknesses(settings.thickness)
         sharp = [solid for solid in context.solids if solid.settings.sharp]
-        device = context.constraints.device
+        device = str(context.masses.device)
         self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
         self.contacts = ClothContacts(self.bodies, settings.friction, context.max_step)
         self.persistent_contacts = PersistentContacts(self.bodies, self.contacts.contact_set)
@@ -85,7 +89,7 @@ class SelfContactCorrection(Correction):
         if not bodies.moving_count:
             return None
         bodies.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
-        planes = self.context.planes()
+        planes = self.context.planes
         bodies.update_inverse_mass(self.context.masses, constraints.S, constraints.S_user, planes)
         if self.untangling is not None:
             self._untangle(self.untangling)

@@ -1,14 +1,14 @@
-"""What the mixed schemes have in common: forces split in an elastic part and damping, and the two kinds of velocity.
+"""Pieces of the mixed schemes: forces split into an elastic part and damping, and two kinds of velocity.
 
     f(x, v) = g(x) - D v,    D = -df/dv at x and the velocity that the step begins with
 
-    u    half a step,  M u = M v0 + h/2 (g0 - D0 u)                                      (implicit in the damping)
-    v1   a whole one,  M v1 = M v0 + h/2 (g0 - D0 v0) + h/2 (g1 - D1 v1)                 (trapezoidal rule)
+    u    half step,    M u = M v0 + h/2 (g0 - D0 u)                                      (implicit in the damping)
+    v1   whole step,   M v1 = M v0 + h/2 (g0 - D0 v0) + h/2 (g1 - D1 v1)                 (trapezoidal rule)
 
 Source      [BMF03] sec. 3; the solve is in toile/integrators/_damping_solve.py
 Symbols     g0, D0  at the start     g1, D1  at the end
-Deviations  A force that is not linear in v, as that of fast air, is linearized: its error is of third order in a step.
-            Each solve begins with all of the elastic part, so that what is left to it is damping alone.
+Deviations  A force that is not linear in v, such as fast air, is linearized: its error is of third order in a step.
+            Each solve begins with the whole elastic part, so that only damping is left to it.
 """
 
 import warp as wp
@@ -22,13 +22,13 @@ from toile.model.state import State
 
 
 class MixedStepper(StagedStepper):
-    """A mixed scheme at work; `advance` is its own."""
-
-    limits = True
+    """Computes steps of a mixed scheme; subclasses write `advance`."""
 
     def __init__(self, context: IntegratorContext):
         super().__init__(context)
-        self.damping = DampingSolve(context.system, context.constraints, context.solver.tolerance, context.solver.max_iterations)
+        settings, friction = context.settings, context.contacts.friction
+        solver = settings.tolerance, settings.max_iterations
+        self.damping = DampingSolve(context.system, context.constraints, friction, *solver)
         n, device = context.system.model.particle_count, context.system.device
         self.f0, self.g0, self.Dv0, self.g, self.Dv, self.u = (
             wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
@@ -40,15 +40,15 @@ class MixedStepper(StagedStepper):
         self.add(self.f0, self.Dv0, 1.0, self.g0)
 
     def implicit_half(self, state: State, h: float) -> Solution:
-        """u: implicit in the damping."""
+        """Computes u, implicit in the damping."""
         self.system.move(state.t + SOON)
-        self.system.decide(state.x, state.v)
+        self.system.activate(state.x, state.v)
         self.position_velocity(state, self.g0, 0.5 * h, h, self.u)
         with self.context.timers.stage("CG"):
             return self.damping.solve(state.x, state.v, 0.5 * h, 0.5 * h, self.none, self.u)
 
     def trapezoid(self, state: State, state_out: State, h: float) -> Solution:
-        """v1, for positions that are already those of the end."""
+        """Computes v1; positions are already those of the end."""
         x, v = state_out.x, state_out.v
         self.forces(x, state.v, state.t + h, self.g)
         self.system.damping(x, state.v, state.v, self.Dv)
@@ -66,5 +66,5 @@ class MixedStepper(StagedStepper):
 
     @property
     def holds(self) -> bool:
-        """Whether anything is held: only then is the impulse of all forces asked for."""
-        return self.context.contacts is not None or len(self.constraints.particles) > 0
+        """Whether any particle may be held: only then is the impulse of all forces needed."""
+        return self.context.contacts.solid is not None or len(self.context.scene_constraints.particles) > 0

@@ -13,8 +13,8 @@ Source      [BMF03] sec. 3 gives the order O(dx sqrt(rho/k)) of the second. [Pro
             one mass and one spring: for a sheet that is 3 to 5 times too long.
 Symbols     K, D  -df/dx and -df/dv at the start, divided by the masses, without what is held [1/s^2, 1/s]
 Deviations  Fabrics that stiffen at their extension are taken stretched so far as well, from the longest that their rest
-            stretch makes them. Springs between cloths that happen to meet are not there at the start: a bound of
-            theirs is added.
+            stretch makes them. Penalty springs between cloths do not exist at the start: a bound of their stiffness is
+            added.
 """
 
 import numpy as np
@@ -24,15 +24,15 @@ from scipy.sparse.linalg import eigsh
 
 from toile.math.types import vec3
 from toile.model.state import State
-from toile.system.assembly import Linearization
 from toile.system.system import System
+from toile.system.terms import Linearization
 
 # Below this many unknowns all eigenvalues are found at once.
 SMALL = 300
 # Residual of an eigenvector, relative to its eigenvalue, which is then right to about a thousandth, and the step to
 # half of that; and vectors that Lanczos' method keeps. High modes of a fine mesh lie close together: more would cost.
 ACCURACY, VECTORS = 1e-2, 40
-# The pair (h, vector at the limit) converges in a few rounds; a change of h by less than this ends them.
+# The pair (h, vector at the limit) converges in a few iterations; a change of h by less than this ends them.
 ITERATIONS, CHANGE = 20, 1e-4
 
 
@@ -86,8 +86,8 @@ def _matrices(system: System, x: wp.array, state: State, S: np.ndarray) -> tuple
     K, D = (
         bsr_array((free[A.rows] @ blocks @ free[A.columns], A.columns, A.offsets), shape=shape) for blocks in (K, D)
     )
-    for springs in system.springs:
-        k, d = springs.largest_rates(masses.ravel())
+    for force in system.custom_forces:
+        k, d = force.largest_rates(masses.ravel())
         K, D = K + k * eye_array(shape[0]), D + d * eye_array(shape[0])
     return K, D
 

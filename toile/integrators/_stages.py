@@ -1,25 +1,26 @@
-"""A step in stages: what explicit and mixed schemes have in common.
+"""A step in stages, shared by explicit and mixed schemes.
 
-    u     carries positions,   x1 = x0 + h u;    where constraints hold, u leads to x_held
-    v1    at the end of the step;    where constraints hold, v1 = v_held
+    u     moves positions,   x1 = x0 + h u;    in held directions u leads to x_held
+    v1    velocity at the end of the step;     in held directions v1 = v_held
 
-A scheme says how both come from forces. Here is what it builds them from, and what happens to all of them alike: held
-directions are followed exactly, friction of what slides on a solid is implicit for each particle by itself, and the
-force of a constraint is what it took out of the free motion:
+A scheme computes both from forces. This file holds the pieces that it composes, and what all schemes share: held
+directions are followed exactly, friction of particles that slide on solids is implicit particle by particle, and the
+force of a constraint is what it removed from the free motion:
 
     force = (I - S) (M (v1 - v0) - impulse) / h,    impulse  of all forces in the step
 
-Contacts are judged by that force; where they do not fit, the step is taken again with the corrected ones.
+Contacts are checked against that force; where they contradict it, the step is repeated with corrected contacts.
 
-Source      [Pro95] sec. 2.4 (the movement of a held point is what it is known to be), [BMF03] sec. 3
+Source      [Pro95] sec. 2.4 (prescribed motion of fixed points), [BMF03] sec. 3
 Symbols     S, x_held, v_held  constraints: x = S x + x_held     C  directions that contacts hold, S_user - S
-            f  force [N]     tau  time that it acts for in a stage [s]     y  position alteration [m]
+            f  force [N]     tau  duration of a stage [s]     y  position alteration [m]
 Deviations  none
 """
 
 import numpy as np
 import warp as wp
 
+from toile.contact.solid.friction import SlidingFriction
 from toile.device.launcher import Launcher
 from toile.errors import InputError
 from toile.integrators._damping_solve import divided
@@ -28,11 +29,12 @@ from toile.integrators.base import Integrator, IntegratorContext, Stepper
 from toile.integrators.newton import alter, held_velocity
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
+from toile.model.constraint_state import ConstraintState
 from toile.model.motion import SAME_TIME
 from toile.model.state import State
 from toile.plugins import quantity
 
-# Forces at the start of a step are those a moment later: what begins at that time acts.
+# Forces at the start of a step are evaluated a moment later, so that a force that begins then acts.
 SOON = 2.0 * SAME_TIME
 
 
@@ -41,22 +43,25 @@ class StagedIntegrator(Integrator):
 
     stable_at_any_step = False
 
-    insist: bool = quantity(False, doc="take steps above the largest stable one nevertheless")
+    insist: bool = quantity(False, doc="take steps above the largest stable one anyway")
 
     def judge(self, max_step: float, limit: float) -> list[str]:
         if max_step <= limit:
             return []
-        message = f"{self.type_name()} is stable up to steps of {limit:.4g} s with this cloth; time.max_step is {max_step:.4g}."
+        message = (
+            f"{self.type_name()} is stable up to steps of {limit:.4g} s with this cloth; "
+            f"time.max_step is {max_step:.4g}."
+        )
         if self.insist:
             return [f"{message} integrator.insist: it runs nevertheless."]
-        # Rounded down: what the message says must be accepted.
+        # The limit is rounded down, so that the value of the message is accepted.
         digit = 10.0 ** (np.floor(np.log10(limit)) - 2.0)
         remedy = f"Set time.max_step to {np.floor(limit / digit) * digit:.3g} or less, or use an implicit integrator"
         raise InputError(f"{message} {remedy}; integrator.insist: true runs it nevertheless.")
 
 
 class StagedStepper(Stepper):
-    """A scheme at work; `begin` and `advance` are what differs."""
+    """Computes steps of one scheme; subclasses write `begin` and `advance`."""
 
     damping_limits = False  # whether damping lowers the largest stable step
 
@@ -69,23 +74,21 @@ class StagedStepper(Stepper):
         self._launch = Launcher(device)
 
     def begin(self, state: State, h: float) -> None:
-        """What does not depend on contacts; it is done once however often the step is taken again."""
+        """Computes what does not depend on contacts, once even if the step is repeated."""
         raise NotImplementedError
 
     def advance(self, state: State, state_out: State, h: float) -> Solution:
-        """The scheme: x and v at the end, and self.impulse."""
+        """Computes x and v at the end of the step, and self.impulse."""
         raise NotImplementedError
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
-        contacts, timers = self.context.contacts, self.context.timers
+        contacts = self.context.contacts
         self.begin(state, h)
-        if self.system.springs:
+        if self.system.alters_positions:
             self.system.alter(self.y)
-        solution = Solution(0, 0.0, True)
-        fits = False
-        while not fits:
-            if contacts is not None:
-                contacts.find_drag_velocity(state.x, h)
+        contacts.linearize(state.x, h)
+        solution, consistent = Solution(0, 0.0, True), False
+        while not consistent:
             again = self.advance(state, state_out, h)
             residual = float(np.maximum(solution.residual, again.residual))  # keeps NaN
             solution = Solution(solution.iterations + again.iterations, residual, again.converged)
@@ -93,34 +96,28 @@ class StagedStepper(Stepper):
                 return solution
             change = [self.system.masses, state.v, state_out.v, self.impulse, h]
             self._launch(constraint_force, len(state.x), [self.constraints.S, *change, self.constraint_forces])
-            if contacts is None:
-                return solution
-            with timers.stage("C/S"):
-                fits = contacts.fit(state, state_out.x, state_out.v, self.constraint_forces, h)
-                if not fits:
-                    contacts.hold(h)
-        with timers.stage("C/S"):
-            contacts.settle(state_out)
+            consistent = contacts.check(state, state_out.x, state_out.v, self.constraint_forces, state.x, h)
+        contacts.project(state_out)
         return solution
 
     def largest_step(self, state: State, S: wp.array) -> float:
         return largest_step(self.system, state, S, self.damping_limits)
 
     def forces(self, x: wp.array, v: wp.array, time: float, f_out: wp.array) -> None:
-        """Total force at a time."""
+        """Evaluates the total force at a time."""
         with self.context.timers.stage("EVAL"):
             self.system.move(time)
-            self.system.decide(x, v)
+            self.system.activate(x, v)
             wp.copy(f_out, self.system.forces(x, v))
 
     def position_velocity(self, state: State, f: wp.array, tau: float, h: float, u_out: wp.array) -> None:
-        """What carries positions: v + tau f/m, but that it leads to where constraints hold."""
+        """Computes the velocity that moves positions: v + tau f/m, leading to x_held in held directions."""
         self._constrained(state, state.v, f, tau, tau, h, False, u_out)
 
     def end_velocity(
         self, state: State, v: wp.array, f: wp.array, tau: float, tau_friction: float, h: float, v_out: wp.array
     ) -> None:
-        """v + tau f/m, but for what constraints hold."""
+        """Computes the velocity at the end of the step: v + tau f/m, and v_held in held directions."""
         self._constrained(state, v, f, tau, tau_friction, h, True, v_out)
 
     def _constrained(
@@ -134,23 +131,21 @@ class StagedStepper(Stepper):
         at_end: bool,
         v_out: wp.array,
     ) -> None:
-        constraints = self.constraints
-        hold = [constraints.S, constraints.S_user, constraints.x_held, constraints.v_held, at_end]
-        friction = [constraints.in_contact, constraints.friction, constraints.drag, constraints.v_drag, tau_friction]
-        self._launch(
-            constrained_velocity, len(v), [self.system.masses, *hold, *friction, state.x, h, v, f, tau, v_out]
-        )
+        constraints = [self.constraints, at_end, self.context.contacts.friction, tau_friction]
+        inputs = [self.system.masses, *constraints, state.x, h, v, f, tau, v_out]
+        self._launch(constrained_velocity, len(v), inputs)
 
     def move(self, state: State, u: wp.array, h: float, x_out: wp.array) -> None:
-        """x1 = x0 + h u, and to the last bit where constraints hold it."""
+        """Moves positions: x1 = x0 + h u, exact in held directions."""
         constraints, x = self.constraints, state.x
-        if self.system.springs:  # [BW98] eq. (17), cloth on cloth
+        if self.system.alters_positions:  # [BW98] eq. (17), cloth on cloth
             x = self.x_start
             wp.copy(x, state.x)
             self._launch(alter, len(x), [constraints.S, x, self.y])
         self._launch(carry, len(x), [constraints.S, constraints.x_held, x, u, h, x_out])
 
     def add(self, one: wp.array, other: wp.array, factor: float, sum_out: wp.array) -> None:
+        """sum_out = one + factor * other."""
         self._launch(weighted_sum, len(one), [one, other, factor, sum_out])
 
 
@@ -159,30 +154,29 @@ def constrained_velocity(
     # model
     masses: wp.array(dtype=real),
     # in
-    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
-    at_end: wp.bool, in_contact: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
-    v_drag: wp.array(dtype=vec3), tau_friction: real, x: wp.array(dtype=vec3), h: real, v: wp.array(dtype=vec3),
-    f: wp.array(dtype=vec3), tau: real,
+    constraints: ConstraintState, at_end: wp.bool, friction: SlidingFriction, tau_friction: real,
+    x: wp.array(dtype=vec3), h: real, v: wp.array(dtype=vec3), f: wp.array(dtype=vec3), tau: real,
     # out
     v_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
     free = v[i] + (tau / masses[i]) * f[i]
-    if in_contact[i] != 0:
-        # (m + tau_f drag) v = m v_free + tau_f (friction + drag v_drag)
-        rub = friction[i] - drag[i] * (free - v_drag[i])
-        free += divided(masses, in_contact, drag, tau_friction, i, tau_friction * rub)
-    if wp.trace(S[i]) > real(2.5):
+    if friction.in_contact[i] != 0:
+        # (m + tau_f drag) v = m v_free + tau_f (force + drag v_drag)
+        resistance = friction.force[i] - friction.drag[i] * (free - friction.v_drag[i])
+        free += divided(masses, friction, tau_friction, i, tau_friction * resistance)
+    S = constraints.S[i]
+    if wp.trace(S) > real(2.5):
         v_out[i] = free
         return
-    bound = held_velocity(S[i], x_held[i], x[i], h)
+    bound = held_velocity(S, constraints.x_held[i], x[i], h)
     if at_end:
         # Across a plane or line that turns, this is the rate at which it carries the particle where it is. A contact
         # moves with its solid, and a pin has the exact velocity of its keyframes.
-        bound += (S_user[i] - S[i]) * (v_held[i] - bound)
-        if wp.trace(S[i]) < real(0.5):
-            bound = v_held[i]
-    v_out[i] = S[i] * free + bound
+        bound += (constraints.S_user[i] - S) * (constraints.v_held[i] - bound)
+        if wp.trace(S) < real(0.5):
+            bound = constraints.v_held[i]
+    v_out[i] = S * free + bound
 
 
 @wp.kernel

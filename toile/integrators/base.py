@@ -1,79 +1,106 @@
-"""What every integrator does: from the state at t to a candidate at t + h."""
+"""The contract of an integrator: from the state at t to a candidate at t + h.
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+To add one, write a file with a subclass of `Integrator` named after it (`my_scheme.py`, `MyScheme`): its fields are the
+keys of a scene, and `start` returns the `Stepper` that computes steps.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import warp as wp
 
-from toile.constraints.state import ConstraintState
+from toile.constraints.scene_constraints import SceneConstraints
 from toile.device.timers import Timers
-from toile.linear.modified_pcg import Solution
+from toile.filters.base import VelocityLimit
+from toile.linear.automatic import automatic
+from toile.linear.modified_pcg import ModifiedPCG, Solution
+from toile.linear.solver import LinearSolver
+from toile.model.constraint_state import ConstraintState
 from toile.model.corrections import Corrections
 from toile.model.state import State
 from toile.model.state_dict import StateDict
 from toile.plugins import Plugin
+from toile.system.contacts import Contacts
 from toile.system.system import System
 
+if TYPE_CHECKING:
+    from toile.scene.schema import Solver
 
-@dataclass
+
+@dataclass(frozen=True)
 class IntegratorContext:
-    """What an integrator works with; made once per run."""
+    """Everything that an integrator uses, made once per run."""
 
     system: System
-    constraints: ConstraintState
+    scene_constraints: SceneConstraints
     corrections: Corrections
-    contacts: Any  # constraints.solid_contact.SolidContacts, or None
-    make_solver: Any  # (b, dv) -> linear.solver.Solver
-    solver: Any  # the scene's settings of it: tolerance, max_iterations
+    contacts: Contacts
+    limits: Sequence[VelocityLimit]
+    settings: "Solver"  # the scene's tolerance, max_iterations and preconditioner
     timers: Timers
-    limits: list = field(default_factory=list)  # of filters.base.VelocityLimit
+
+    @property
+    def constraints(self) -> ConstraintState:
+        """The constraints of the present step, contacts with solids included."""
+        return self.scene_constraints.state
+
+    def make_solver(self, b: wp.array, dv: wp.array) -> LinearSolver:
+        """Builds the linear solver of the scene for A dv = b."""
+        A, S, settings = self.system.A, self.constraints.S, self.settings
+        preconditioner = settings.preconditioner or automatic(self.system.model.particle_count, self.system.device)
+        built = preconditioner.build(A, S)
+        return LinearSolver(ModifiedPCG(A, b, S, dv), built, settings.tolerance, settings.max_iterations)
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Changes v in place so that x + h v is where the scene's filters allow it to be."""
+        """Changes v in place so that x + h v satisfies the velocity limits of the scene."""
         with self.timers.stage("filters"):
             for limit in self.limits:
                 limit.limit(x, v, h)
 
 
 class Integrator(Plugin):
-    """Settings of an integrator; `start` makes the working one."""
+    """Settings of an integrator; `start` makes the stepper."""
 
-    stable_at_any_step: ClassVar[bool] = True  # if not, Stepper.largest_step says up to which
+    stable_at_any_step: ClassVar[bool] = True  # if not, Stepper.largest_step gives the limit
+    applies_limits: ClassVar[bool] = False  # whether its stepper calls IntegratorContext.limit itself
 
     def start(self, context: IntegratorContext) -> "Stepper":
         raise NotImplementedError
 
     def judge(self, max_step: float, limit: float) -> list[str]:
-        """Warnings about the largest step of a run against the largest stable one; an error, if it must not be."""
+        """Returns warnings about the largest step of a run, compared with the largest stable one; raises an InputError if
+        the run must not start."""
         return []
 
 
 class Stepper:
-    """An integrator at work. `step` reads `state` and writes `state_out`, so a rejected step costs nothing."""
+    """Computes steps. `step` reads `state` and writes `state_out`, so that a rejected step costs nothing."""
 
-    limits = False  # whether it calls IntegratorContext.limit itself
     constraint_forces: wp.array  # [N]  of the last step; zero in free directions
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
+        """Computes the candidate at t + h. Contacts have been detected; the stepper linearizes, checks and projects
+        them through `IntegratorContext.contacts`."""
         raise NotImplementedError
 
     def improve(self, state: State, state_out: State, h: float) -> Solution | None:
-        """Another try at a candidate that was found wanting, from where it is; None if there is no better one."""
+        """Improves a candidate that stretches the cloth too much, starting from it; None if the scheme cannot."""
         return None
 
     def largest_step(self, state: State, S: wp.array) -> float:
-        """Above which it is not stable [s], for a run that begins with this state and these free directions."""
+        """The largest stable step [s] of a run that begins with this state and these free directions."""
         return float("inf")
 
     def accept(self, state: State, state_out: State, h: float) -> None:
-        """The step from `state` to `state_out` over h stands; what the next one needs to remember is kept now."""
+        """The step from `state` to `state_out` over h stands; multi-step schemes keep what the next one needs."""
 
     def restart(self) -> None:
-        """Something jumped (constraints began or ended): forget what lies before."""
+        """Constraints began or ended: multi-step schemes drop their history."""
 
     def state_dict(self) -> StateDict:
-        """What the next step needs of those before it (toile/model/state_dict.py)."""
+        """What the next step needs of earlier ones (toile/model/state_dict.py)."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Goes on from there."""
+        """Restores what `state_dict` holds."""

@@ -64,9 +64,9 @@ class Bdf2Stepper(Stepper):
         states = [state.x, state.v, state_out.x, state_out.v]
         constraints, corrections = self.context.constraints, self.context.corrections
         changes = [constraints.S, constraints.S_user, corrections.discontinuous, corrections.dx, corrections.dv]
-        self._launch(remember, len(state.x), [*states, *changes, h, self.x_before, self.v_before])
-        if self.newton.context.system.springs:
-            # Position alteration is no motion: what came before is moved along.
+        self._launch(keep_history, len(state.x), [*states, *changes, h, self.x_before, self.v_before])
+        if self.context.system.alters_positions:
+            # Position alteration is no motion: the history moves along.
             self._launch(shift, len(state.x), [self.newton.y, self.x_before])
         self.h_before = h
 
@@ -109,7 +109,7 @@ def shift(y: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3)):
 
 
 @wp.kernel
-def remember(
+def keep_history(
     # in
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
     S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), discontinuous: wp.array(dtype=wp.int32),
@@ -118,14 +118,14 @@ def remember(
     x_before_out: wp.array(dtype=vec3), v_before_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    # Where a contact changed a particle's motion at once the past is made to fit: as if it had always moved as it does
-    # now. What it was before it landed, or was put elsewhere, would be carried on into a rebound.
+    # Where a contact changed the motion of a particle at once, its history is replaced: as if it had always moved as it
+    # does now. The motion before it landed, or before it was projected, would continue as a rebound.
     C = mat33()
     if discontinuous[i] == DISCONTINUOUS_WHERE_HELD:
         C = S_user[i] - S[i]
     if discontinuous[i] == DISCONTINUOUS:
         C = identity()
-    # What cloth did to cloth is taken out of the past, and no more: all of it together then keeps its momentum.
+    # Corrections that conserve momentum are removed from the history, and no more: momentum stays conserved.
     x_past, v_past = x[i] + dx[i] - h * dv[i], v[i] + dv[i]
     x_before_out[i] = x_past + C * (x_end[i] - h * v_end[i] - x_past)
     v_before_out[i] = v_past + C * (v_end[i] - v_past)

@@ -9,6 +9,8 @@ Symbols     h  step [s]     a  acceleration
 Deviations  none
 """
 
+from typing import ClassVar
+
 from toile.integrators._mixed import MixedStepper
 from toile.integrators._stages import StagedIntegrator
 from toile.integrators.base import IntegratorContext, Stepper
@@ -18,6 +20,8 @@ from toile.model.state import State
 
 class MixedLeapfrog(StagedIntegrator):
     """Second order, one damping solve; strong damping makes it oscillate."""
+
+    applies_limits: ClassVar[bool] = True
 
     def start(self, context: IntegratorContext) -> Stepper:
         return LeapfrogStepper(context)

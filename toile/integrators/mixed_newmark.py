@@ -11,6 +11,8 @@ Deviations  The paper's last line has v1 on both sides and calls it explicit: wi
             and is as stable as the other two, though the paper says no (docs/integrators.md).
 """
 
+from typing import ClassVar
+
 from toile.integrators._mixed import MixedStepper
 from toile.integrators._stages import StagedIntegrator
 from toile.integrators.base import IntegratorContext, Stepper
@@ -20,6 +22,8 @@ from toile.model.state import State
 
 class MixedNewmark(StagedIntegrator):
     """Second order, one damping solve; limits of strain act once."""
+
+    applies_limits: ClassVar[bool] = True
 
     def start(self, context: IntegratorContext) -> Stepper:
         return NewmarkStepper(context)

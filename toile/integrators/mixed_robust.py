@@ -10,6 +10,8 @@ Symbols     h  step [s]     a  acceleration
 Deviations  none
 """
 
+from typing import ClassVar
+
 import numpy as np
 
 from toile.integrators._mixed import MixedStepper
@@ -21,6 +23,8 @@ from toile.model.state import State
 
 class MixedRobust(StagedIntegrator):
     """Second order and monotone under any damping, at steps that vary; two damping solves."""
+
+    applies_limits: ClassVar[bool] = True
 
     def start(self, context: IntegratorContext) -> Stepper:
         return RobustStepper(context)

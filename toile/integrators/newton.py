@@ -1,6 +1,6 @@
-"""One implicit step by Newton's method; what backward Euler and BDF2 have in common.
+"""One implicit step by Newton's method, shared by backward Euler and BDF2.
 
-Both schemes ask for the velocity u that satisfies
+Both schemes solve for the velocity u that satisfies
 
     M (u - v_ref) = h f(x, u),    x = x_ref + h u
 
@@ -16,21 +16,22 @@ Source      [BW98] eqs. (16)-(18), secs. 5.3, 5.4
 Symbols     u  velocity at the end of the step [m/s]     h  the scheme's step [s]     f  force [N]
             S, x_held, v_held  constraints: x = S x + x_held     y  position alteration [m]
             C  directions that contacts hold, S_user - S
-Deviations  Position alteration of a contact with a solid: it is brought to where it belongs by u = v_held + y/h, and
-            only its inertia does not feel y. So y enters the force of the contact and its velocity afterwards, and the
-            system itself is that of any other constraint. That of cloth on cloth is part of x_ref. Contacts may change
-            after a solve; then the same system is solved again.
+Deviations  Position alteration of a contact with a solid moves the particle by u = v_held + y/h, and only its inertia
+            does not feel y: y enters the force of the contact and its velocity afterwards, and the system is that of
+            any other constraint. Position alteration of cloth on cloth is part of x_ref. Contacts may change after a
+            solve; then the same system is solved again.
 """
 
 import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.integrators.base import IntegratorContext
-from toile.linear.block_matrix import add_external_block, row_product
+from toile.linear.block_matrix import row_product
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
+from toile.model.constraint_state import ConstraintState
 from toile.model.state import State
-from toile.system.assembly import Linearization
+from toile.system.terms import Linearization
 
 
 class NewtonStep:
@@ -46,9 +47,9 @@ class NewtonStep:
         self._launch = Launcher(device)
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
-        """From x_ref, v_ref and the scheme's h to the state at the end of the step."""
+        """Solves for the end of the step from x_ref, v_ref and the scheme's h."""
         constraints, x, u = self.context.constraints, state_out.x, self.u
-        if self.context.system.springs:
+        if self.context.system.alters_positions:
             self.context.system.alter(self.y)
             self._launch(alter, len(u), [constraints.S, self.x_ref, self.y])  # eq. (17), cloth on cloth
         guess = [constraints.S, constraints.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
@@ -57,78 +58,59 @@ class NewtonStep:
         return self._iterate(state, state_out, at, self.iterations)
 
     def improve(self, state: State, state_out: State, h: float) -> Solution:
-        """One more linearization, at what `solve` has found; contacts are what its last comparison left.
+        """Linearizes once more, at what `solve` has found; the contacts are those that the last check left.
 
-        It is solved to the residual of before: what is left of the force is small, and a thousandth of it is nothing.
+        The solve goes to the residual of the one before: little force is left, and a thousandth of it would be nothing.
         """
-        constraints, contacts = self.context.constraints, self.context.contacts
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
-        if contacts is not None:
-            contacts.hold(h)
-            self._launch(hold_again, len(self.u), [constraints.S, constraints.x_held, self.x_ref, self.u, h, self.du])
+        if self.context.contacts.solid is not None:
+            self.context.contacts.restore(h)
+            self._hold_again(h)
         at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
         return self._iterate(state, state_out, at, 1, again=1.0)
 
     def _iterate(
         self, state: State, state_out: State, at: Linearization, count: int, again: float = 0.0
     ) -> Solution:
-        system, constraints, timers = self.context.system, self.context.constraints, self.context.timers
+        system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
         n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
         for left in range(count, 0, -1):
-            with timers.stage("EVAL"):
+            with self.context.timers.stage("EVAL"):
                 A, f = system.linearize(at)  # [BW98] eq. (16)
                 launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
-                if self.context.contacts is not None:
-                    self.context.contacts.find_drag_velocity(self.x_ref, h)
-                    launch(add_friction, n, self._friction(h))
-            contacts_fit = False
-            while not contacts_fit:
-                with timers.stage("CG"):
+                contacts.linearize(self.x_ref, h, u, self.b)
+            consistent = False
+            while not consistent:
+                with self.context.timers.stage("CG"):
                     solution = self.solver.solve(again)  # secs. 5.2, 5.3
-                again = 1.0  # a thousandth of what little a correction changes is more than forces are judged by
+                again = 1.0  # a thousandth of what little a correction changes is finer than contacts are judged by
                 iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
                 if not solution.converged:
                     return Solution(iterations, solution.residual, False)
                 launch.split(subtract_product, n, [*A.arrays, du, self.b])
                 A.add_coupled(du, -1.0, self.b)
                 launch(update, n, [self.x_ref, h, u, du, x])
-                contact = [constraints.S_user, constraints.x_held, constraints.v_held, system.masses, self.x_ref]
-                launch(constraint_force, n, [constraints.S, *contact, self.b, h, self.force])  # sec. 5.4
+                launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
                 # Before the last linearization forces are not yet those that contacts can be judged by.
-                contacts_fit = left > 1 or self._contacts_fit(state, x, h)
+                consistent = left > 1 or contacts.check(state, x, u, self.force, self.x_ref, h, self.b)
+                if not consistent and contacts.solid is not None:
+                    self._hold_again(h)
             at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), 0.0
-        launch(finish, n, [constraints.S, constraints.S_user, constraints.x_held, constraints.v_held, u, x, state_out.v])
-        if self.context.contacts is not None:
-            with timers.stage("C/S"):
-                self.context.contacts.settle(state_out)
+        launch(finish, n, [constraints, u, x, state_out.v])
+        contacts.project(state_out)
         return Solution(iterations, residual, True)
 
-    def _contacts_fit(self, state: State, x: wp.array, h: float) -> bool:
-        """Whether the contacts that were solved for are those that the result shows; if not, they are corrected."""
-        contacts, constraints = self.context.contacts, self.context.constraints
-        with self.context.timers.stage("C/C"):
-            check_contacts = self.context.system.check_contacts(x, self.u, h, self.b)
-        if contacts is None:
-            return check_contacts
-        with self.context.timers.stage("C/S"):
-            if contacts.fit(state, x, self.u, self.force, h) and check_contacts:
-                return True
-            self._launch(add_friction, len(self.u), self._friction(-h))
-            contacts.hold(h)
-            contacts.find_drag_velocity(self.x_ref, h)
-            self._launch(add_friction, len(self.u), self._friction(h))
-            self._launch(hold_again, len(self.u), [constraints.S, constraints.x_held, self.x_ref, self.u, h, self.du])
-        return False
-
-    def _friction(self, h: float) -> list:
-        constraints, A = self.context.constraints, self.context.system.A
-        return [constraints.in_contact, constraints.friction, constraints.drag, constraints.v_drag, self.u, h, A.diagonal, A.values, A.row_sum, self.b]
+    def _hold_again(self, h: float) -> None:
+        """Starts the next solve with held directions where the changed contacts hold them."""
+        constraints = self.context.constraints
+        inputs = [constraints.S, constraints.x_held, self.x_ref, self.u, h, self.du]
+        self._launch(hold_again, len(self.u), inputs)
 
 
 @wp.func
 def held_velocity(S: mat33, x_held: vec3, x_ref: vec3, h: real) -> vec3:
-    """What brings the held directions from x_ref to x_held, exactly."""
+    """Returns the velocity that brings the held directions from x_ref to x_held, exactly."""
     return (x_held - (identity() - S) * x_ref) / h
 
 
@@ -183,24 +165,6 @@ def right_side(
 
 
 @wp.kernel
-def add_friction(
-    # in
-    in_contact: wp.array(dtype=wp.int32), friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33),
-    v_drag: wp.array(dtype=vec3), u: wp.array(dtype=vec3), h: real,
-    # model
-    diagonal: wp.array(dtype=wp.int32),
-    # in and out
-    A_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
-):
-    """Friction friction - drag (u - v_drag) of sliding contacts; with -h it is taken out again."""
-    i = wp.tid()
-    if in_contact[i] == 0:
-        return
-    add_external_block(diagonal, i, h * drag[i], A_out, row_sum_out)
-    b_out[i] = b_out[i] + h * (friction[i] - drag[i] * (u[i] - v_drag[i]))
-
-
-@wp.kernel
 def update(
     # in
     x_ref: wp.array(dtype=vec3), h: real,
@@ -210,7 +174,7 @@ def update(
     i = wp.tid()
     u = u_out[i] + du_out[i]
     u_out[i] = u
-    du_out[i] = vec3()  # held directions are where they belong: later iterations change only the others
+    du_out[i] = vec3()  # held directions are at their targets: later iterations change only free ones
     x_out[i] = x_ref[i] + h * u
 
 
@@ -231,18 +195,20 @@ def subtract_product(
 @wp.kernel
 def constraint_force(
     # in
-    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
-    masses: wp.array(dtype=real), x_ref: wp.array(dtype=vec3), residual: wp.array(dtype=vec3), h: real,
+    constraints: ConstraintState, masses: wp.array(dtype=real), x_ref: wp.array(dtype=vec3),
+    residual: wp.array(dtype=vec3), h: real,
     # out
     force_out: wp.array(dtype=vec3),
 ):
+    """Finds the force of the constraints from the residual e = A du - b: the momentum that they added in this step
+    ([BW98] sec. 5.4), which is a force times h."""
     i = wp.tid()
     force = vec3()
-    if wp.trace(S[i]) < real(2.5):  # a direction is held
-        # e = A du - b is what the constraint added to the momentum in this step ([BW98] sec. 5.4): a force times h.
-        force = -((identity() - S[i]) * residual[i]) / h
-        C = S_user[i] - S[i]
-        y = C * (x_held[i] - x_ref[i] - h * v_held[i])
+    S = constraints.S[i]
+    if wp.trace(S) < real(2.5):  # a direction is held
+        force = -((identity() - S) * residual[i]) / h
+        C = constraints.S_user[i] - S
+        y = C * (constraints.x_held[i] - x_ref[i] - h * constraints.v_held[i])
         force -= masses[i] / (h * h) * y
     force_out[i] = force
 
@@ -263,17 +229,17 @@ def hold_again(
 @wp.kernel
 def finish(
     # in
-    S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
-    u: wp.array(dtype=vec3),
+    constraints: ConstraintState, u: wp.array(dtype=vec3),
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
+    S = constraints.S[i]
     # x_ref + h u is within rounding of the held position; this makes it exact.
-    x_out[i] = S[i] * x_out[i] + x_held[i]
+    x_out[i] = S * x_out[i] + constraints.x_held[i]
     # Across a plane or line that turns, u is the rate at which it carries the particle where it is. A contact moves
     # with its solid: u has position alteration in it.
-    C = S_user[i] - S[i]
-    v_out[i] = u[i] + C * (v_held[i] - u[i])
-    if wp.trace(S[i]) < real(0.5):
-        v_out[i] = v_held[i]  # a pin has the exact velocity of its keyframes
+    C = constraints.S_user[i] - S
+    v_out[i] = u[i] + C * (constraints.v_held[i] - u[i])
+    if wp.trace(S) < real(0.5):
+        v_out[i] = constraints.v_held[i]  # a pin has the exact velocity of its keyframes

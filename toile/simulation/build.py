@@ -1,31 +1,157 @@
-"""From a scene to what a simulation is made of: energies, forces, solids, velocities to start with; and its hashes."""
+"""Builds everything that a simulation consists of, in one order, so that each constructor gets finished objects.
+
+    meshes -> model -> solids -> terms -> constraints -> solid contacts -> filters -> system -> contacts -> integrator
+"""
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import warp as wp
 
+from toile.colliders.solids import Solids
+from toile.constraints.base import Constraint
+from toile.constraints.scene_constraints import SceneConstraints
+from toile.constraints.solid_contact import SolidContact
+from toile.contact.solid.solid_contacts import SolidContacts
+from toile.device.timers import Timers
 from toile.energies.gravity import Gravity
-from toile.energies.stretch import Stretch
+from toile.filters.base import Correction, FilterContext, VelocityLimit
+from toile.integrators.base import IntegratorContext, Stepper
+from toile.math.types import real
+from toile.model.corrections import Corrections
+from toile.model.frame import Part, SolidSurface, Surface
+from toile.model.model import Model, build_model
+from toile.model.state import State
+from toile.scene.load import meshes as load_meshes
 from toile.scene.schema import solid_names
-from toile.system.assembly import PenaltyForce, Term, make_term
+from toile.simulation.step_control import StepControl
+from toile.system.contacts import Contacts
+from toile.system.system import System
+from toile.system.terms import ForceTerm, Term, make_term
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from toile.colliders.base import Solid
-    from toile.colliders.solids import Solids
     from toile.energies.base import Energy
-    from toile.model.frame import Surface
     from toile.model.mesh import Mesh
-    from toile.model.model import Model
-    from toile.scene.schema import Cloth, Scene
+    from toile.plugins import Plugin
+    from toile.post.base import Finish
+    from toile.scene.schema import Scene
 
 
-def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]:
-    """Each cloth's own energies, with what is in their files, and the number of the cloth."""
+@dataclass(frozen=True)
+class Parts:
+    """What a simulation consists of."""
+
+    scene: Scene
+    device: str
+    meshes: list[Mesh]
+    model: Model
+    surface: Surface
+    solids: Solids
+    energies: list[tuple[Energy, int]]  # of each cloth, with the number of the cloth
+    system: System
+    constraints: SceneConstraints
+    corrections: Corrections
+    contacts: Contacts
+    filters: list[Correction]
+    integrator: Stepper
+    post: list[Finish]
+    control: StepControl
+    timers: Timers
+    state: State
+
+
+def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
+    """Builds the parts of a scene; `forces` act besides those that the scene names."""
+    meshes = load_meshes(scene)
+    model = _build_model(scene, meshes)
+    positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
+    state = State.of(positions, _start_velocities(scene, model, positions), device)
+    solids = Solids(_build_solids(scene, device), device)
+    timers = Timers(device)
+    control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
+    energies = _build_energies(scene, meshes)
+    terms = _build_terms(scene, energies, model, device, forces)
+    masses = wp.array(model.masses, dtype=real, device=device)
+    corrections = Corrections(model.particle_count, device)
+    settings = _solid_contact(scene, bool(solids) and model.particle_count > 0)
+    constraints = SceneConstraints(
+        constrained_particles(scene, model), model.particle_count, device, with_contacts=settings is not None
+    )
+    solid_contacts = None
+    if settings is not None:
+        solid_contacts = SolidContacts(
+            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step
+        )
+        solid_contacts.start(state.x, 0.0)
+    context = FilterContext(model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step)
+    filters = [item.start(context) for item in scene.filters]
+    contact_forces = [force for correction in filters for force in correction.contact_forces]
+    system = System(model, terms, device, contact_forces, masses)
+    contacts = Contacts(system, solid_contacts, filters, timers, scene.integrator.applies_limits)
+    limits = [correction for correction in filters if isinstance(correction, VelocityLimit)]
+    integrator = scene.integrator.start(
+        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers)
+    )
+    return Parts(
+        scene=scene,
+        device=device,
+        meshes=meshes,
+        model=model,
+        surface=_build_surface(scene, model, positions, solids),
+        solids=solids,
+        energies=energies,
+        system=system,
+        constraints=constraints,
+        corrections=corrections,
+        contacts=contacts,
+        filters=filters,
+        integrator=integrator,
+        post=[item.start(solids, device) for item in scene.post],
+        control=control,
+        timers=timers,
+        state=state,
+    )
+
+
+def constrained_particles(scene: Scene, model: Model) -> list[tuple[Constraint, np.ndarray]]:
+    """Returns the constraints of a scene with the particles that they hold, numbered in the whole model."""
+    found = []
+    for constraint in scene.constraints:
+        if isinstance(constraint, Constraint):
+            part = model.part_named(constraint.cloth)
+            found.append((constraint, constraint.where.resolve(part.mesh) + part.particles.start))
+    return found
+
+
+def _build_model(scene: Scene, meshes: list[Mesh]) -> Model:
+    cloths = scene.cloth
+    return build_model(
+        [cloth.name for cloth in cloths],
+        meshes,
+        [cloth.fabric for cloth in cloths],
+        [cloth.rest_stretch for cloth in cloths],
+        [cloth.thickness for cloth in cloths],
+    )
+
+
+def _build_surface(scene: Scene, model: Model, positions: np.ndarray, solids: Solids) -> Surface:
+    return Surface(
+        model.triangles,
+        model.uv,
+        positions,
+        tuple(Part(p.name, p.particles, p.triangles, p.fabric.name, p.fabric.properties()) for p in model.parts),
+        scene.time.fps,
+        tuple(SolidSurface(s.name, s.triangles, s.vertices(0.0), s.moves) for s in solids),
+    )
+
+
+def _build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]:
+    """Each cloth's own energies, with the contents of their files, and the number of the cloth."""
     return [
         (energy.read(mesh, scene._folder, scene._allow_outside), number)
         for number, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True))
@@ -33,9 +159,9 @@ def build_energies(scene: Scene, meshes: list[Mesh]) -> list[tuple[Energy, int]]
     ]
 
 
-def build_terms(
-    scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str, forces: Sequence[Energy] = ()
-) -> list[Term | PenaltyForce]:
+def _build_terms(
+    scene: Scene, energies: list[tuple[Energy, int]], model: Model, device: str, forces: Sequence[Energy]
+) -> list[Term | ForceTerm]:
     """Everything that acts on the cloth: each cloth's own energies, gravity, the scene's forces, and further ones."""
     if not scene.cloth:
         return []
@@ -44,7 +170,7 @@ def build_terms(
     return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
 
 
-def build_solids(scene: Scene, device: str) -> list[Solid]:
+def _build_solids(scene: Scene, device: str) -> list[Solid]:
     """The scene's solids, each with a name of its own."""
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
     for solid, name in zip(solids, solid_names(scene.solids), strict=True):
@@ -54,29 +180,20 @@ def build_solids(scene: Scene, device: str) -> list[Solid]:
     return solids
 
 
-def start_velocities(scene: Scene, model: Model, positions: np.ndarray) -> np.ndarray:
+def _solid_contact(scene: Scene, needed: bool) -> SolidContact | None:
+    """How contact with solids is treated: as the scene says, or by default, unless a filter does it instead."""
+    constraints: tuple[Plugin, ...] = scene.constraints
+    given = [constraint for constraint in constraints if isinstance(constraint, SolidContact)]
+    if not needed:
+        return None
+    if given:
+        return given[0]
+    return None if any(item.keeps_out_of_solids for item in scene.filters) else SolidContact()
+
+
+def _start_velocities(scene: Scene, model: Model, positions: np.ndarray) -> np.ndarray:
     velocities = np.zeros_like(positions)
     for cloth, part in zip(scene.cloth, model.parts, strict=True):
         x = positions[part.particles]
         velocities[part.particles] = np.array(cloth.velocity) + np.cross(cloth.spin, x - x.mean(axis=0))
     return velocities
-
-
-def is_limited(cloth: Cloth) -> bool:
-    """Whether its stretch keeps inside the extension of its fabric."""
-    return any(isinstance(energy, Stretch) and energy.limit_stiffness > 0.0 for energy in cloth.energies)
-
-
-def hashes(surface: Surface, solids: Solids, energies: list[tuple[Energy, int]]) -> dict[str, str]:
-    """Of what came from files or was made: two runs with the same scene and the same hashes had the same input."""
-    arrays = {"cloth": [surface.rest, surface.triangles, surface.uv]}
-    arrays |= {f'solid "{solid.name}"': solid.content() for solid in solids}
-    arrays["energies"] = [array for energy, _ in energies for array in energy.content()]
-    return {name: hash_of(*(np.ascontiguousarray(a).tobytes() for a in each)) for name, each in arrays.items()}
-
-
-def hash_of(*pieces: bytes) -> str:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()

@@ -1,65 +1,68 @@
-"""What a simulation says to the person who runs it: warnings before the first step, and what helps a failed one."""
+"""Messages for the person who runs a simulation: warnings before the first step, and remedies for a failed one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toile.colliders.solids import inside_at_start
-from toile.constraints.pin import Pin
-from toile.constraints.solid_contact import SolidContact
-from toile.constraints.state import ConstraintState
+from toile.colliders.solids import KeepsOut, inside_at_start
+from toile.constraints.scene_constraints import SceneConstraints
 from toile.errors import SMALLER_STEP
-from toile.filters.forecast import Forecast
-from toile.filters.self_contact import SelfContact
 from toile.math.types import numpy_real
+from toile.model.state import State
 from toile.scene.presets import FOR_SOLIDS
 
 if TYPE_CHECKING:
-    from toile.simulation.simulation import Simulation
+    from toile.simulation.build import Parts
 
-# Positions that are rounded to more than this share of an edge are warned of: strains are as wrong.
+# Positions rounded to more than this fraction of an edge give a warning: strains have errors as large.
 COARSE = 1e-3
 
 
-def at_start(simulation: Simulation) -> list[str]:
-    """Warnings; an InputError for what cannot go well."""
-    found = [*_unstable(simulation), *_inside_at_start(simulation), *_of_filters(simulation), *_idle(simulation)]
-    return [*found, *_coarse(simulation)]
+def at_start(parts: Parts) -> list[str]:
+    """Returns warnings; raises an InputError for what cannot go well."""
+    filters = [warning for item in parts.scene.filters for warning in item.advice(parts.model, _steps(parts))]
+    return [*_unstable(parts), *_inside_at_start(parts), *filters, *_no_effect(parts), *_coarse_positions(parts)]
 
 
-def remedy(simulation: Simulation, trouble: str) -> str:
-    """What helps where no step size does: cloth deep inside a solid is stretched by being brought out."""
-    pinned = _pinned(simulation)
-    for correction in simulation.filters:
-        if (warnings := correction.remedy(trouble, pinned)) is not None:
-            return warnings
-    settings, state = _keeps_out(simulation), simulation.state
-    for solid, found in zip(simulation.solids, simulation.solids.survey(state.x, state.t), strict=True):
+def remedy(parts: Parts, state: State, trouble: str) -> str:
+    """Returns what helps against a failure at any step size: cloth deep inside a solid is stretched on its way out."""
+    pinned = _pinned(parts, state.t)
+    for correction in parts.filters:
+        if (message := correction.remedy(trouble, pinned)) is not None:
+            return message
+    settings = _keeps_out(parts)
+    for solid, found in zip(parts.solids, parts.solids.survey(state.x, state.t), strict=True):
         worst = int(np.argmin(found["distance"]))
         if settings is not None and (depth := -float(found["distance"][worst])) > settings.thickness:
-            constraints, move = ("pinned ", "Move the pin") if pinned[worst] else ("", "Start the cloth")
-            return f'Vertex {worst} is {constraints}{depth:.3g} m inside solid "{solid.name}". {move} out of it.'
+            held, move = ("pinned ", "Move the pin") if pinned[worst] else ("", "Start the cloth")
+            return f'Vertex {worst} is {held}{depth:.3g} m inside solid "{solid.name}". {move} out of it.'
     return SMALLER_STEP
 
 
-def _unstable(simulation: Simulation) -> list[str]:
-    """Steps above what the integrator can take; an error if the scene does not insist on them."""
-    scene, settings = simulation.scene, simulation.scene.integrator
+def _steps(parts: Parts) -> float | None:
+    """The largest step [s] in which cloth may hit a solid; None without solids."""
+    return parts.control.max_step if parts.solids else None
+
+
+def _unstable(parts: Parts) -> list[str]:
+    """Warns of steps above the largest stable one; an error if the scene does not insist on them."""
+    scene, settings = parts.scene, parts.scene.integrator
     if settings.stable_at_any_step:
         return []
-    # What is let go, or not held yet, has to be stable as well: only what holds in all of the run counts.
+    # Particles that are released, or not held yet, have to be stable as well: only constraints of the whole run count.
     last = scene.time.frames / scene.time.fps
-    lasting = [found for found in simulation.constraints.constraints if found[0].end is None or found[0].end >= last]
-    constraints = ConstraintState(lasting, simulation.model.particle_count, simulation.device)
-    constraints.move(0.0, 0.0, simulation.state.x)
-    return settings.judge(simulation.control.max_step, simulation.integrator.largest_step(simulation.state, constraints.S))
+    lasting = [found for found in parts.constraints.constraints if found[0].end is None or found[0].end >= last]
+    constraints = SceneConstraints(lasting, parts.model.particle_count, parts.device)
+    constraints.move(0.0, 0.0, parts.state.x)
+    limit = parts.integrator.largest_step(parts.state, constraints.state.S)
+    return settings.judge(parts.control.max_step, limit)
 
 
-def _coarse(simulation: Simulation) -> list[str]:
-    """Cloth so far from the origin that few digits are left for its shape."""
-    model = simulation.model
+def _coarse_positions(parts: Parts) -> list[str]:
+    """Warns of cloth so far from the origin that few digits are left for its shape."""
+    model = parts.model
     if not len(model.edges):
         return []
     farthest = float(np.abs(model.start).max())
@@ -74,59 +77,50 @@ def _coarse(simulation: Simulation) -> list[str]:
     ]
 
 
-def _inside_at_start(simulation: Simulation) -> list[str]:
-    """Cloth that starts inside solids; too deep is an error."""
-    settings = _keeps_out(simulation)
+def _inside_at_start(parts: Parts) -> list[str]:
+    """Warns of cloth that starts inside solids; too deep is an error."""
+    settings = _keeps_out(parts)
     if settings is None:
         return []
-    pinned, surveyed = _pinned(simulation), simulation.solids.survey(simulation.state.x, 0.0)
+    pinned, surveyed = _pinned(parts, 0.0), parts.solids.survey(parts.state.x, 0.0)
     return [
-        warnings
-        for solid, found in zip(simulation.solids, surveyed, strict=True)
-        for warnings in inside_at_start(solid, found["distance"], pinned, settings)
+        warning
+        for solid, found in zip(parts.solids, surveyed, strict=True)
+        for warning in inside_at_start(solid, found["distance"], pinned, settings)
     ]
 
 
-def _of_filters(simulation: Simulation) -> list[str]:
-    """About the scene's steps and meshes."""
-    scene = simulation.scene
-    warnings = [each for item in scene.filters if isinstance(item, SelfContact) for each in item.advice(simulation.model)]
-    if simulation.solids:
-        forecasts = [item for item in scene.filters if isinstance(item, Forecast)]
-        warnings += [each for item in forecasts if (each := item.advice(simulation.control.max_step)) is not None]
-    return warnings
-
-
-def _idle(simulation: Simulation) -> list[str]:
-    """What has nothing to do."""
-    scene = simulation.scene
-    if not simulation.solids:
+def _no_effect(parts: Parts) -> list[str]:
+    """Warns of plug-ins that have nothing to act on."""
+    scene = parts.scene
+    if not parts.solids:
         listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
         return [
             f"{key}: {item.type_name()} has nothing to do, because the scene has no solids."
             for key, items in listed.items()
-            if (key,) not in scene._of_preset  # which is for any scene
+            if (key,) not in scene._of_preset  # a preset is for any scene
             for item in items
             if item.type_name() in FOR_SOLIDS
         ]
-    if any(isinstance(item, SelfContact) for item in scene.filters):
+    if any(item.resolves_cloth_contact for item in scene.filters):
         return []
-    sharp = [solid.name for solid in simulation.solids if solid.settings.sharp]
+    sharp = [solid.name for solid in parts.solids if solid.settings.sharp]
     return [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
 
 
-def _keeps_out(simulation: Simulation) -> SolidContact | Forecast | None:
-    """What keeps cloth out of solids."""
-    if not simulation.solids or not simulation.model.particle_count:
+def _keeps_out(parts: Parts) -> KeepsOut | None:
+    """The settings of what keeps cloth out of solids."""
+    if not parts.solids or not parts.model.particle_count:
         return None
-    if simulation.contacts is not None:
-        return simulation.contacts.settings
-    return next(item for item in simulation.scene.filters if isinstance(item, Forecast))
+    if parts.contacts.solid is not None:
+        return parts.contacts.solid.settings
+    filters: tuple[Any, ...] = parts.scene.filters
+    return next(item for item in filters if item.keeps_out_of_solids)
 
 
-def _pinned(simulation: Simulation) -> np.ndarray:
-    """Whether a pin holds each particle now."""
-    pinned = np.zeros(simulation.model.particle_count, bool)
-    for constraint, particles in simulation.constraints.constraints:
-        pinned[particles] |= isinstance(constraint, Pin) and constraint.active(simulation.state.t)
+def _pinned(parts: Parts, time: float) -> np.ndarray:
+    """Whether a pin holds each particle at a time."""
+    pinned = np.zeros(parts.model.particle_count, bool)
+    for constraint, particles in parts.constraints.constraints:
+        pinned[particles] |= constraint.holds_all_directions and constraint.active(time)
     return pinned

@@ -1,4 +1,4 @@
-"""The mechanical system an integrator sees: masses, total force, and its linearization; never a particular energy."""
+"""The mechanical system that an integrator sees: masses, total force and its linearization, never a particular energy."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,95 +11,108 @@ from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.linear.multigrid.uv_hierarchy import find_sites
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
-from toile.system.assembly import ContactForce, Linearization, PenaltyForce, Term, batches
+from toile.system.assembly import batches
+from toile.system.kernels import SystemArrays
+from toile.system.terms import ContactForce, ForceTerm, Linearization, PenaltyForce, Term
 
 
 class System:
     """All energies of a scene acting on all its particles."""
 
-    def __init__(self, model: Model, terms: Sequence[Term | PenaltyForce], device: str):
+    def __init__(
+        self,
+        model: Model,
+        terms: Sequence[Term | ForceTerm],
+        device: str,
+        contact_forces: Sequence[ContactForce] = (),
+        masses: wp.array | None = None,
+    ):
+        """`contact_forces` act besides those among the terms, without being forces of the scene. `masses` are those of
+        the model on the device, if they are there already."""
         self.model, self.terms, self.device = model, terms, device
-        n = model.particle_count
-        self.masses = wp.array(model.masses, dtype=real, device=device)
-        points = model.start
-        fixed = [term for term in terms if isinstance(term, Term)]
-        self.springs = [term for term in terms if not isinstance(term, Term)]
-        self.contact_forces: list[ContactForce] = list(self.springs)
-        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in fixed], device, points)
+        n, points = model.particle_count, model.start
+        self.masses = wp.array(model.masses, dtype=real, device=device) if masses is None else masses
+        elements = [term for term in terms if isinstance(term, Term)]
+        self.custom_forces: list[ForceTerm] = [term for term in terms if not isinstance(term, Term)]
+        self._penalties: list[PenaltyForce] = [force for force in self.custom_forces if force.is_contact]  # type: ignore[misc]
+        self._added = list(contact_forces)
+        self.contact_forces: list[ContactForce] = [*self._penalties, *self._added]
+        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in elements], device, points)
         self.A.sites = partial(find_sites, model.triangles, model.uv, points)
-        self.A.couplings = [contact_forces.couplings for contact_forces in self.contact_forces]
-        self._batches = batches(fixed, self.A)
+        self.A.couplings = [force.couplings for force in self.contact_forces]
+        self._batches = batches(elements, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
+        self._arrays = SystemArrays()
+        self._arrays.f, self._arrays.A, self._arrays.row_sum = self.f, self.A.values, self.A.row_sum
         self._launch = Launcher(device)
 
     def move(self, time: float) -> None:
-        """Bring everything that depends on time to this time."""
+        """Brings everything that depends on time to this time."""
         for term in self.terms:
             term.move(time)
 
     def put(self, energy: Energy, elements: Elements) -> None:
-        """Let a force that changes in time act on other elements, of particles that are coupled anyway."""
+        """Lets a force that changes in time act on other elements, of particles that are coupled anyway."""
         batch = next(batch for batch in self._batches if batch.terms[0].energy is energy)
         batch.terms[0].put(elements)
         batch.put(self.A)
 
-    def join(self, contact_forces: Sequence[ContactForce]) -> None:
-        """More that acts on what happens to meet, without being a force of the scene."""
-        self.contact_forces += contact_forces
-        self.A.couplings += [each.couplings for each in contact_forces]
-
     def detect_contacts(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Find what meets in a step of h that begins with x and v."""
-        for contact_forces in self.contact_forces:
-            contact_forces.find(x, v, h)
+        """Finds the contacts of all contact forces in a step of h that begins with x and v."""
+        for force in self.contact_forces:
+            force.detect(x, v, h)
+
+    @property
+    def alters_positions(self) -> bool:
+        """Whether a penalty force may move particles at once."""
+        return bool(self._penalties)
 
     def alter(self, y_out: wp.array) -> None:
-        """How far what meets moves each particle in this step, apart from its velocity ([BW98] eq. (17))."""
+        """Finds the position alteration of each particle in this step ([BW98] eq. (17))."""
         y_out.zero_()
-        for springs in self.springs:
-            springs.alter(self.masses, y_out)
+        for force in self._penalties:
+            force.alter(self.masses, y_out)
 
     def check_contacts(self, x: wp.array, v: wp.array, h: float, b_out: wp.array) -> bool:
-        """Whether what meets at the x and v of a solve is what was solved for. If not, A and the residual b are set
-        right."""
-        fits = [contact_forces.fit(x, v, h, self.A, b_out) for contact_forces in self.contact_forces]  # each of them corrects its own
+        """Whether the contact forces that were solved for fit x and v. If not, A and the residual b are corrected."""
+        fits = [force.check(x, v, h, self.A, b_out) for force in self.contact_forces]  # each of them corrects its own
         return all(fits)
 
     def linearize(self, at: Linearization) -> tuple[BlockMatrix, wp.array]:
-        """A = M - h df/dv - h^2 df/dx, and the force."""
+        """Assembles A = M - h df/dv - h^2 df/dx, and the force."""
         A, f = self.A, self.f
         A.values.zero_()
         A.row_sum.zero_()
         f.zero_()
         self._launch.split(add_masses, A.row_count, [A.diagonal, self.masses, A.values, A.row_sum])
         for batch in self._batches:
-            batch.linearize(at, f, A)
-        for contact_forces in self.contact_forces:
-            contact_forces.linearize(at, f, A)
+            batch.linearize(at, self._arrays)
+        for force in (*self.custom_forces, *self._added):
+            force.linearize(at, f, A)
         return A, f
 
-    def decide(self, x: wp.array, v: wp.array) -> None:
-        """What meets pushes if it does at x and v: for integrators without a solve that tells."""
-        for springs in self.springs:
-            springs.decide(x, v)
+    def activate(self, x: wp.array, v: wp.array) -> None:
+        """Prepares custom forces at (x, v), for integrators without a linear system."""
+        for force in self.custom_forces:
+            force.activate(x, v)
 
     def forces(self, x: wp.array, v: wp.array) -> wp.array:
-        """Total force at (x, v)."""
+        """Returns the total force at (x, v)."""
         self.f.zero_()
         for term in self.terms:
             term.add_forces(x, v, self.f)
         return self.f
 
     def damping(self, x: wp.array, v: wp.array, u: wp.array, y_out: wp.array) -> None:
-        """y = D u with D = -df/dv at (x, v): no matrix is made."""
+        """y = D u with D = -df/dv at (x, v), without assembling a matrix."""
         y_out.zero_()
         for batch in self._batches:
             batch.add_damping(x, v, u, y_out)
-        for springs in self.springs:
-            springs.add_damping(u, y_out)
+        for force in self.custom_forces:
+            force.add_damping(u, y_out)
 
     def energies(self, x: wp.array, v: wp.array) -> dict[str, float]:
-        """Energy by name [J]; energies of the same kind are added up."""
+        """Returns the energy by name [J]; energies of the same type are summed."""
         found: dict[str, float] = {}
         for term in self.terms:
             found[term.name] = found.get(term.name, 0.0) + term.measure(x, v)
@@ -116,5 +129,3 @@ def add_masses(
 ):
     i = first + wp.tid()
     add_external_block(diagonal, i, masses[i] * identity(), values_out, row_sum_out)
-
-

@@ -51,6 +51,7 @@ class PenaltySprings:
     """The springs of a scene at work (assembly.ContactForce)."""
 
     name: ClassVar[str] = "penalty"
+    is_contact: ClassVar[bool] = True
 
     def __init__(self, model: Model, law: Law, thickness: float, device: str):
         """`thickness` [m] is that of cloths that have none of their own."""
@@ -89,7 +90,7 @@ class PenaltySprings:
     def move(self, time: float) -> None:
         """Nothing depends on time."""
 
-    def find(self, x: wp.array, v: wp.array, h: float) -> None:
+    def detect(self, x: wp.array, v: wp.array, h: float) -> None:
         """The springs of a step of h that begins with x and v."""
         broad, n = self.broad_phase, len(x)
         # What is not looked at may fall to half its thickness in this step, and is found in the next.
@@ -133,7 +134,7 @@ class PenaltySprings:
         state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
         self._launch(linearize, c.capacity, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
 
-    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
         """Whether those springs push that should, at x and v that a solve has found.
 
         If not, A and the residual b are corrected, and the system must be solved again.
@@ -149,7 +150,7 @@ class PenaltySprings:
         self._launch(correct, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
         return False
 
-    def decide(self, x: wp.array, v: wp.array) -> None:
+    def activate(self, x: wp.array, v: wp.array) -> None:
         """Those push that do at x and v: for a step in which no solve tells."""
         c = self.couplings
         self._launch(decide, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])

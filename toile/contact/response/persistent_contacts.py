@@ -82,7 +82,7 @@ class PersistentContacts:
         self._kept_h = float(state_dict["h"])
         self._kept.assign(state_dict)
 
-    def find(self, x: wp.array, v: wp.array, h: float) -> None:
+    def detect(self, x: wp.array, v: wp.array, h: float) -> None:
         """Where touches of the step before are now; those that separate are let go."""
         self._start, self._h = x, h
         springs, count = self._springs, self._kept.count
@@ -106,7 +106,7 @@ class PersistentContacts:
         out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
         self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
 
-    def fit(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
         """Takes out what pulled; False if that was so much that the step must be solved again."""
         count = self._springs.count
         if not count:

@@ -1,8 +1,8 @@
-"""The contacts of every particle with solids: what is known of each, in arrays that kernels share.
+"""Arrays of the contacts between particles and solids, which all kernels of this room share.
 
-A particle touches at most three solids; each contact is one slot, and the first is the one whose friction matters most.
-What the contacts of a particle do together is in _faces.py, what state they are in and when it changes in _modes.py,
-what they hold in _holding.py.
+A particle has at most three contacts, each with another solid. Each contact is one slot; the first slot is the contact
+that leads: the one with the largest friction. faces.py combines the contacts of one particle, modes.py decides whether
+they lock, slide or release, holding.py turns them into constraints.
 
 Source      [BW98] secs. 5.1, 5.4
 Symbols     mu  friction
@@ -16,46 +16,58 @@ import warp as wp
 
 from toile.device.launcher import SHARE
 from toile.device.readback import Readback
+from toile.math.solid import Pose
 from toile.math.types import real, vec3
 from toile.model.state_dict import StateDict
 
 MAX_CONTACTS = wp.constant(3)  # contacts of a particle
 FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
 
-UNKNOWN = wp.constant(real(-1.0))  # load of a contact that no solve has known yet
+UNKNOWN = wp.constant(real(-1.0))  # load of a contact that was not part of any solve yet
 
-# Places of the counts: contacts that a solve did not know of or that pulled, those whose friction is far from
-# Coulomb's, those where it is not close to it, all.
+# Indices of the counters: contacts that the solve missed or that pulled, contacts whose friction is far from Coulomb's,
+# contacts whose friction is not close to it, and all contacts.
 WRONG, GROSS, FRICTION_INEXACT, IN_CONTACT, COUNTS = (wp.constant(place) for place in range(5))
-BLOCK = wp.constant(SHARE)  # particles that one thread counts, at least
+BLOCK = wp.constant(SHARE)  # particles per counter, at least: threads count separately
 
 
 @wp.struct
 class SolidContactArrays:
-    """Per particle, and per slot (slot k of particle i is 3 i + k)."""
+    """Fields per particle first, then per slot; slot k of particle i has index 3 i + k."""
 
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
-    changes: wp.array(dtype=wp.int32)  # of state in this step
-    stops: wp.array(dtype=wp.int32)  # steps in a row at whose end it had stopped
+    changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
+    stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
-    limit: wp.array(dtype=real)  # [N]  the largest friction
-    recovery: wp.array(dtype=vec3)  # [m]  what brings it out of solids that the last solve did not know of
+    limit: wp.array(dtype=real)  # [N]  largest friction force
+    recovery: wp.array(dtype=vec3)  # [m]  displacement out of solids that the last solve missed
+    x_checked: wp.array(dtype=vec3)  # [m]  where the previous solve of this step led; shared by both sets of arrays
     solid: wp.array(dtype=wp.int32)
     face: wp.array(dtype=wp.int32)
-    anchor: wp.array(dtype=vec3)  # the particle in coordinates of the solid's material
+    anchor: wp.array(dtype=vec3)  # position in the coordinates of the solid's material
     inner_normal: wp.array(dtype=vec3)  # in the solid's frame
     normal: wp.array(dtype=vec3)
-    plane: wp.array(dtype=vec3)  # [m]  a point of the plane that it may not cross
-    stick: wp.array(dtype=vec3)  # [m]  where the material that it touches will be
-    velocity: wp.array(dtype=vec3)  # [m/s]  of that material
-    lasting: wp.array(dtype=wp.int32)  # 1: it touched the solid before this step, and `stick` is where that carries it
-    target: wp.array(dtype=real)  # [m]  the distance from the surface that it is brought to
+    plane: wp.array(dtype=vec3)  # [m]  a point of the plane that the particle may not cross
+    stick: wp.array(dtype=vec3)  # [m]  where the material in contact is at the end of the step
+    velocity: wp.array(dtype=vec3)  # [m/s]  velocity of that material
+    lasting: wp.array(dtype=wp.int32)  # 1: in contact before this step; `stick` is carried along from there
+    target: wp.array(dtype=real)  # [m]  distance from the surface at which the particle is held
     mu: wp.array(dtype=real)
     load: wp.array(dtype=real)  # [N]  normal force
-    # Of solid s and particle i, entry s * particles + i:
-    clearance: wp.array(dtype=real)  # [m]  distance, or a lower bound of it
+    # Fields per pair; solid s and particle i have index s * particles + i:
+    clearance: wp.array(dtype=real)  # [m]  distance from the surface, or a lower bound of it
     exerted: wp.array(dtype=vec3)  # [N]  force on the particle in the last solve
+
+
+@wp.struct
+class SolidParameters:
+    """Constants of one solid for the detection kernels, made once."""
+
+    solid: wp.int32
+    poses: wp.array(dtype=Pose)
+    mu: real
+    gap: real  # [m]  distance at which cloth is held
 
 
 PER_PARTICLE = {
@@ -68,7 +80,14 @@ PER_SLOT = {
 }  # fmt: skip
 
 
-def make_solid_contacts(particles: int, solids: int, device: str) -> SolidContactArrays:
+def make_solid_contacts(particles: int, solids: int, device: str) -> tuple[SolidContactArrays, SolidContactArrays]:
+    """Allocates the contacts of the present step and of the step before."""
+    now, before = (_make_arrays(particles, solids, device) for _ in range(2))
+    now.x_checked = before.x_checked = wp.zeros(particles, dtype=vec3, device=device)
+    return now, before
+
+
+def _make_arrays(particles: int, solids: int, device: str) -> SolidContactArrays:
     contacts = SolidContactArrays()
     for name, kind in PER_PARTICLE.items():
         setattr(contacts, name, wp.zeros(particles, dtype=kind, device=device))
@@ -80,7 +99,7 @@ def make_solid_contacts(particles: int, solids: int, device: str) -> SolidContac
 
 
 def contacts_state_dict(contacts: SolidContactArrays) -> StateDict:
-    """All but forces, which every solve finds anew; of the slots those that are in use."""
+    """Everything but forces, which every solve computes anew; only the slots in use."""
     used = _slots_in_use(contacts)
     return {
         "clearance": contacts.clearance.numpy(),
@@ -90,6 +109,7 @@ def contacts_state_dict(contacts: SolidContactArrays) -> StateDict:
 
 
 def load_contacts(state_dict: StateDict, contacts_out: SolidContactArrays) -> None:
+    """Restores what `contacts_state_dict` holds."""
     for name in ("clearance", *PER_PARTICLE):
         getattr(contacts_out, name).assign(state_dict[name])
     used = _slots_in_use(contacts_out)
@@ -105,24 +125,25 @@ def _slots_in_use(contacts: SolidContactArrays) -> np.ndarray:
 
 
 def make_counts(particles: int, device: str) -> wp.array:
-    """For each block of particles that a range of a launch may begin with."""
+    """Allocates counters for every block of particles that a range of a launch may begin with."""
     return wp.zeros(int(COUNTS) * (particles // SHARE + 1), dtype=wp.int32, device=device)
 
 
 def total(counts: Readback) -> np.ndarray:
+    """Sums the counters of all ranges."""
     summed: np.ndarray = counts().reshape(-1, int(COUNTS)).sum(axis=0)
     return summed
 
 
 @wp.func
 def count_one(counts: wp.array(dtype=wp.int32), what: wp.int32, first: wp.int32):
-    """Threads count apart: `first` is where the range of this one begins."""
+    """Increments a counter of the range that begins at `first`."""
     wp.atomic_add(counts, COUNTS * (first // BLOCK) + what, 1)
 
 
 @wp.func
 def slot_of(contacts: SolidContactArrays, i: wp.int32, solid: wp.int32) -> wp.int32:
-    """The slot of a particle's contact with a solid, or -1."""
+    """Returns the slot of a particle's contact with a solid, or -1."""
     found = wp.int32(-1)
     for k in range(contacts.count[i]):
         if contacts.solid[MAX_CONTACTS * i + k] == solid:
@@ -155,7 +176,7 @@ def exchange_slots(contacts: SolidContactArrays, a: wp.int32, b: wp.int32):
 
 @wp.func
 def drop(contacts: SolidContactArrays, i: wp.int32, k: wp.int32):
-    """Forgets slot k of particle i; later ones move up."""
+    """Removes slot k of particle i; later slots move up."""
     last = contacts.count[i] - 1
     for j in range(k, last):
         exchange_slots(contacts, MAX_CONTACTS * i + j, MAX_CONTACTS * i + j + 1)

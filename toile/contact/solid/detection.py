@@ -1,13 +1,13 @@
-"""Finds contacts with one solid: the kernels that ask its shape, made once for every collider.
+"""Detection of contacts with one solid: kernels that query its shape, made once for every kind of collider.
 
-A distance changes by no more than a point moves. So a particle is not looked at while its last known distance exceeds
-its motion relative to the solid; one that was outside and may have crossed the surface is followed along its path,
-because where it ends may lie behind a thin solid; and one that is locked stays with its material without a question
-of that solid.
+A distance changes by no more than a point moves. A particle is therefore not tested while its last known distance
+exceeds its motion relative to the solid. A particle that was outside and may have crossed the surface is swept along
+its path, because its end may lie behind a thin solid. A locked particle moves with the material of the solid, without a
+query.
 
 Source      [BW98] secs. 2.1, 6.1, 6.2
 Symbols     gap  distance at which cloth is held [m]     p, q  start and end of a path in the solid's frame
-Deviations  The contacts of a step are those that its motion is about to make, not those of the state it begins with.
+Deviations  The contacts of a step are those that its motion leads to, not those of the state it begins with.
 """
 
 from functools import cache
@@ -21,6 +21,7 @@ from toile.contact.solid.contacts import (
     UNKNOWN,
     WRONG,
     SolidContactArrays,
+    SolidParameters,
     count_one,
     drop,
     slot_of,
@@ -28,12 +29,12 @@ from toile.contact.solid.contacts import (
 from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity, end_world, start_frame
 from toile.math.types import mat33, real, vec3
 
-# A contact that the solve did not know of is corrected within the step when it leaves less than this share of the gap.
+# A contact that the solve missed is corrected within the step when the distance is below this fraction of the gap.
 TOO_NEAR = wp.constant(real(0.5))
-# What is nearer than this share of the gap touches. In the first step of a run it is held: cloth at rest has no speed
-# that leads to the solid. Later on it is what was just released, and comes back by itself if it must.
+# Particles nearer than this multiple of the gap are in contact. In the first step of a run they are held: cloth at rest
+# has no velocity towards the solid. Later on they are those just released, which come back by themselves if they must.
 CONTACT_RANGE = wp.constant(real(1.1))
-# How far beyond what is needed to look for a surface, so that the next steps need not look.
+# Surfaces are searched this many times as far as needed, so that the next steps need not search.
 LOOK_AHEAD = wp.constant(real(2.0))
 
 
@@ -49,8 +50,8 @@ class SweepHit:
 
 @wp.func
 def within_reach(target: real, clearance: real, reach: real) -> real:
-    """The distance that a particle is brought to. What was inside comes no farther than the step can have led it and
-    max_recovery besides: deep inside a grid of distances they jump."""
+    """Returns the distance at which a particle is held. A particle that was inside comes no farther than the step and
+    max_recovery can have led it, because sampled distances jump deep inside a solid."""
     return wp.where(clearance < real(0.0), wp.min(target, reach), target)
 
 
@@ -59,8 +60,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
     def follow(
         shape: shape_type, p: vec3, q: vec3, drift: real, h: real, clearance: real, gap: real, near: real
     ) -> SweepHit:
-        """Looks for a point of the path that is as near as `near`; `gap` is where contacts are held. `drift` is how far
-        the surface may have moved meanwhile, and h for how long."""
+        """Finds where the path from p to q comes as near as `near`; contacts are held at `gap`. `drift` bounds how far the
+        surface moves in its own frame during h."""
         hit = SweepHit()
         path = wp.length(q - p) + drift
         hit.clearance = clearance - path
@@ -71,10 +72,10 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         hit.point = q
         distance = hit.closest.distance
         hit.clearance = distance
-        if clearance > real(0.0):  # it was outside
+        if clearance > real(0.0):  # the particle was outside
             if distance > wp.max(gap, near) and path < clearance + distance:
                 return hit
-            p = p + h * hit.closest.velocity  # carried along by a surface that moves in its frame
+            p = p + h * hit.closest.velocity  # the start of the path moves along with the surface
             s = sweep(shape, p, q, wp.min(near, real(0.5) * clearance))
             if s <= real(1.0):
                 hit.found = 1
@@ -87,8 +88,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     @wp.func
     def add(
-        contacts: SolidContactArrays, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest, target: real,
-        mu: real,
+        contacts: SolidContactArrays, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest,
+        target: real, mu: real,
     ):
         k = contacts.count[i]
         if k >= MAX_CONTACTS:
@@ -110,25 +111,25 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     def predict(
         # solid
-        first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
-        max_recovery: real,
+        first: wp.int32, shape: shape_type, parameters: SolidParameters, max_recovery: real,
         # in
         masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
         S_user: wp.array(dtype=mat33), at_start: wp.bool, before: SolidContactArrays,
         # in and out
         now_out: SolidContactArrays,
     ):
-        """SolidContactArrays that the present velocity leads to, and those that last."""
+        """Finds the contacts that the present velocity leads to, and those that persist."""
         i = first + wp.tid()
-        pose = poses[solid]
+        solid, mu, gap = parameters.solid, parameters.mu, parameters.gap
+        pose = parameters.poses[solid]
         c = solid * x.shape[0] + i
         clearance = before.clearance[c]
         now_out.clearance[c] = clearance
         if wp.trace(S_user[i]) < real(0.5):
-            return  # the scene holds it; for a pin there is nothing to find
+            return  # a pin holds the particle: no contact can
         p, q = start_frame(pose, x[i]), end_frame(pose, x[i] + h * v[i])
         path = wp.length(q - p) + pose.drift
-        target = wp.min(gap, clearance + max_recovery)  # what is deep inside comes out over several steps
+        target = wp.min(gap, clearance + max_recovery)  # a particle deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
             near = wp.where(at_start, CONTACT_RANGE, real(1.0)) * gap
@@ -136,7 +137,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             if hit.found != 0 and now_out.count[i] < MAX_CONTACTS:
                 target = within_reach(target, clearance, hit.closest.distance + path + max_recovery)
                 add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
-                if clearance < CONTACT_RANGE * gap:  # it touches already: the material that it touches is that of the start
+                if clearance < CONTACT_RANGE * gap:  # already in contact, with the material of the start
                     carried_to = p + h * hit.closest.velocity
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MAX_CONTACTS * i + now_out.count[i] - 1] = end_world(pose, carried_to)
@@ -154,7 +155,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         stuck = before.mode[i] == LOCKED and a == MAX_CONTACTS * i
         if not stuck and wp.length(slip) > gap:  # far enough for the surface to have curved away
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
-            # It flies on where the surface falls away faster than what pressed it there can follow.
+            # The particle flies on where the surface falls away faster than the contact force can make it follow.
             follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
             if there.distance > target + follows + TOO_NEAR * gap:
                 hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
@@ -173,26 +174,26 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     def review(
         # solid
-        first: wp.int32, shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, mu: real, gap: real,
-        max_recovery: real,
+        first: wp.int32, shape: shape_type, parameters: SolidParameters, max_recovery: real,
         # in
-        x: wp.array(dtype=vec3), x_reviewed: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real,
-        S_user: wp.array(dtype=mat33), before: SolidContactArrays,
+        x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), again: wp.bool, h: real, S_user: wp.array(dtype=mat33),
+        before: SolidContactArrays,
         # in and out
         now_out: SolidContactArrays,
         # out
         urgent_out: wp.array(dtype=wp.int32),
     ):
-        """Where the solve has led: contacts that it did not know of, and the coordinates of those that it did.
+        """Finds contacts that the solve missed, and updates the coordinates of those that it included.
 
-        `again`, x_reviewed is where the solve before this one had led.
+        With `again`, now_out.x_checked is where the previous solve of this step led.
         """
         i = first + wp.tid()
-        pose = poses[solid]
+        solid, mu, gap = parameters.solid, parameters.mu, parameters.gap
+        pose = parameters.poses[solid]
         c = solid * x.shape[0] + i
         p, q = start_frame(pose, x[i]), end_frame(pose, x_end[i])
         clearance = before.clearance[c]
-        if wp.trace(S_user[i]) < real(0.5):  # a pin goes where it must; where that is matters when it lets go
+        if wp.trace(S_user[i]) < real(0.5):  # a pin goes where it must; the distance matters once it ends
             now_out.clearance[c] = clearance - wp.length(q - p) - pose.drift
             if now_out.clearance[c] < gap:
                 now_out.clearance[c] = closest(shape, q, ANYWHERE).distance
@@ -206,12 +207,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
                 now_out.clearance[c] = found.distance
                 if locked and not leads and found.distance > now_out.target[a] + TOO_NEAR * gap:
-                    drop(now_out, i, a - MAX_CONTACTS * i)  # what it is stuck to took it away
+                    drop(now_out, i, a - MAX_CONTACTS * i)  # the solid that it sticks to carried it away
                     return
                 now_out.face[a] = found.face
                 now_out.inner_normal[a] = found.normal
                 depth = now_out.target[a] - found.distance
-                # What is on its way out is not pushed besides: deep inside a grid of distances they jump.
+                # A particle on its way out is not moved besides: sampled distances jump deep inside a solid.
                 if depth > TOO_NEAR * gap and clearance >= real(0.0):
                     now_out.recovery[i] = now_out.recovery[i] + pose.R * (depth * found.normal)
                     now_out.clearance[c] = now_out.target[a]
@@ -219,7 +220,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.anchor[a] = attach(shape, q, now_out.face[a])
             return
         if again:
-            known = now_out.clearance[c] - wp.length(q - end_frame(pose, x_reviewed[i]))
+            known = now_out.clearance[c] - wp.length(q - end_frame(pose, now_out.x_checked[i]))
             if known > gap:
                 now_out.clearance[c] = known
                 return

@@ -1,92 +1,96 @@
-"""What the contacts of a particle hold: where it may move, where it must be, and the friction of what slides.
+"""Constraints made of the contacts of a particle: free directions, positions, velocities, and sliding friction.
 
-    normal . x = normal . plane    while it slides        x = stick    while it is locked to the first
+    normal . x = normal . plane    while the particle slides        x = stick    while it is locked to the first contact
 
-Two contacts leave one direction free, three none. Friction is f(w) = -limit w/|w|, linearized at the slip; below a
-creeping speed it is proportional to w.
+Two contacts leave one free direction, three leave none. Friction is f(w) = -limit w/|w|, linearized at the slip; below
+a creep speed it is proportional to w.
 
 Source      [BW98] secs. 5.1, 5.4, 6.2
 Symbols     w  velocity relative to the solid [m/s]     S  free directions     limit  mu times the normal force [N]
-Deviations  The paper has friction at high sliding velocities; here it is there at all, and proportional to low ones.
+Deviations  The paper has friction at high sliding velocities only; here it acts at all, proportional to low ones.
 """
 
 import warp as wp
 
 from toile.contact.solid.contacts import LOCKED, MAX_CONTACTS, SolidContactArrays
 from toile.contact.solid.faces import PARALLEL, between_faces
+from toile.contact.solid.friction import SlidingFriction
 from toile.math.types import mat33, real, vec3
+from toile.model.constraint_state import ConstraintState
 
-# Below this share of the speed thickness/h friction grows with the speed, instead of having its limit at once.
+# Below this fraction of the speed thickness/h friction is proportional to the speed.
 CREEP = wp.constant(real(0.002))
 
 
 @wp.func
 def creep_speed(thickness: real, h: real) -> real:
+    """Returns the speed below which friction is proportional to it [m/s]."""
     return CREEP * thickness / h
 
 
 @wp.kernel
 def hold_contacts(
     # in
-    first: wp.int32, S_user: wp.array(dtype=mat33), x_user: wp.array(dtype=vec3), v_user: wp.array(dtype=vec3),
-    thickness: real, h: real, again: wp.bool,
+    first: wp.int32, thickness: real, h: real, again: wp.bool,
     # in and out
-    contacts: SolidContactArrays, in_contact_out: wp.array(dtype=wp.int32),
-    # out
-    S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
-    friction_out: wp.array(dtype=vec3), drag_out: wp.array(dtype=mat33),
+    contacts_out: SolidContactArrays, constraints_out: ConstraintState, friction_out: SlidingFriction,
 ):
-    """S, x_held and v_held: the scene's own constraints first, then contacts in what they leave free. Friction of what
-    slides is f(w) = -limit w/|w| linearized at the slip w0:  -limit w0/|w0| - drag w,  drag = limit/|w0| across w0."""
+    """Fills S, x_held and v_held: the scene's own constraints first, then contacts in the directions they leave free.
+    Sliding friction f(w) = -limit w/|w| is linearized at the slip w0: -limit w0/|w0| - drag w, drag = limit/|w0| across
+    w0."""
     i = first + wp.tid()
-    any_contact = contacts.count[i] > 0
-    if again and in_contact_out[i] == 0 and not any_contact:
-        return  # it was free, and is
-    in_contact_out[i] = wp.where(any_contact or (again and in_contact_out[i] != 0), 1, 0)
-    S, x, v = real(1.0) * S_user[i], real(1.0) * x_user[i], real(1.0) * v_user[i]
+    any_contact = contacts_out.count[i] > 0
+    if again and friction_out.in_contact[i] == 0 and not any_contact:
+        return  # it was free and still is
+    friction_out.in_contact[i] = wp.where(any_contact or (again and friction_out.in_contact[i] != 0), 1, 0)
+    S = real(1.0) * constraints_out.S_user[i]
+    x, v = real(1.0) * constraints_out.x_user[i], real(1.0) * constraints_out.v_user[i]
     a = MAX_CONTACTS * i
     friction = vec3()
     drag = mat33()
-    for k in range(contacts.count[i]):
-        contacts.load[a + k] = wp.max(contacts.load[a + k], real(0.0))
-    if contacts.count[i] > 0:
-        if contacts.mode[i] == LOCKED or between_faces(contacts, i):
-            x += S * contacts.stick[a]
-            v += S * contacts.velocity[a]
+    for k in range(contacts_out.count[i]):
+        contacts_out.load[a + k] = wp.max(contacts_out.load[a + k], real(0.0))
+    if contacts_out.count[i] > 0:
+        if contacts_out.mode[i] == LOCKED or between_faces(contacts_out, i):
+            x += S * contacts_out.stick[a]
+            v += S * contacts_out.velocity[a]
             S = mat33()
         else:
-            for k in range(contacts.count[i]):
-                n = contacts.normal[a + k]
+            for k in range(contacts_out.count[i]):
+                n = contacts_out.normal[a + k]
                 free = S * n
                 length = wp.length(free)
                 if length > PARALLEL:
                     p = free / length
-                    x += p * ((wp.dot(n, contacts.plane[a + k]) - wp.dot(n, x)) / length)
-                    v += p * ((wp.dot(n, contacts.velocity[a + k]) - wp.dot(n, v)) / length)
+                    x += p * ((wp.dot(n, contacts_out.plane[a + k]) - wp.dot(n, x)) / length)
+                    v += p * ((wp.dot(n, contacts_out.velocity[a + k]) - wp.dot(n, v)) / length)
                     S -= wp.outer(p, p)
             if wp.trace(S) < real(0.5):
-                S = mat33()  # nothing is free: exactly so
-            slip = S * contacts.slip[i]
+                S = mat33()  # no direction is free: exactly zero, without rounding
+            slip = S * contacts_out.slip[i]
             speed = wp.length(slip)
             creep = creep_speed(thickness, h)
             if speed > creep:
-                friction = -(contacts.limit[i] / speed) * slip
-                drag = (contacts.limit[i] / speed) * (S - wp.outer(slip, slip) / (speed * speed))
+                friction = -(contacts_out.limit[i] / speed) * slip
+                drag = (contacts_out.limit[i] / speed) * (S - wp.outer(slip, slip) / (speed * speed))
             else:
-                drag = (contacts.limit[i] / creep) * S
-    S_out[i] = S
-    x_held_out[i] = x
-    v_held_out[i] = v
-    friction_out[i] = friction
-    drag_out[i] = drag
+                drag = (contacts_out.limit[i] / creep) * S
+    constraints_out.S[i] = S
+    constraints_out.x_held[i] = x
+    constraints_out.v_held[i] = v
+    friction_out.force[i] = friction
+    friction_out.drag[i] = drag
 
 
 @wp.kernel
-def drag_velocity(
-    first: wp.int32, contacts: SolidContactArrays, x_ref: wp.array(dtype=vec3), h: real, v_drag_out: wp.array(dtype=vec3)
+def find_drag_velocity(
+    # in
+    first: wp.int32, contacts: SolidContactArrays, x_ref: wp.array(dtype=vec3), h: real,
+    # out
+    v_drag_out: wp.array(dtype=vec3),
 ):
-    """What slip is measured from: the u that x = x_ref + h u needs to stay with the material, or, for a particle that
-    lands in this step and has not touched it yet, the material's velocity."""
+    """Finds the velocity that slip is measured from: the u with which x = x_ref + h u stays with the material. For a
+    particle that lands in this step it is the material's velocity."""
     i = first + wp.tid()
     if contacts.count[i] > 0:
         v_drag_out[i] = contacts.velocity[MAX_CONTACTS * i]
@@ -97,18 +101,18 @@ def drag_velocity(
 @wp.kernel
 def project_out(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), h: real, contacts: SolidContactArrays,
+    first: wp.int32, masses: wp.array(dtype=real), h: real,
     # in and out
-    x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
+    contacts_out: SolidContactArrays, x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
 ):
-    """What the last solve left inside a solid is put on its surface, and no longer moves inwards."""
+    """Projects particles that the last solve left inside a solid onto its surface, and stops their inward motion."""
     i = first + wp.tid()
-    if wp.length_sq(contacts.recovery[i]) == real(0.0):
+    if wp.length_sq(contacts_out.recovery[i]) == real(0.0):
         return
-    x_out[i] = x_out[i] + contacts.recovery[i]
-    for k in range(contacts.count[i]):
-        n = contacts.normal[MAX_CONTACTS * i + k]
-        inward = wp.min(wp.dot(v_out[i] - contacts.velocity[MAX_CONTACTS * i + k], n), real(0.0))
+    x_out[i] = x_out[i] + contacts_out.recovery[i]
+    for k in range(contacts_out.count[i]):
+        n = contacts_out.normal[MAX_CONTACTS * i + k]
+        inward = wp.min(wp.dot(v_out[i] - contacts_out.velocity[MAX_CONTACTS * i + k], n), real(0.0))
         v_out[i] = v_out[i] - inward * n
-        c = contacts.solid[MAX_CONTACTS * i + k] * masses.shape[0] + i
-        contacts.exerted[c] = contacts.exerted[c] - (masses[i] * inward / h) * n
+        c = contacts_out.solid[MAX_CONTACTS * i + k] * masses.shape[0] + i
+        contacts_out.exerted[c] = contacts_out.exerted[c] - (masses[i] * inward / h) * n

@@ -1,12 +1,12 @@
-"""Locked, sliding or released: the state that each contact begins a step with, and what its force makes of it.
+"""States of contacts with solids, locked or sliding: how a step begins, and how the forces of a solve change them.
 
-    tangential force <= mu load    while it is locked        load >= 0, or it is let go
+    tangential force <= mu load    while a contact is locked        load >= 0, or it is released
 
-Forces come from the solve: e/h = sum of load_k normal_k + the tangential part.
+Forces come from the solve: e = sum of load_k normal_k + the tangential part.
 
 Source      [BW98] sec. 5.4
-Symbols     mu  friction     w  velocity relative to the solid [m/s]     load  normal force [N]
-Deviations  A state that does not fit the forces is corrected within the step by solving again, not in the next step.
+Symbols     mu  friction     w  velocity relative to the solid [m/s]     load  normal force [N]     e  contact force [N]
+Deviations  A state that contradicts the forces is corrected within the step by solving again, not in the next step.
 """
 
 import warp as wp
@@ -26,48 +26,49 @@ from toile.contact.solid.contacts import (
     exchange_slots,
 )
 from toile.contact.solid.faces import between_faces, loads, squeeze
+from toile.contact.solid.friction import SlidingFriction
 from toile.contact.solid.holding import CREEP, creep_speed
-from toile.math.types import mat33, real, vec3
+from toile.math.types import real, vec3
+from toile.model.constraint_state import ConstraintState
 from toile.model.corrections import DISCONTINUOUS, DISCONTINUOUS_WHERE_HELD
+from toile.step_limits import MAX_STATE_CHANGES
 
-# A contact that pulls is released within the step when it would change the speed by this share of thickness/h, and
-# otherwise in the next; what comes down slower than friction matters likewise.
+# A contact that pulls is released within the step when it would change the speed by this fraction of thickness/h, and
+# otherwise in the next step.
 URGENT = wp.constant(real(0.05))
-# Friction is corrected within the step when it is wrong by this share of its limit as well. Stiff cloth at rest has
+# Friction is corrected within the step when its error also exceeds this fraction of its limit. Stiff cloth at rest has
 # many particles near the limit, whose states depend on each other: following each of them does not pay.
 FRICTION_ERROR = wp.constant(real(0.3))
-# Friction of what slides is far from Coulomb's when it is wrong by this many times its limit.
+# Friction of a sliding contact is far from Coulomb's when its error exceeds its limit by this factor.
 GROSS_ERROR = wp.constant(real(2.0))
-# A particle that creeps slower than this share of the creeping speed, with less than this share of the largest
-# friction, has stopped. It is locked after so many steps: cloth that still swings would tear it loose again.
+# A particle that creeps slower than the first fraction of the creep speed, with less than the second fraction of the
+# largest friction, has stopped. It locks after PATIENCE such steps: cloth that still swings would tear it loose again.
 STOPPED, HOLDS = wp.constant(real(0.9)), wp.constant(real(0.9))
 PATIENCE = wp.constant(3)
-# A locked particle slips when its tangential force exceeds the limit by this share: rounding must not let it creep.
+# A locked particle slips when its tangential force exceeds the limit by this fraction: rounding must not make it creep.
 SLIP_MARGIN = wp.constant(real(1.0e-2))
-# Of several contacts another takes the lead when its friction is larger by this factor: equal ones do not take turns.
+# Another contact takes the lead when its friction is larger by this factor, so that equal ones do not alternate.
 LEADS = wp.constant(real(1.2))
-# A locked particle is in another's way only beyond this share of the distance that it is held at: not by rounding.
+# A locked particle obstructs another face only beyond this fraction of the distance at which it is held: not by rounding.
 ROUNDING = wp.constant(real(1.0e-9))
-# Changes of state that a particle may make in one step, so that it cannot go to and fro for ever.
-MAX_CHANGES = wp.constant(2)
 
 
 @wp.func
 def choose_lead(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
-    """Puts the contact with the largest friction first: its material is what the particle sticks to, or slips on. Where
-    no friction is known yet it is that of the roughest solid."""
+    """Puts the contact with the largest friction first: the particle sticks to its material, or slips on it. While no
+    friction is known the roughest solid leads."""
     a = MAX_CONTACTS * i
     best = int(0)
-    most, roughest = real(-1.0), real(-1.0)
+    largest, roughest = real(-1.0), real(-1.0)
     for k in range(contacts.count[i]):
         friction = contacts.mu[a + k] * wp.max(contacts.load[a + k], real(0.0))
         mu = real(1.0) * contacts.mu[a + k]
         if before.count[i] > 0 and contacts.solid[a + k] == before.solid[a]:
             friction *= LEADS
             mu *= LEADS
-        if friction > most or (friction == most and mu > roughest):
+        if friction > largest or (friction == largest and mu > roughest):
             best = k
-            most = friction
+            largest = friction
             roughest = mu
     if best > 0:
         exchange_slots(contacts, a, a + best)
@@ -75,6 +76,7 @@ def choose_lead(contacts: SolidContactArrays, i: wp.int32, before: SolidContactA
 
 @wp.kernel
 def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContactArrays):
+    """Clears the contacts of all particles."""
     i = first + wp.tid()
     now_out.mode[i] = FREE
     now_out.count[i] = 0
@@ -86,14 +88,14 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
 
 @wp.func
 def land(contacts: SolidContactArrays, i: wp.int32, mass: real, v: vec3, gravity: vec3, h: real):
-    """Locked or sliding, for a particle that arrives with velocity v: by what friction can stop ([BW98] sec. 5.4)."""
+    """Locks a particle that arrives with velocity v if friction can stop it, and lets it slide otherwise ([BW98] sec. 5.4)."""
     a = MAX_CONTACTS * i
     n = contacts.normal[a]
     w = v - contacts.velocity[a]
     w_n = wp.dot(w, n)
     w_t = w - w_n * n
     speed = wp.length(w_t)
-    # Speed that friction takes away while the normal speed goes, and by the particle's own weight
+    # Friction removes this speed while the normal impulse stops the particle, and by the particle's own weight.
     stopped = contacts.mu[a] * wp.max(-w_n - h * wp.dot(gravity, n), real(0.0))
     contacts.limit[i] = mass * stopped / h
     contacts.mode[i] = LOCKED
@@ -104,7 +106,7 @@ def land(contacts: SolidContactArrays, i: wp.int32, mass: real, v: vec3, gravity
 
 @wp.func
 def give_way(contacts: SolidContactArrays, i: wp.int32):
-    """A locked particle that another solid meets stays only if that leaves it in front of the other's face."""
+    """Lets a locked particle slide where its place would be behind the face of another contact."""
     a = MAX_CONTACTS * i
     for k in range(1, contacts.count[i]):
         above = wp.dot(contacts.normal[a + k], contacts.stick[a] - contacts.plane[a + k])
@@ -116,11 +118,12 @@ def give_way(contacts: SolidContactArrays, i: wp.int32):
 @wp.kernel
 def choose_modes(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real, before: SolidContactArrays,
+    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real,
+    before: SolidContactArrays,
     # in and out
     now_out: SolidContactArrays,
 ):
-    """Locked or sliding, to begin with: as before, or as a new contact lands."""
+    """Chooses the state that each particle begins the step with: as before, or as a new contact lands."""
     i = first + wp.tid()
     if now_out.count[i] == 0:
         return
@@ -142,113 +145,152 @@ def choose_modes(
         now_out.limit[i] = before.limit[i]
 
 
+@wp.struct
+class ContactForces:
+    """The force that the contacts of a particle exerted in a solve, by parts."""
+
+    known: wp.int32  # contacts that were part of the solve; those that it missed come after them
+    n: vec3  # [N]  normal forces of the known contacts
+    limit: real  # [N]  largest friction
+    tangential: vec3  # [N]
+    w: vec3  # [m/s]  slip
+
+
+@wp.func
+def split_force(
+    i: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction, force: vec3,
+    u: vec3, contacts: SolidContactArrays,
+) -> ContactForces:
+    """Splits the constraint force of a particle into the forces of its contacts, and writes their loads."""
+    found = ContactForces()
+    a = MAX_CONTACTS * i
+    for k in range(contacts.count[i]):
+        if contacts.load[a + k] >= real(0.0):
+            found.known += 1
+    e = (constraints.S_user[i] - constraints.S[i]) * force
+    n = loads(contacts, i, found.known, e)
+    rest = e
+    for k in range(found.known):
+        contacts.load[a + k] = wp.max(n[k], real(0.0))
+        found.limit += contacts.mu[a + k] * contacts.load[a + k]
+        rest -= n[k] * contacts.normal[a + k]
+    found.n = n
+    found.w = constraints.S[i] * (u - friction.v_drag[i])
+    found.tangential = rest
+    if contacts.mode[i] == SLIDING:
+        found.tangential = friction.force[i] - friction.drag[i] * found.w
+        rest += found.tangential
+    for k in range(found.known):
+        share = wp.where(k == 0, real(1.0), real(0.0))
+        if found.limit > real(0.0):
+            share = contacts.mu[a + k] * contacts.load[a + k] / found.limit
+        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * rest
+    return found
+
+
+@wp.func
+def judge_friction(
+    i: wp.int32, found: ContactForces, mass: real, thickness: real, h: real, before: SolidContactArrays,
+    contacts: SolidContactArrays,
+) -> real:
+    """Lets a locked particle slip beyond Coulomb's limit, and counts the steps in which a sliding one has stopped.
+    Returns the error of the friction that was solved for [N]."""
+    error = real(0.0)
+    if contacts.mode[i] == SLIDING:
+        w = found.w
+        creep = creep_speed(thickness, h)
+        speed = wp.length(w)
+        error = wp.length(found.tangential + (found.limit / wp.max(speed, creep)) * w)
+        # It does not lock at once: locked where the step began, the particle would go back there.
+        stopped = speed < STOPPED * creep and wp.length(found.tangential) < HOLDS * found.limit
+        contacts.stops[i] = wp.where(stopped, before.stops[i] + 1, 0)
+        if wp.dot(w, contacts.slip[i]) < real(0.0):
+            w = vec3()  # friction does not reverse a motion: from here on the particle creeps
+        contacts.slip[i] = w
+    else:
+        pull = wp.length(found.tangential)
+        may_change = contacts.changes[i] < MAX_STATE_CHANGES
+        if pull > (real(1.0) + SLIP_MARGIN) * found.limit and contacts.count[i] < MAX_CONTACTS and may_change:
+            contacts.mode[i] = SLIDING
+            error = pull - found.limit
+            # The speed that a particle by itself would reach; within cloth it is less, but its direction is right.
+            contacts.slip[i] = -(error * h / (mass * pull)) * found.tangential
+            contacts.changes[i] = contacts.changes[i] + 1
+            if before.mode[i] == FREE:  # a particle that has just landed slides from the first moment
+                error += FRICTION_ERROR * found.limit
+    return error
+
+
 @wp.kernel
 def judge_forces(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
-    friction: wp.array(dtype=vec3), drag: wp.array(dtype=mat33), v_drag: wp.array(dtype=vec3),
+    first: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction,
     force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: SolidContactArrays,
     # in and out
-    contacts: SolidContactArrays,
+    contacts_out: SolidContactArrays,
     # out
     urgent_out: wp.array(dtype=wp.int32),
 ):
-    """Does each state fit the force that it needed? Released when it would pull, slips beyond Coulomb's limit, and
-    sticks when it has stopped."""
+    """Compares each state with the force that it needed: a contact that pulls is released, one beyond Coulomb's limit
+    slips. Counts what was wrong."""
     i = first + wp.tid()
-    if contacts.count[i] == 0:
+    if contacts_out.count[i] == 0:
         return
     count_one(urgent_out, IN_CONTACT, first)
-    a = MAX_CONTACTS * i
-    known = int(0)  # contacts that were solved for; those that the solve led to come after them
-    for k in range(contacts.count[i]):
-        if contacts.load[a + k] >= real(0.0):
-            known += 1
-    e = (S_user[i] - S[i]) * force[i]
-    n = loads(contacts, i, known, e)
-    limit = real(0.0)
-    rest = e
-    for k in range(known):
-        contacts.load[a + k] = wp.max(n[k], real(0.0))
-        limit += contacts.mu[a + k] * contacts.load[a + k]
-        rest -= n[k] * contacts.normal[a + k]
-    sliding = contacts.mode[i] == SLIDING
-    w = S[i] * (u[i] - v_drag[i])
-    tangential = rest
-    if sliding:
-        tangential = friction[i] - drag[i] * w
-        rest += tangential
-    for k in range(known):
-        share = wp.where(k == 0, real(1.0), real(0.0))
-        if limit > real(0.0):
-            share = contacts.mu[a + k] * contacts.load[a + k] / limit
-        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * rest
-    if known < contacts.count[i]:  # some have no force to be judged by yet
-        if contacts.mode[i] == FREE:
-            choose_lead(contacts, i, before)
-            land(contacts, i, masses[i], u[i], vec3(), h)
-        elif contacts.mode[i] == LOCKED:
-            give_way(contacts, i)
-        if squeeze(contacts, i, known):
-            contacts.mode[i] = LOCKED
+    sliding = contacts_out.mode[i] == SLIDING
+    found = split_force(i, masses, constraints, friction, force[i], u[i], contacts_out)
+    if found.known < contacts_out.count[i]:  # some contacts have no force to be judged by yet
+        if contacts_out.mode[i] == FREE:
+            choose_lead(contacts_out, i, before)
+            land(contacts_out, i, masses[i], u[i], vec3(), h)
+        elif contacts_out.mode[i] == LOCKED:
+            give_way(contacts_out, i)
+        if squeeze(contacts_out, i, found.known):
+            contacts_out.mode[i] = LOCKED
         return
-    urgent_force = URGENT * thickness * masses[i] / (h * h)
-    contacts.limit[i] = limit
-    if between_faces(contacts, i):
+    contacts_out.limit[i] = found.limit
+    if between_faces(contacts_out, i):
         return
 
-    may_change = contacts.changes[i] < MAX_CHANGES
     worst = int(0)
-    for k in range(contacts.count[i]):
-        if n[k] < n[worst]:
+    for k in range(contacts_out.count[i]):
+        if found.n[k] < found.n[worst]:
             worst = k
-    if n[worst] < real(0.0) and may_change:
-        if n[worst] < -urgent_force:
+    if found.n[worst] < real(0.0) and contacts_out.changes[i] < MAX_STATE_CHANGES:
+        if found.n[worst] < -(URGENT * thickness * masses[i] / (h * h)):
             count_one(urgent_out, WRONG, first)
-            contacts.changes[i] = contacts.changes[i] + 1
-        drop(contacts, i, worst)
-        if contacts.count[i] == 0:
-            contacts.mode[i] = FREE
-        elif contacts.mode[i] == LOCKED:
-            contacts.mode[i] = SLIDING
-            contacts.slip[i] = vec3()
+            contacts_out.changes[i] = contacts_out.changes[i] + 1
+        drop(contacts_out, i, worst)
+        if contacts_out.count[i] == 0:
+            contacts_out.mode[i] = FREE
+        elif contacts_out.mode[i] == LOCKED:
+            contacts_out.mode[i] = SLIDING
+            contacts_out.slip[i] = vec3()
         return
 
-    error = real(0.0)
-    if sliding:
-        creep = creep_speed(thickness, h)
-        speed = wp.length(w)
-        error = wp.length(tangential + (limit / wp.max(speed, creep)) * w)
-        # Not at once: to be locked where the step began would undo what it has done.
-        stopped = speed < STOPPED * creep and wp.length(tangential) < HOLDS * limit
-        contacts.stops[i] = wp.where(stopped, before.stops[i] + 1, 0)
-        if wp.dot(w, contacts.slip[i]) < real(0.0):
-            w = vec3()  # friction does not turn a motion round: from here on it creeps
-        contacts.slip[i] = w
-    else:
-        pull = wp.length(tangential)
-        if pull > (real(1.0) + SLIP_MARGIN) * limit and contacts.count[i] < MAX_CONTACTS and may_change:
-            contacts.mode[i] = SLIDING
-            error = pull - limit
-            # The speed that a particle by itself would reach; in cloth it is less, but its direction is right.
-            contacts.slip[i] = -(error * h / (masses[i] * pull)) * tangential
-            contacts.changes[i] = contacts.changes[i] + 1
-            if before.mode[i] == FREE:  # what has just come down slides from the first moment
-                error += FRICTION_ERROR * limit
-    if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * limit):
+    error = judge_friction(i, found, masses[i], thickness, h, before, contacts_out)
+    if error > wp.max(CREEP * thickness * masses[i] / (h * h), FRICTION_ERROR * found.limit):
         count_one(urgent_out, FRICTION_INEXACT, first)
-        if sliding and error > GROSS_ERROR * limit:
+        if sliding and error > GROSS_ERROR * found.limit:
             count_one(urgent_out, GROSS, first)
 
 
 @wp.kernel
-def end_step(first: wp.int32, before: SolidContactArrays, now: SolidContactArrays, discontinuous_out: wp.array(dtype=wp.int32)):
-    """Locks what has stopped, and finds whose motion contacts changed at once: where they hold it, or altogether."""
+def end_step(
+    # in
+    first: wp.int32, before: SolidContactArrays,
+    # in and out
+    now_out: SolidContactArrays,
+    # out
+    discontinuous_out: wp.array(dtype=wp.int32),
+):
+    """Locks particles that have stopped, and marks those whose motion contacts changed at once: in the directions that
+    they hold, or in all."""
     i = first + wp.tid()
-    if now.mode[i] == SLIDING and now.stops[i] >= PATIENCE:
-        now.mode[i] = LOCKED
-        now.stops[i] = 0
-    landed = now.count[i] > before.count[i]
-    discontinuous_out[i] = wp.where(landed or now.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)
-    if (landed and now.limit[i] > real(0.0)) or wp.length_sq(now.recovery[i]) > real(0.0):
+    if now_out.mode[i] == SLIDING and now_out.stops[i] >= PATIENCE:
+        now_out.mode[i] = LOCKED
+        now_out.stops[i] = 0
+    landed = now_out.count[i] > before.count[i]
+    discontinuous_out[i] = wp.where(landed or now_out.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)
+    if (landed and now_out.limit[i] > real(0.0)) or wp.length_sq(now_out.recovery[i]) > real(0.0):
         discontinuous_out[i] = DISCONTINUOUS

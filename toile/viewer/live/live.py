@@ -255,7 +255,7 @@ class Live:
     def _seen(self, simulation: Simulation) -> dict[str, Any]:
         """What a view shows of the present state."""
         x, v = (array.numpy().astype(np.float32) for array in (simulation.state.x, simulation.state.v))
-        for finish in simulation.post:
+        for finish in simulation.parts.post:
             x = finish.apply(x, simulation.state.t).astype(np.float32)
         constraints = simulation.constraints
         return {
@@ -265,8 +265,8 @@ class Live:
             "velocities": v,
             "solids": tuple(solid.vertices(simulation.state.t) for solid in simulation.solids),
             "pinned": np.array(constraints.particles),
-            "vertices_on_solids": np.flatnonzero(constraints.in_contact.numpy()),
-            "vertices_on_cloth": np.unique(np.concatenate([_NONE, *(filter.vertices_in_contact() for filter in simulation.filters)])),
+            "vertices_on_solids": simulation.contacts.vertices_on_solids(),
+            "vertices_on_cloth": simulation.contacts.vertices_on_cloth(),
             "forces": simulation.constraint_forces().astype(np.float32),
             "rest_stretch": _rest_stretch(simulation),
             "grip": self._grip(x),

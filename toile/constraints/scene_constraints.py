@@ -1,11 +1,9 @@
-"""All constraints at one time, as kernels want them: S, and the held parts of positions and velocities.
+"""The constraints that a scene lists, turned into the arrays of ConstraintState at every step.
 
-    x = S x + x_held,    v = S v + v_held    for every particle
+Several constraints on one particle leave the directions that none of them holds: each adds what earlier ones left free.
 
-The scene's own constraints are filled in here. Contacts with solids, where there are any, hold more of what those leave
-free (toile/constraints/solid_contact.py).
-
-Source      [BW98] eq. (13); several constraints on one particle leave the directions that none of them holds
+Source      [BW98] secs. 2.4, 5.1, eq. (13)
+Deviations  none
 """
 
 import numpy as np
@@ -13,14 +11,15 @@ import warp as wp
 
 from toile.constraints.base import Constraint, Hold
 from toile.math.types import identity, mat33, numpy_real, vec3
+from toile.model.constraint_state import make_constraint_state
 from toile.model.state_dict import StateDict, joined
 
-# ConstraintState directions of two constraints closer to parallel than this count as one [sine of the angle].
+# Held directions of two constraints closer to parallel than this count as one [sine of the angle].
 PARALLEL = 1e-6
 
 
-class ConstraintState:
-    """The constraints of a scene on its particles."""
+class SceneConstraints:
+    """The constraints of a scene on its particles; `state` is what kernels read."""
 
     def __init__(
         self,
@@ -29,27 +28,19 @@ class ConstraintState:
         device: str,
         with_contacts: bool = False,
     ):
-        """`constraints` come with the particles they hold, numbered in the whole model."""
+        """`constraints` come with the particles they hold, numbered in the whole model. `with_contacts` reserves arrays
+        of their own for what contacts hold besides.
+        """
         self.constraints, self.device = constraints, device
-
-        def make() -> list[wp.array]:
-            return [wp.zeros(particle_count, dtype=kind, device=device) for kind in (mat33, vec3, vec3)]
-
-        self.S, self.x_held, self.v_held = made = make()
-        # What the scene's own constraints hold; the same arrays when nothing else holds anything.
-        self.S_user, self.x_user, self.v_user = make() if with_contacts else made
-        # Friction of sliding contacts on each particle: friction - drag (v - v_drag) [N]
-        self.friction, self.v_drag = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
-        self.drag = wp.zeros(particle_count, dtype=mat33, device=device)  # [N s/m]
-        self.in_contact = wp.zeros(particle_count, dtype=wp.int32, device=device)  # 1: contacts held it in this step
+        self.state = make_constraint_state(particle_count, device, with_contacts)
         self.particles = np.zeros(0, np.int32)  # held in any direction
         self._anchors: dict[int, np.ndarray] = {}
         self._active: list[int] | None = None
 
     def move(self, begin: float, time: float, x: wp.array) -> bool:
-        """The constraints of a step, at its end: those that begin hold particles where they are in x.
+        """Fills `state` for the end of a step; constraints that begin hold particles where they are in x.
 
-        True if any of them was not there before, or was and is no more.
+        Returns whether a constraint began or ended.
         """
         active = [k for k, (constraint, _) in enumerate(self.constraints) if constraint.active(begin)]
         changed = active != self._active
@@ -62,8 +53,8 @@ class ConstraintState:
         self._fill([(self.constraints[k][1], self.constraints[k][0].hold(self._anchors[k], time)) for k in active])
         return changed
 
-    def take_over(self, other: "ConstraintState", time: float, x: np.ndarray) -> None:
-        """Goes on from another's state: a constraint that both have holds what it held. Another that holds now holds
+    def take_over(self, other: "SceneConstraints", time: float, x: np.ndarray) -> None:
+        """Continues from another scene's constraints: a constraint that both have keeps what it held, and a new one holds
         particles where they are in x, on their way along its motion.
         """
         self._active = None
@@ -93,8 +84,8 @@ class ConstraintState:
         self._fill([(particles, constraint.hold(anchors, constraint.start)) for constraint, particles, anchors in held])
 
     def _fill(self, holds: list[tuple[np.ndarray, Hold]]) -> None:
-        user = [self.S_user, self.x_user, self.v_user]
-        wp.launch(free_all, len(self.S), user, device=self.device)
+        user = [self.state.S_user, self.state.x_user, self.state.v_user]
+        wp.launch(free_all, len(self.state.S), user, device=self.device)
         self.particles = np.unique(np.concatenate([np.zeros(0, np.int32), *(particles for particles, _ in holds)]))
         if not len(self.particles):
             return

@@ -1,0 +1,33 @@
+"""The certificate's entry for each solid: contacts, force, and how deep cloth is inside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toile.model.state import State
+
+if TYPE_CHECKING:
+    from toile.simulation.build import Parts
+
+
+def measure_solids(parts: Parts, state: State, reaction: np.ndarray | None) -> dict[str, dict[str, Any]]:
+    """Measures for each solid the number of particles in contact, the force on it in the last step [N], and the depth of
+    the cloth inside it [m].
+
+    Depth is measured from positions alone, at the frame; what the contacts report does not enter. `reaction` is the part
+    of the constraint forces that filters account for.
+    """
+    solids, contacts = parts.solids, parts.contacts.solid
+    if not solids or not parts.model.particle_count:
+        return {}
+    # Filters keep no account of contacts with solids: null, not a zero that nobody measured.
+    counts, forces = ([None] * len(solids) for _ in range(2))
+    if contacts is not None:
+        counts, forces = contacts.counts().tolist(), contacts.forces(reaction).tolist()
+    distances = [found["distance"] for found in solids.survey(state.x, state.t)]
+    return {
+        solid.name: {"contacts": counts[s], "force": forces[s], "depth": max(0.0, -float(distances[s].min()))}
+        for s, solid in enumerate(solids)
+    }

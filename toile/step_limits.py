@@ -1,0 +1,56 @@
+"""One step of the simulation, and every limit of its retry loops.
+
+    step of h (toile/simulation/step.py)                                        repeated with h/2 while it is rejected
+    |
+    +- move constraints, forces and solids to t + h
+    +- detect contacts: with solids (constraints), between cloths (springs in the linear system)
+    +- integrate (toile/integrators)
+    |    linearize the forces                                                   Newton: newton_iterations of the scene
+    |    +- solve the linear system
+    |    +- check contacts against the result; correct those that do not fit    MAX_SOLID_SOLVES, MAX_PENALTY_SOLVES,
+    |    |  and solve again                                                     MAX_PERSISTENT_SOLVES
+    |    +- project what is left inside a solid onto its surface
+    +- improve: linearize again at the result while cloth is stretched beyond   MAX_IMPROVEMENTS
+    |  its extension
+    +- correct the result with the filters of the scene; self_contact is last
+    |    candidate pairs -> impulses until nothing collides                     MAX_IMPACT_PASSES x MAX_SWEEPS
+    |    fail-safe: zones that move as one body                                 MAX_ZONE_PASSES
+    +- where corrections stretched the cloth: add their contacts to the linear  MAX_RESOLVES
+    |  system, improve and correct again
+    +- accept the step, or reject it: not solved, not resolved, stretched by    step control ([BW98] sec. 7)
+       more than MAX_STRETCH_CHANGE or MAX_CORRECTED_STRETCH
+
+Nothing here is physics: each number is a judgment about when to stop trying.
+"""
+
+import warp as wp
+
+# --- The step (toile/simulation/step.py)
+
+# A step in which the stretch of any triangle changes by more than this is rejected ([BW98] sec. 7). An unstable step
+# changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
+MAX_STRETCH_CHANGE = 0.15
+
+# Linearizations added to a step that stretches cloth beyond the extension of its fabric. A scene that sets
+# time.max_excess gets one, because its steps are halved instead, at most MAX_EXCESS_HALVINGS times: a load stretches
+# cloth at any step size.
+MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
+
+# If corrections stretch a triangle by more than the first number, their contacts are added to the linear system and the
+# step is solved again, at most MAX_RESOLVES times. Left to the next step, the solve would draw cloth in from around and
+# corrections push it out again: folds would tie themselves in knots. Cloth that is then still stretched by more than
+# the second number is rejected.
+RESOLVE_ABOVE_STRETCH, MAX_CORRECTED_STRETCH = 0.04, 0.3
+MAX_RESOLVES = 3
+
+# --- Contact with solids (toile/contact/solid)
+
+# Solves of one linearization with the contacts corrected in between. Each correction leaves about half of the errors.
+MAX_SOLID_SOLVES = 4
+# A solve is repeated when the fraction of contacts that it missed or that pulled exceeds the first number, or the
+# fraction whose friction is far from Coulomb's the second; and once when the fraction whose friction is not close to it
+# exceeds the third. What is left inside a solid is then projected onto its surface, and other states change one step
+# late, as all do in the paper.
+MAX_STATES_WRONG, MAX_FRICTION_WRONG, MAX_FRICTION_INEXACT = 0.05, 0.05, 0.1
+# Changes of state of one particle in one step: more would let it alternate forever.
+MAX_STATE_CHANGES = wp.constant(2)

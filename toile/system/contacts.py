@@ -1,0 +1,156 @@
+"""All contacts of a scene behind one protocol, which the step loop and both families of integrators use.
+
+    detect       at the start of a step, from x and v: contacts with solids and between cloths
+    linearize    their part of the linear system, or of an explicit update
+    check        after a solve: whether the contacts that were solved for fit the result; if not, they are corrected
+    correct      after the integrator: projection out of solids; then the filters of the scene, impulses among them
+    accept       the step stands: contacts persist into the next one
+
+toile/step_limits.py has the diagram of a step, and the limits of its loops.
+
+Source      [BW98] secs. 5.4, 6
+Symbols     x_ref  start of the step [m]: x = x_ref + h u     u  velocity at the end of the step [m/s]     b  residual
+Deviations  see toile/contact/solid and toile/contact/response
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from toile.contact.solid.friction import add_friction, make_friction
+from toile.contact.solid.solid_contacts import SolidContacts
+from toile.device.launcher import Launcher
+from toile.device.timers import Timers
+from toile.model.state import State
+
+if TYPE_CHECKING:
+    from toile.filters.base import Correction
+    from toile.system.system import System
+
+
+class Contacts:
+    """Contacts with solids, contact forces of the system, and the corrections that resolve what is left."""
+
+    def __init__(
+        self,
+        system: System,
+        solid: SolidContacts | None,
+        corrections: Sequence[Correction],
+        timers: Timers,
+        limits_in_integrator: bool = False,
+    ):
+        """`corrections` are the filters in the order of the scene; with `limits_in_integrator` the integrator applies
+        those that limit velocities itself."""
+        self.solid, self.corrections = solid, corrections
+        self._limits_in_integrator = limits_in_integrator
+        self._system, self._timers = system, timers
+        particle_count = system.model.particle_count
+        self.friction = make_friction(particle_count, system.device) if solid is None else solid.friction
+        self._launch = Launcher(system.device)
+
+    def detect(self, state: State, h: float) -> None:
+        """Finds the contacts of a step of h that begins with `state`."""
+        if self._system.contact_forces:
+            with self._timers.stage("C/C"):
+                self._system.detect_contacts(state.x, state.v, h)
+        if self.solid is not None:
+            with self._timers.stage("C/S"):
+                self.solid.detect(state, h)
+
+    def linearize(self, x_ref: wp.array, h: float, u: wp.array | None = None, b_out: wp.array | None = None) -> None:
+        """Updates the friction of sliding contacts. With u and b_out it is added to the linear system, whose other
+        forces have been linearized at u."""
+        if self.solid is not None:
+            self.solid.find_drag_velocity(x_ref, h)
+            if b_out is not None:
+                self._add_friction(u, h, b_out)
+
+    def check(
+        self,
+        state: State,
+        x: wp.array,
+        u: wp.array,
+        force: wp.array,
+        x_ref: wp.array,
+        h: float,
+        b_out: wp.array | None = None,
+    ) -> bool:
+        """Whether the contacts that were solved for are those that the result shows.
+
+        If not, contacts, constraints and the linear system (A, and its residual b_out) are corrected for another solve.
+        `force` is that of the constraints. Integrators without a linear system pass no b_out.
+        """
+        consistent = True
+        if b_out is not None:
+            with self._timers.stage("C/C"):
+                consistent = self._system.check_contacts(x, u, h, b_out)
+        if self.solid is None:
+            return consistent
+        with self._timers.stage("C/S"):
+            if self.solid.check(state, x, u, force, h) and consistent:
+                return True
+            if b_out is not None:
+                self._add_friction(u, -h, b_out)
+            self.solid.hold(h)
+            self.linearize(x_ref, h, u, b_out)
+        return False
+
+    def restore(self, h: float) -> None:
+        """Before another linearization of the same step: constraints become those that the last check left."""
+        if self.solid is not None:
+            self.solid.hold(h)
+
+    def project(self, state_out: State) -> None:
+        """After the last solve of an integrator: projects what is inside a solid onto its surface."""
+        if self.solid is not None:
+            with self._timers.stage("C/S"):
+                self.solid.correct(state_out)
+
+    def correct(self, state: State, state_out: State, h: float) -> str | None:
+        """Applies the corrections. Returns why the candidate must be rejected, or None."""
+        for correction in self.corrections:
+            if correction.limits_velocity and self._limits_in_integrator:
+                continue
+            with self._timers.stage(correction.stage):
+                trouble = correction.apply(state, state_out, h)
+            if trouble is not None:
+                return trouble
+        return None
+
+    @property
+    def can_extend_system(self) -> bool:
+        """Whether corrections can add contacts to the linear system."""
+        return any(correction.contact_forces for correction in self.corrections)
+
+    def extend_system(self) -> bool:
+        """Adds the contacts that corrections have just resolved to the linear system. Returns whether there are any."""
+        return sum(correction.hold() for correction in self.corrections) > 0
+
+    def accept(self) -> None:
+        """The step stands."""
+        if self.solid is not None:
+            self.solid.accept()
+        for correction in self.corrections:
+            correction.accept()
+
+    def count_between_cloths(self) -> int:
+        """Number of contacts between cloths in the last step."""
+        return sum(correction.contact_count() for correction in self.corrections)
+
+    def vertices_on_solids(self) -> np.ndarray:
+        """Particles in contact with a solid in the last step."""
+        return np.flatnonzero(self.friction.in_contact.numpy())
+
+    def vertices_on_cloth(self) -> np.ndarray:
+        """Particles in contact with cloth in the last step."""
+        found = [correction.vertices_in_contact() for correction in self.corrections]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+
+    def _add_friction(self, u: wp.array, h: float, b_out: wp.array) -> None:
+        A = self._system.A
+        inputs = [A.diagonal, self.friction, u, h, A.values, A.row_sum, b_out]
+        self._launch(add_friction, len(u), inputs)
