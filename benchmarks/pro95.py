@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from results import record
 
-from toile.constraints.state import ConstraintState
+from toile.constraints.scene_constraints import SceneConstraints
 from toile.errors import StepFailed
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, springs_of
 from toile.scene.load import load
+from toile.simulation.build import constrained_particles
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 
@@ -73,9 +74,9 @@ class Run:
     def limit(self) -> float:
         """The largest stable step of the springs without a filter [s], as the scene starts."""
         run = self.simulation
-        held = ConstraintState(run._constrained_particles(), run.model.particle_count, run.device)
+        held = SceneConstraints(constrained_particles(run.scene, run.model), run.model.particle_count, run.device)
         held.move(0.0, 0.0, run.state.x)
-        return float(run.integrator.largest_step(run.state, held.S))
+        return float(run.integrator.largest_step(run.state, held.state.S))
 
 
 def steps_of(h: float) -> list[str]:

@@ -69,8 +69,8 @@ def dust(device: str, solids: Sequence[dict[str, Any]], points: np.ndarray, **se
 def place(simulation: Simulation, points: np.ndarray) -> None:
     """Start from other positions than the scene's."""
     put(simulation, points)
-    assert simulation.contacts is not None
-    simulation.contacts.start(simulation.state.x, 0.0)
+    assert simulation.contacts.solid is not None
+    simulation.contacts.solid.start(simulation.state.x, 0.0)
 
 
 def turned(rotation: Sequence[float], vector: Sequence[float]) -> np.ndarray:
@@ -92,8 +92,8 @@ def along(path: Callable[[float], np.ndarray], seconds: float, keys: int) -> dic
 
 def forces(simulation: Simulation) -> np.ndarray:
     """Of the cloth on each solid, in the last step [N]."""
-    assert simulation.contacts is not None
-    return simulation.contacts.forces()
+    assert simulation.contacts.solid is not None
+    return simulation.contacts.solid.forces()
 
 
 def weight(simulation: Simulation) -> float:

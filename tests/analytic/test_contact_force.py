@@ -123,8 +123,8 @@ def test_momentum_given_to_the_solid(device: str, mu: float) -> None:
         change = (masses * velocities(simulation)).sum(axis=0) - before
         expected = step * (gravity - forces(simulation)[0])
         np.testing.assert_allclose(change, expected, atol=1e-10 * h * np.abs(gravity).max())
-        assert simulation.contacts is not None
-        in_contact = max(in_contact, simulation.contacts.contact_count())
+        assert simulation.contacts.solid is not None
+        in_contact = max(in_contact, simulation.contacts.solid.contact_count())
     assert in_contact == 12
     assert np.isfinite(positions(simulation)).all()
 

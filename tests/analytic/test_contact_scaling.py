@@ -64,10 +64,10 @@ def test_same_motion_at_another_scale(device: str, s: float, integrator: str) ->
     for frame, other in zip(here.run(), there.run(), strict=True):
         np.testing.assert_allclose(other.positions / s, frame.positions, rtol=0.0, atol=1e-6 * SIZE)
         np.testing.assert_allclose(other.velocities / s, frame.velocities, rtol=0.0, atol=1e-4)
-        assert here.contacts is not None
-        assert there.contacts is not None
-        in_contact = max(in_contact, here.contacts.contact_count())
+        assert here.contacts.solid is not None
+        assert there.contacts.solid is not None
+        in_contact = max(in_contact, here.contacts.solid.contact_count())
         if frame.number > 0:
-            forces, others = here.contacts.forces(), there.contacts.forces()
+            forces, others = here.contacts.solid.forces(), there.contacts.solid.forces()
             np.testing.assert_allclose(others / s**3, forces, rtol=0.0, atol=1e-3 * np.abs(forces).max() + 1e-12)
     assert in_contact > 10

@@ -76,7 +76,7 @@ def test_a_solid_carries_the_weight(device: str, name: str) -> None:
     for _ in range(600):
         simulation.step(h, tally)
         forces.append(simulation._measure_solids()["cylinder"]["force"][2])
-        solved.append(simulation.contacts.forces()[0][2])
+        solved.append(simulation.contacts.solid.forces()[0][2])
         momenta.append(simulation.model.masses @ simulation.state.v.numpy()[:, 2])
     assert tally.rejected == 0
     expected = weight(simulation) + (momenta[-1] - momenta[-301])

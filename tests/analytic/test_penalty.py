@@ -154,8 +154,8 @@ def test_a_plane_bears_both_of_two_sheets(device: str) -> None:
         constraints=[{"type": "solid_contact", "thickness": 1e-3}],
     )
     walk(simulation, [1.0 / 120.0] * 120)
-    assert simulation.contacts is not None
-    force = simulation.contacts.forces()[0]
+    assert simulation.contacts.solid is not None
+    force = simulation.contacts.solid.forces()[0]
     assert -force[2] == pytest.approx(G * simulation.model.masses.sum(), rel=0.01)
     x = positions(simulation)
     assert np.abs(x[simulation.model.parts[0].particles, 2]).max() < 1e-6

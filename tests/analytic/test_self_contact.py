@@ -153,7 +153,7 @@ def test_heavy_cloth_on_a_sheet_that_is_held_all_round(ratio: float, strain: flo
     )  # fmt: skip
     largest = 0.0
     for _ in steps(simulation, 0.6):
-        largest = max(largest, simulation.strain.summary(simulation.state.x, simulation.state.t)["edge_max"])
+        largest = max(largest, simulation.loop.strain.summary(simulation.state.x, simulation.state.t)["edge_max"])
     assert largest < strain
     x = positions(simulation)
     assert mean(simulation, 1, x)[2] > part(simulation, 0, x)[:, 2].min()
@@ -188,8 +188,8 @@ def test_a_plane_bears_all_of_a_stack(count: int, integrator: str, device: str) 
     """The certificate's force on it, within 1 % of all weights, a second after the start."""
     simulation = stack(device, count, integrator)
     walk_on(simulation, 1.0, on_the_way=False)
-    assert simulation.contacts is not None
-    forces = [-simulation.contacts.forces()[0][2] for _ in steps(simulation, 0.2, on_the_way=False)]
+    assert simulation.contacts.solid is not None
+    forces = [-simulation.contacts.solid.forces()[0][2] for _ in steps(simulation, 0.2, on_the_way=False)]
     assert np.mean(forces) == pytest.approx(G * simulation.model.masses.sum(), rel=0.01)
 
 

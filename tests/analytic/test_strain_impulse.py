@@ -46,7 +46,7 @@ class Limit:
         simulation.constraints.move(0.0, H, simulation.state.x)
 
     def __call__(self, x: np.ndarray, v: np.ndarray, h: float = H) -> np.ndarray:
-        held, device = self.simulation.constraints, self.simulation.device
+        held, device = self.simulation.constraints.state, self.simulation.device
         assert held.S.dtype == mat33
         on_device = wp.array(v, dtype=vec3, device=device)
         self.filter.limit(wp.array(x, dtype=vec3, device=device), on_device, h)
@@ -126,7 +126,7 @@ def test_constraints_are_part_of_the_system(held: str, device: str) -> None:
     simulation = sheet(device, constraints=HOLDS[held])
     limit = Limit(simulation)
     rows = limit.filter.lengths
-    C = simulation.constraints.S.numpy().astype(float)
+    C = simulation.constraints.state.S.numpy().astype(float)
     for seed in range(3):
         x, v = crumpled(simulation, seed)
         expected = limited(x, v, H, rows.particles[:, :2], rows.shortest, rows.longest, weights(limit.masses, C))
@@ -161,7 +161,7 @@ def test_contacts_with_solids_are_part_of_the_system(device: str) -> None:
         simulation.advance_frame()
         acted += int(np.abs(simulation.corrections.dv.numpy()).max() > 1e-6)
         heights.append(simulation.state.x.numpy()[:, 2].astype(float))
-    on_floor = np.abs(simulation.constraints.S.numpy()[:, 2, 2]) < 1e-9
+    on_floor = np.abs(simulation.constraints.state.S.numpy()[:, 2, 2]) < 1e-9
     assert on_floor.sum() > 50 and acted > 40
     assert np.ptp(np.array(heights)[20:, on_floor]) < 1e-12
 
@@ -277,7 +277,7 @@ def test_after_any_integrator(integrator: str, shape: str, device: str) -> None:
         largest = 0.0
         for _ in range(60):
             simulation.advance_frame()
-            strain = simulation.strain.summary(simulation.state.x, 0.0)
+            strain = simulation.loop.strain.summary(simulation.state.x, 0.0)
             largest = max(largest, strain["warp_max"], strain["weft_max"])
         found[type_name] = largest
     assert found["plain"] > 0.25
@@ -300,6 +300,6 @@ def test_with_contact_between_cloths(device: str) -> None:
     largest = 0.0
     for _ in range(250):
         simulation.advance_frame()
-        largest = max(largest, simulation.strain.summary(simulation.state.x, 0.0)["warp_max"])
+        largest = max(largest, simulation.loop.strain.summary(simulation.state.x, 0.0)["warp_max"])
     assert simulation.report()["summary"]["intersections"] == 0
     assert largest < 0.15

@@ -135,8 +135,8 @@ def test_sheet_is_let_go_by_plates_that_open(device: str, apart: float, order: i
         if 0.4 < frame.time < 0.49:
             np.testing.assert_allclose(frame.positions[:, 2], 0.0, atol=1e-12)
         if frame.time > 0.5 + 2.0 / 60.0:
-            assert simulation.contacts is not None
-            assert simulation.contacts.counts()[::order][1] == 0
+            assert simulation.contacts.solid is not None
+            assert simulation.contacts.solid.counts()[::order][1] == 0
             assert np.all(upper == 0.0)
     end = positions(simulation)
     np.testing.assert_allclose(end[:, 2], THICKNESS - 0.5 * apart, rtol=0.0, atol=1e-9)

@@ -15,9 +15,9 @@ import warp as wp
 from toile import plugins
 from toile.constraints.base import Constraint
 from toile.constraints.pin import Pin
+from toile.constraints.scene_constraints import SceneConstraints
 from toile.constraints.slide_on_line import SlideOnLine
 from toile.constraints.slide_on_plane import SlideOnPlane
-from toile.constraints.state import ConstraintState
 from toile.errors import SceneError
 from toile.math.types import vec3
 from toile.scene.schema import Scene
@@ -50,11 +50,11 @@ def held_at(
     constraints: list[Constraint], time: float, device: str, particles: np.ndarray = CHOSEN
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """S, x_held and v_held at a time, for constraints that began at 0 s."""
-    held = ConstraintState([(constraint, particles) for constraint in constraints], len(POINTS), device)
+    held = SceneConstraints([(constraint, particles) for constraint in constraints], len(POINTS), device)
     x = wp.array(POINTS, dtype=vec3, device=device)
     held.move(0.0, 0.0, x)
     held.move(0.0, time, x)
-    return tuple(array.numpy().astype(float) for array in (held.S, held.x_held, held.v_held))
+    return tuple(array.numpy().astype(float) for array in (held.state.S, held.state.x_held, held.state.v_held))
 
 
 def test_every_constraint_is_tested() -> None:
@@ -161,9 +161,9 @@ def test_contradictions_obey_the_first(device: str) -> None:
 def test_constraints_on_different_particles_do_not_mix(device: str) -> None:
     first, second = np.array([0, 1]), np.array([1, 2])
     constraints = [(plane((1.0, 0.0, 0.0)), first), (plane((0.0, 1.0, 0.0)), second)]
-    held = ConstraintState(constraints, len(POINTS), device)  # type: ignore[arg-type]
+    held = SceneConstraints(constraints, len(POINTS), device)  # type: ignore[arg-type]
     assert held.move(0.0, 0.0, wp.array(POINTS, dtype=vec3, device=device))
-    S = held.S.numpy()
+    S = held.state.S.numpy()
     for i, kept in enumerate([(0, 1, 1), (0, 0, 1), (1, 0, 1), (1, 1, 1)]):
         np.testing.assert_allclose(S[i], np.diag(kept), atol=1e-15)
     assert held.particles.tolist() == [0, 1, 2]
@@ -171,12 +171,12 @@ def test_constraints_on_different_particles_do_not_mix(device: str) -> None:
 
 def test_only_beginnings_and_ends_are_changes(device: str) -> None:
     """`move` reports what makes an integrator forget its history, and lets go of particles at the end."""
-    held = ConstraintState([(make("pin", start=0.2, end=0.5), CHOSEN)], len(POINTS), device)
+    held = SceneConstraints([(make("pin", start=0.2, end=0.5), CHOSEN)], len(POINTS), device)
     x = wp.array(POINTS, dtype=vec3, device=device)
     changes = [held.move(time, time, x) for time in (0.0, 0.1, 0.2, 0.3, 0.5, 0.6)]
     assert changes == [True, False, True, False, True, False]  # the first call always fills S
-    assert np.array_equal(held.S.numpy(), np.tile(np.eye(3), (len(POINTS), 1, 1)))
-    assert not held.x_held.numpy().any() and len(held.particles) == 0
+    assert np.array_equal(held.state.S.numpy(), np.tile(np.eye(3), (len(POINTS), 1, 1)))
+    assert not held.state.x_held.numpy().any() and len(held.particles) == 0
 
 
 # A sheet of 5 by 5, hanging in the x-z plane from its upper side, 0.4 m wide and high.
@@ -361,7 +361,7 @@ def test_constraint_forces_are_what_momentum_lacks(type_name: str, device: str) 
         before = frame.velocities
         forces = run.constraint_forces()
         np.testing.assert_allclose(forces.sum(axis=0), gained - weight - pulled, rtol=0, atol=1e-8 * WEIGHT)
-        np.testing.assert_allclose(np.einsum("nij,nj->ni", run.constraints.S.numpy(), forces), 0.0, atol=1e-13)
+        np.testing.assert_allclose(np.einsum("nij,nj->ni", run.constraints.state.S.numpy(), forces), 0.0, atol=1e-13)
         assert not forces[: UPPER[0]].any()
 
 

@@ -307,7 +307,7 @@ def wrinkled(shape: str, lowest: float, highest: float) -> tuple[np.ndarray, np.
 def projected(device: str, shape: str, x: np.ndarray, post: FoldProjection) -> np.ndarray:
     """Distances after the post-process, by the closed form of the shape."""
     scene = Scene(solids=[{"type": shape, **({"radius": RADIUS} if shape == "sphere" else {})}], post=[post])
-    x = Simulation(scene, device).post[0].apply(x, 0.0)
+    x = Simulation(scene, device).parts.post[0].apply(x, 0.0)
     return x[:, 2] if shape == "plane" else length(x) - RADIUS
 
 

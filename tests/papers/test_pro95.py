@@ -13,13 +13,14 @@ import pytest
 import warp as wp
 from reference.filtering import Filtering
 
-from toile.constraints.state import ConstraintState
+from toile.constraints.scene_constraints import SceneConstraints
 from toile.errors import InputError, StepFailed
 from toile.filters._springs import SpringLists
 from toile.filters.strain_deformation_rate import shorten
 from toile.math.types import mat33, real, vec3
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, springs_of
 from toile.scene.load import load
+from toile.simulation.build import constrained_particles
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 
@@ -142,7 +143,7 @@ def test_a_pass_takes_one_spring_after_the_other(passes: int, device: str) -> No
     springs = SpringLists(run.model, [STRUCTURAL, SHEAR], "cpu")
     expected = x + 1e-2 * v
     for _ in range(passes):
-        S = run.constraints.S.numpy().astype(float)
+        S = run.constraints.state.S.numpy().astype(float)
         expected = one_by_one(expected, springs, {STRUCTURAL: 0.05, SHEAR: 0.2}, run.model.masses, S)
     np.testing.assert_allclose(x_out, expected, atol=1e-12)  # 1 km from the origin
     np.testing.assert_allclose(v_out, v + (expected - x - 1e-2 * v) / 1e-2, atol=1e-10)
@@ -212,9 +213,9 @@ class Sheet:
     def limit(self) -> float:
         """The largest stable step of the springs by themselves [s]."""
         run = self.simulation
-        held = ConstraintState(run._constrained_particles(), run.model.particle_count, run.device)
+        held = SceneConstraints(constrained_particles(run.scene, run.model), run.model.particle_count, run.device)
         held.move(0.0, 0.0, run.state.x)
-        return float(run.integrator.largest_step(run.state, held.S))
+        return float(run.integrator.largest_step(run.state, held.state.S))
 
 
 def test_springs_alone_stretch_beyond_twice_their_length(device: str) -> None:
@@ -370,7 +371,7 @@ def test_what_touches_a_ball_is_moved_along_it(device: str) -> None:
     constraints, in_contact = sheet.simulation.constraints, 0
     for _ in sheet.walk(0.5):
         moved = sheet.simulation.corrections.dx.numpy().astype(float)
-        S = constraints.S.numpy().astype(float)
+        S = constraints.state.S.numpy().astype(float)
         into = np.einsum("nij,nj->ni", np.eye(3) - S, moved)
         assert np.abs(into).max() < 1e-14  # rounding of ten passes
         vertices_in_contact = np.trace(S, axis1=1, axis2=2) < 2.5

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from reference.vibration import by_mass, grid_springs, growth_of_symplectic_euler, spring_matrix
 
-from toile.constraints.state import ConstraintState
+from toile.constraints.scene_constraints import SceneConstraints
 from toile.errors import InputError
 from toile.scene.schema import Scene
+from toile.simulation.build import constrained_particles
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 
@@ -56,9 +57,10 @@ def grid(device: str, integrator: str, every_kind: bool, damping: float = 0.0, *
 
 
 def limit(simulation: Simulation) -> float:
-    held = ConstraintState(simulation._constrained_particles(), simulation.model.particle_count, simulation.device)
+    particles = constrained_particles(simulation.scene, simulation.model)
+    held = SceneConstraints(particles, simulation.model.particle_count, simulation.device)
     held.move(0.0, 0.0, simulation.state.x)
-    return simulation.integrator.largest_step(simulation.state, held.S)
+    return simulation.integrator.largest_step(simulation.state, held.state.S)
 
 
 def matrices(simulation: Simulation, every_kind: bool, damping: float) -> tuple[np.ndarray, np.ndarray]:

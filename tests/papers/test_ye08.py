@@ -99,7 +99,7 @@ def test_the_symbolic_factor_pays() -> None:
     run = Run("ye08_swing", "cpu", "constraints[1].end=0.05")
     run.frames(2)
     limit: Any = run.simulation.filters[0]
-    state, held = run.simulation.state, run.simulation.constraints
+    state, held = run.simulation.state, run.simulation.constraints.state
     v = np.random.default_rng(1).normal(scale=0.5, size=run.x.shape)
     state.v.assign(v.astype(state.v.numpy().dtype))
     limit.limit(state.x, state.v, 1.0 / 450.0)

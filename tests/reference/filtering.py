@@ -31,8 +31,8 @@ class Filtering:
         state_out = State.of(x + h * v if x_out is None else x_out, v, run.device)
         run.constraints.move(time, time + h, state.x)
         run.solids.move(time, time + h)
-        if run.contacts is not None:  # what solids hold, the filters must respect
-            run.contacts.begin(state, h)
+        if run.contacts.solid is not None:  # what solids hold, the filters must respect
+            run.contacts.solid.detect(state, h)
         run.corrections.begin_step()
         for correction in run.filters:
             assert correction.apply(state, state_out, h) is None

@@ -24,8 +24,8 @@ from toile.model.model import Model, build_model
 from toile.scene.schema import Fabric, RestStretch
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
-from toile.system.terms import Linearization, make_term
 from toile.system.system import System
+from toile.system.terms import Linearization, make_term
 
 EDGE = 0.1  # [m]  typical length of an edge
 

@@ -55,7 +55,7 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.update_inverse_mass(contact.context.masses, simulation.constraints.S, simulation.constraints.S_user, None)
+    contact.bodies.update_inverse_mass(contact.context.masses, simulation.constraints.state.S, simulation.constraints.state.S_user, None)
     contacts, contact_set = contact.contacts, contact.contacts.contact_set
     contacts._search()
     contact_set.find_close_contacts()

@@ -90,7 +90,7 @@ def finish(device: str, solids: list[dict[str, Any]], x: np.ndarray, time: float
     """Positions after the post-process."""
     simulation = Simulation(Scene(solids=solids, post=[POST]), device)
     before = x.copy()
-    result = simulation.post[0].apply(x, time)
+    result = simulation.parts.post[0].apply(x, time)
     assert np.array_equal(x, before)  # those given stay as they are
     return result
 

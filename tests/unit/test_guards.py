@@ -11,8 +11,9 @@ from toile.errors import StepFailed
 from toile.math.types import precision
 from toile.scene.load import load
 from toile.scene.schema import Scene
-from toile.simulation.certificate import Changes, FrameTally
+from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
+from toile.simulation.strain import Changes
 from toile.system.kernels import make_kernels
 
 HELD = [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}]
@@ -29,8 +30,8 @@ def test_a_position_that_is_no_number_is_an_infinite_change(vertex: int, bad: fl
     simulation = sheet(device)
     positions = simulation.state.x.numpy().copy()
     positions[vertex] = bad
-    simulation._next.x.assign(positions)
-    assert simulation.strain.changes(simulation.state.x, simulation._next.x).stretch == np.inf
+    simulation.loop.candidate.x.assign(positions)
+    assert simulation.loop.strain.changes(simulation.state.x, simulation.loop.candidate.x).stretch == np.inf
 
 
 @pytest.mark.parametrize("preconditioner", ["cholesky", "block_jacobi"])
@@ -63,7 +64,7 @@ def test_edges_are_measured_against_the_length_they_seek(device: str) -> None:
     simulation = sheet(device, gravity=(0.0, 0.0, 0.0), cloth={"rest_stretch": [{"warp": 1.3}]})
     positions = simulation.state.x.numpy().copy() * [1.3, 1.0, 1.0]
     simulation.state.x.assign(positions)
-    strain = simulation.strain.summary(simulation.state.x, 0.0)
+    strain = simulation.loop.strain.summary(simulation.state.x, 0.0)
     assert max(map(abs, strain.values())) < 1e-12
 
 
@@ -100,7 +101,7 @@ def test_a_sliver_of_a_step_harms_nothing(integrator: str, device: str) -> None:
         slivers.step(sliver, FrameTally())
         slivers.step(h - sliver, FrameTally())
         plain.step(h, FrameTally())
-    strain = slivers.strain.summary(slivers.state.x, 0.0)
+    strain = slivers.loop.strain.summary(slivers.state.x, 0.0)
     assert strain["edge_max"] < 0.1
     # Half a second of a swing over one meter; a sliver makes the step after it one of backward Euler.
     away = np.abs(slivers.state.x.numpy() - plain.state.x.numpy()).max()
@@ -115,8 +116,8 @@ def test_excess_is_what_a_step_adds_beyond_the_extension(
     simulation = sheet(device)
     rest = simulation.state.x.numpy().copy()
     simulation.state.x.assign(rest * [before, 1.0, 1.0])
-    simulation._next.x.assign(rest * [now, 1.0, 1.0])
-    assert simulation._changes().excess == pytest.approx(excess, abs=1e-9 if precision == "double" else 1e-6)
+    simulation.loop.candidate.x.assign(rest * [now, 1.0, 1.0])
+    assert simulation.loop.changes().excess == pytest.approx(excess, abs=1e-9 if precision == "double" else 1e-6)
 
 
 def test_steps_beyond_the_extension_are_halved_three_times_and_no_more(

@@ -176,7 +176,7 @@ def weigh() -> Arrays:
     *_, frame = simulation.run(2)
     solid = next(iter(frame.certificate["solids"].values()))
     stretched = wp.array(1.01 * frame.positions, dtype=vec3, device="cpu")
-    strain = simulation.strain.summary(stretched, frame.time)
+    strain = simulation.loop.strain.summary(stretched, frame.time)
     means = [strain["warp_mean"], strain["weft_mean"]]
     return {"force": np.array(solid["force"]), "mass": simulation.model.masses.sum(), "means": np.array(means)}
 

@@ -9,9 +9,11 @@ import pytest
 
 from toile.contact.solid.contacts import PER_PARTICLE, PER_SLOT
 from toile.scene.schema import Scene
-from toile.simulation.certificate import Changes, FrameTally
+from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
+from toile.simulation.step import StepLoop
 from toile.simulation.step_control import StepControl
+from toile.simulation.strain import Changes
 
 H = 1.0 / 60.0
 
@@ -40,9 +42,9 @@ def simulation(**changes: Any) -> Simulation:
 
 def state_dict(running: Simulation) -> dict[str, bytes]:
     """All that the next step will know of the contacts of the last one."""
-    assert running.contacts is not None
+    assert running.contacts.solid is not None
     names = (*PER_PARTICLE, *PER_SLOT, "clearance")
-    return {name: getattr(running.contacts._before, name).numpy().tobytes() for name in names}
+    return {name: getattr(running.contacts.solid._before, name).numpy().tobytes() for name in names}
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
@@ -51,7 +53,7 @@ def test_same_bits_twice(integrator: str) -> None:
     for one, other in zip(*(run.run() for run in runs), strict=True):
         assert one.positions.tobytes() == other.positions.tobytes()
         assert one.velocities.tobytes() == other.velocities.tobytes()
-    contacts = [run.contacts for run in runs]
+    contacts = [run.contacts.solid for run in runs]
     assert contacts[0] is not None
     assert contacts[1] is not None
     assert contacts[0].contact_count() > 10
@@ -64,28 +66,28 @@ def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.Monk
     # A Cholesky factor is kept from try to try, as it may be; this one is made anew for every solve.
     solver = {"preconditioner": "block_jacobi"}
     tried, calm = (simulation(integrator=integrator, solver=solver) for _ in range(2))
-    judge, tally, in_contact = Simulation._trouble, FrameTally(), 0
+    judge, tally, in_contact = StepLoop.reject, FrameTally(), 0
     for step in range(30):
-        tried.control = StepControl(2.0 * H, 1e-5)
+        tried.loop.control = StepControl(2.0 * H, 1e-5)
         kept, verdicts, after_try = state_dict(tried), ["not this one"] if step % 3 == 0 else [], []
 
         def discard_first(
-            self: Simulation, solution: Any, verdicts: list[str] = verdicts, after_try: list[Any] = after_try
+            self: StepLoop, solution: Any, verdicts: list[str] = verdicts, after_try: list[Any] = after_try
         ) -> str | None:
-            if self is tried and verdicts:
+            if self is tried.loop and verdicts:
                 after_try.append(state_dict(tried))
                 return verdicts.pop()
             return judge(self, solution)
 
-        monkeypatch.setattr(Simulation, "_trouble", discard_first)
+        monkeypatch.setattr(StepLoop, "reject", discard_first)
         tried.step(2.0 * H if verdicts else H, tally)
         assert all(remembered == kept for remembered in after_try)
         calm.step(H, FrameTally())
         assert tried.state.t == calm.state.t
         assert tried.state.x.numpy().tobytes() == calm.state.x.numpy().tobytes()
         assert tried.state.v.numpy().tobytes() == calm.state.v.numpy().tobytes()
-        assert calm.contacts is not None
-        in_contact = max(in_contact, calm.contacts.contact_count())
+        assert calm.contacts.solid is not None
+        in_contact = max(in_contact, calm.contacts.solid.contact_count())
     assert tally.rejected == 10
     assert in_contact > 10
 
@@ -99,8 +101,8 @@ def test_pins_are_left_alone() -> None:
     assert np.linalg.norm(start) < 0.15
     for frame in running.run(10):
         np.testing.assert_array_equal(frame.positions[60], start)
-    assert running.contacts is not None
-    assert running.contacts._before.count.numpy()[60] == 0
+    assert running.contacts.solid is not None
+    assert running.contacts.solid._before.count.numpy()[60] == 0
 
 
 @pytest.mark.parametrize("thickness", [5e-4, 4e-3])
@@ -122,25 +124,26 @@ def test_each_solid_has_its_own_force_and_count() -> None:
     ]
     running = simulation(cloth=cloths, solids=solids)
     list(running.run(5))
-    assert running.contacts is not None
+    assert running.contacts.solid is not None
     each = 9.81 * running.model.masses.sum() / 2.0
-    np.testing.assert_allclose(running.contacts.forces()[:, 2], (-each, -each), rtol=1e-3)
-    assert running.contacts.contact_count() == 242
-    assert running.contacts.counts().tolist() == [121, 121]
+    np.testing.assert_allclose(running.contacts.solid.forces()[:, 2], (-each, -each), rtol=1e-3)
+    assert running.contacts.solid.contact_count() == 242
+    assert running.contacts.solid.counts().tolist() == [121, 121]
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that of one more linearization, after contacts were found and given up at the end of the first."""
     running, tally, solves = simulation(integrator=integrator), FrameTally(), 0
-    contacts, solver = running.contacts, running.integrator.newton.solver
+    contacts, solver = running.contacts.solid, running.integrator.newton.solver
     assert contacts is not None
     solve = solver.solve
 
     def solve_and_compare(again: bool = False) -> Any:
         nonlocal solves
         solves += 1
-        held, count = running.constraints.S.numpy() != running.constraints.S_user.numpy(), contacts._now.count.numpy()
+        constraints, count = running.constraints.state, contacts._now.count.numpy()
+        held = constraints.S.numpy() != constraints.S_user.numpy()
         np.testing.assert_array_equal(held.any(axis=(1, 2)), count > 0)
         assert contacts._now.load.numpy()[::3][count > 0].min(initial=0.0) >= 0.0
         return solve(again)
@@ -149,7 +152,7 @@ def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.Mon
     none = Changes(0.0, 0.0)
     for _ in range(30):
         verdicts = [Changes(1.0, 0.0)]  # the first look at the stretch of every step asks for another linearization
-        monkeypatch.setattr(running, "_changes", lambda verdicts=verdicts: verdicts.pop() if verdicts else none)
+        monkeypatch.setattr(running.loop, "changes", lambda verdicts=verdicts: verdicts.pop() if verdicts else none)
         running.step(H, tally)
     assert contacts.contact_count() > 10
     assert solves >= 60

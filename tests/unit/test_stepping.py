@@ -168,9 +168,12 @@ class Scripted(Simulation):
             return step(state, state_out, h)
 
         self.integrator.step = noted  # type: ignore[method-assign]
+        reject = self.loop.reject
 
-    def _trouble(self, solution: Solution) -> str | None:
-        return super()._trouble(solution) if self.tried <= self.limit else "scripted: too long"
+        def scripted(solution: Solution) -> str | None:
+            return reject(solution) if self.tried <= self.limit else "scripted: too long"
+
+        self.loop.reject = scripted  # type: ignore[method-assign]
 
 
 def test_rejected_steps_are_counted_and_change_nothing(device: str) -> None:

@@ -60,7 +60,7 @@ class StepLoop:
             t = self._time_after(h, frame_end)
             self._begin(h, t)
             solution = self._integrate(h)
-            trouble = self._reject(solution) or self._correct(h)
+            trouble = self.reject(solution) or self._correct(h)
             for _ in range(MAX_RESOLVES):
                 if not self._extend_system(solution):
                     break
@@ -68,7 +68,7 @@ class StepLoop:
                 if better is None:
                     break
                 solution = solution.then(better)
-                trouble = self._reject(solution) or self._correct(h)
+                trouble = self.reject(solution) or self._correct(h)
             if trouble is None:
                 break
             tally.rejected += 1
@@ -129,7 +129,7 @@ class StepLoop:
             return False
         return self.changes().stretch > RESOLVE_ABOVE_STRETCH and self.parts.contacts.extend_system()
 
-    def _reject(self, solution: Solution) -> str | None:
+    def reject(self, solution: Solution) -> str | None:
         """Why the candidate of the integrator must be rejected, or None."""
         if not solution.converged:
             if np.isnan(solution.residual):
