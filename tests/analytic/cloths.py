@@ -35,9 +35,12 @@ def cloths(
     tolerance: float = 1e-6,
     contact: dict[str, float] | None = None,
     audit: str | None = "none",
+    filtered: bool = True,
     **scene: Any,
 ) -> Simulation:
-    """Sheets that meet, named by their numbers; `density` may differ from one to the other."""
+    """Sheets in contact, named by their numbers; `density` may differ from one to the other. Only `filtered` ones have
+    the filter self_contact."""
+    filters = [{"type": "self_contact", "thickness": THICKNESS, **(contact or {})}] if filtered else []
     listed = [
         {"name": str(k), "fabric": {**CLOTH, "density": sheet.get("density", CLOTH["density"])}}
         | {key: value for key, value in sheet.items() if key != "density"}
@@ -48,7 +51,7 @@ def cloths(
             time={"frames": 1, "fps": 1.0 / h, "max_step": h, "min_step": min(h, 1e-5)},
             gravity=gravity,
             cloth=listed,
-            filters=[{"type": "self_contact", "thickness": THICKNESS, **(contact or {})}],
+            filters=filters,
             integrator=integrator,
             solver={"tolerance": tolerance},
             **scene,

@@ -86,7 +86,7 @@ def middle_overlap(simulation: Simulation, size: float) -> float:
 
 
 def springs(simulation: Simulation) -> PenaltySprings:
-    found = simulation.system.springs[0]
+    found = simulation.system.custom_forces[0]
     assert isinstance(found, PenaltySprings)
     return found
 

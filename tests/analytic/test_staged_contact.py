@@ -155,11 +155,8 @@ def colliding_sheets(device: str, integrator: str, contact: str, sheets: list[di
     if contact == "penalty":
         forces = [*forces, {"type": "penalty", "thickness": 2e-3, "stiffness": 2e4, "damping": 1e-4}]
     sheets = [{"shape": grid(0.2, 7), "fabric": SOFT, **each} for each in sheets]
-    simulation = cloths(device, sheets, h=5e-4, integrator=integrator, tolerance=1e-3, forces=forces, **scene)
-    if contact == "penalty":
-        simulation.filters.clear()
-        simulation.system.contact_forces = list(simulation.system.springs)
-    return simulation
+    settings = {"h": 5e-4, "integrator": integrator, "tolerance": 1e-3, "filtered": contact != "penalty"}
+    return cloths(device, sheets, forces=forces, **settings, **scene)
 
 
 @pytest.mark.parametrize("contact", ["self_contact", "penalty"])
