@@ -92,7 +92,7 @@ class DrawIn(Energy):
 
 # %% [markdown]
 # An object stands where a name would: nothing has to be registered. To use it in scene files too, put it into a package
-# with an entry point in the group `toile.energies` ([adding a word](../scenes.md#adding-a-word)).
+# with an entry point in the group `toile.energies` ([adding a type](../scenes.md#adding-a-type)).
 
 # %%
 k = 40.0  # [1/s^2]
