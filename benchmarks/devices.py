@@ -253,7 +253,7 @@ def mark(run: Result) -> str:
 
 def table(scenes: Result, label: str) -> str:
     """What one way was like."""
-    head = ["scene", "frames", "rounding", "spread", "difference", "of the center", "after 1 frame", "tight: spread",
+    head = ["scene", "frames", "rounding", "spread", "difference", "center of mass", "after 1 frame", "tight: spread",
             "difference", "steps", "intersections"]  # fmt: skip
     lines = [head, ["---", *["--:"] * (len(head) - 1)]]
     for scene, found in scenes.items():
@@ -287,7 +287,7 @@ def section(result: Result) -> str:
     """One comparison."""
     parts = []
     for label in next(iter(result["scenes"].values()))["as it is"]["others"]:
-        parts.append(f"### `{label}` beside `{result['ways'][0]}`")
+        parts.append(f"### `{label}` compared with `{result['ways'][0]}`")
         parts.append(f"{result['date']}, {result['machine']}, Toile {result['toile']}. Distances in meters.")
         parts.append(table(result["scenes"], label))
     return "\n\n".join(parts) + "\n"

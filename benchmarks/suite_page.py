@@ -52,9 +52,9 @@ def section(results: Results) -> str:
     parts = [
         f"### {title(results)}",
         f"{results['date']}; {versions}.",
-        "Milliseconds a frame:",
+        "Milliseconds per frame:",
         _markdown(*tables.times(rows)),
-        "What was simulated:",
+        "Results of the simulations:",
         _markdown(*tables.outcomes(rows)),
     ]
     lists = (tables.notes(rows, way["machine"]["cores"]), tables.growths(growths(rows)))

@@ -27,8 +27,8 @@ def verdict(solver: str, kinds: dict[str, Any]) -> list[str]:
     if "none" in kinds:
         return [f"- {solver}: {kinds['none']}."]
     return [
-        f"- {solver}, {kind}: `{best['settings']}`, {best['ms']:.1f} times Toile's time by the wall, "
-        f"{best['cpu_ms']:.1f} times by the processor."
+        f"- {solver}, {kind}: `{best['settings']}`, {best['ms']:.1f} times the wall-clock time of Toile, "
+        f"{best['cpu_ms']:.1f} times its processor time."
         for kind, best in kinds.items()
     ]
 

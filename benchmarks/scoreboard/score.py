@@ -98,7 +98,7 @@ def machine() -> dict[str, Any]:
 def table(rows: dict[str, Any]) -> str:
     """Of one scene, in Markdown. Times are means of a frame."""
     names = [key for key in COLUMNS if any(row.get(key) is not None for row in rows.values())]
-    titles = ["simulator/settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor's ms"]
+    titles = ["simulator/settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor time [ms]"]
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for name, row in rows.items():
         cells = [COLUMNS[key][1].format(row[key]) if row.get(key) is not None else "-" for key in names]
