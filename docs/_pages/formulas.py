@@ -1,6 +1,6 @@
-"""What each file computes, from which paper and with which deviations: the docstrings of toile/, which are read here.
+"""The page of files and formulas, made from the docstrings of toile/.
 
-A docstring has a first line, mostly a formula, and then Source, Symbols and Deviations.
+The docstring of a file has a title, most often a formula, and then Source, Symbols and Deviations.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from pieces import code, escaped, table, type_name
+from pieces import code, code_span, escaped, table
 
 PACKAGE = Path(__file__).parents[2] / "toile"
 TAGS = ("BW98", "Pro95", "Ye08", "BMF03", "BFA02")
-WORDS = ("Source", "Symbols", "Deviations")
+SECTIONS = ("Source", "Symbols", "Deviations")
 
 INTRODUCTION = """# Files and formulas
 
-Every file that implements something opens with what it computes. This page collects these openings: first by paper,
-then in full. [Papers](papers.md) has the same by equation, down to functions, and what became of the papers' claims.
-Paths are inside `toile/`.
+Every file that implements a method begins with a docstring that states what it computes. This page collects these
+docstrings, first by paper, then in full. [Papers](papers.md) maps each equation to a function, and reports how the
+claims of the papers hold up. Paths are inside `toile/`.
 """
 
 
@@ -39,32 +39,32 @@ class Opening:
         return self.text.strip().splitlines()[0]
 
     def section(self, name: str) -> str:
-        """What follows one of WORDS, as one line."""
+        """Returns the text of one of SECTIONS as one line."""
         return " ".join(self._lines(name).split())
 
     def markdown(self) -> str:
-        """Everything below the first line: formulas as code, the rest as text."""
+        """Returns everything below the first line: formulas as code, the remainder as text."""
         lines = self.text.strip().splitlines()[1:]
-        first = next((i for i, line in enumerate(lines) if line.startswith(WORDS)), len(lines))
+        first = next((i for i, line in enumerate(lines) if line.startswith(SECTIONS)), len(lines))
         parts = [_block(list(block)) for _, block in groupby(lines[:first], key=lambda line: line.startswith("    "))]
-        listed = [f"* **{name}:** {text}" for name in WORDS if (text := self._text(name))]
+        listed = [f"* **{name}:** {text}" for name in SECTIONS if (text := self._text(name))]
         return "\n".join([*parts, *listed]) + "\n"
 
     def _text(self, name: str) -> str:
         return _symbols(self._lines(name)) if name == "Symbols" else escaped(self.section(name))
 
     def _lines(self, name: str) -> str:
-        found = re.search(rf"^{name} +(.*?)(?=^(?:{'|'.join(WORDS)})\b|\Z)", self.text, re.DOTALL | re.MULTILINE)
+        found = re.search(rf"^{name} +(.*?)(?=^(?:{'|'.join(SECTIONS)})\b|\Z)", self.text, re.DOTALL | re.MULTILINE)
         return found[1] if found else ""
 
     def of_paper(self, tag: str) -> str:
-        """The parts of its Source that name a paper."""
+        """Returns the parts of its Source that name a paper."""
         parts = re.split(r";\s+|(?<=\)),\s+|\.\s+(?=\[)", self.section("Source"))
         return "; ".join(part for part in parts if f"[{tag}]" in part)
 
 
 def openings() -> Iterator[Opening]:
-    """Of every file that names a source, by path."""
+    """Yields the docstring of every file that names a source, by path."""
     for path in sorted(PACKAGE.rglob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")), clean=False) or ""
         if re.search(r"^Source\s", text, re.MULTILINE):
@@ -89,7 +89,7 @@ def page() -> str:
 
 
 def _block(lines: list[str]) -> str:
-    """Indented lines are formulas; others are text."""
+    """Returns indented lines as formulas, and all others as text."""
     text = "\n".join(lines).strip("\n")
     if not text.strip():
         return ""
@@ -97,12 +97,12 @@ def _block(lines: list[str]) -> str:
 
 
 def _symbols(text: str) -> str:
-    """`symbol` meaning, and the next. Two spaces stand between the two; more of them, or a new line, between pairs."""
+    """Lists symbols with their meanings: two spaces separate the two, more spaces or a new line separate entries."""
     entries: list[str] = []
     for piece in re.split(r"\s*\n\s*| {3,}", text.strip()):
         symbol, between, meaning = piece.partition("  ")
         if between:
-            entries.append(f"{type_name(symbol.strip())} {escaped(meaning.strip())}")
+            entries.append(f"{code_span(symbol.strip())} {escaped(meaning.strip())}")
         elif entries:
             entries[-1] += f" {escaped(piece)}"
         else:
@@ -111,7 +111,7 @@ def _symbols(text: str) -> str:
 
 
 def _order(row: Sequence[str]) -> tuple[list[int], str]:
-    """By section, so that a table follows its paper."""
+    """Sorts by section, so that a table follows its paper."""
     numbers = re.search(r"(?:secs?\.|eqs?\.) \(?([\d.]+)", row[0])
     return [int(number) for number in numbers[1].strip(".").split(".")] if numbers else [], row[1]
 

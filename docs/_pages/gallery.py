@@ -1,12 +1,12 @@
-"""`make gallery`: runs every shipped scene and keeps a picture, a small film and its figures in docs/gallery.
+"""`make gallery`: runs every shipped scene and stores a picture, a small film and its measurements in docs/gallery.
 
     python docs/_pages/gallery.py [SCENE ...] [--jobs 1] [--limit 1800] [--again]
 
-Runs are left in out/gallery. A scene is run again when its file, or a default that it relies on, is not what it was
-when its figures were written, and with --again. A run that takes longer than the limit [s] is stopped and told; what
-the gallery had of it stays.
+Runs are written to out/gallery. A scene is run again if its file, or a default that it relies on, has changed since its
+measurements were written, and with --again. A run that takes longer than the limit [s] is stopped and reported; the
+gallery keeps what it had.
 
-Times are processor time: one thread does the work, and what else a machine is busy with does not show in them.
+Times are processor times of one thread, so other load on the machine does not affect them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from toile.scene.schema import Scene
 RUNS = Path("out", "gallery")
 GALLERY, SCENES = gallery_pages.GALLERY, gallery_pages.SCENES
 
-# Of films and pictures: small enough that those of all scenes stay below 15 MB in the repository.
+# The films and pictures of all scenes together stay below 15 MB in the repository.
 FILM = {"width": 480, "height": 360, "samples": 2}
 FILM_RATE, FILM_QUALITY = 15, 27  # [1/s], x264's crf
 BANNER, BANNER_SECONDS = ("ball", "twist", "bmf03_balloon"), 4.0
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def started(name: str, limit: float) -> bool:
-    """Run one scene in a process of its own; whether it could be shown."""
+    """Runs one scene in a separate process; returns whether it succeeded."""
     try:
         done = subprocess.run([sys.executable, __file__, "--one", name], timeout=limit)
     except subprocess.TimeoutExpired:
@@ -79,19 +79,19 @@ def started(name: str, limit: float) -> bool:
 
 
 def is_current(name: str) -> bool:
-    """Whether the gallery shows the scene as it is now."""
+    """Returns whether the gallery shows the present version of the scene."""
     files = [GALLERY / f"{name}{suffix}" for suffix in (".json", ".webp", ".mp4")]
     return all(file.exists() for file in files) and json.loads(files[0].read_text())["input"] == fingerprint(name)
 
 
 def fingerprint(name: str) -> str:
-    """Of the scene file, and of the scene with all its defaults; those of its drawings do not matter."""
+    """Returns a hash of the scene file and of the scene with all its defaults, without its outputs."""
     scene = load(name).model_dump_json(exclude={"outputs", "expect"})
     return hashlib.sha256((SCENES / f"{name}.yaml").read_bytes() + scene.encode()).hexdigest()
 
 
 def show(name: str) -> None:
-    """Run a scene and put what it leaves into the gallery."""
+    """Runs a scene and adds its results to the gallery."""
     scene, folder = load(name), RUNS / name
     pictures = tuple(output for output in scene.outputs if isinstance(output, Picture))
     bare = scene.model_copy(update={"outputs": pictures[:1] or (Picture(),)})
@@ -115,12 +115,12 @@ def show(name: str) -> None:
     }
     (GALLERY / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     unmet = [finding.key for finding in findings if not finding.ok]
-    text = f"NOT MET: {', '.join(unmet)}" if unmet else "all expectations met"
+    text = f"FAILED: {', '.join(unmet)}" if unmet else "all expectations hold"
     print(f"{name}: {results['ms_per_frame']:.0f} ms a frame, {text}", flush=True)
 
 
 def make_film(scene: Scene, folder: Path, target: Path) -> None:
-    """A film by the camera of the scene's own, or of its picture, with few frames a second."""
+    """Makes a film with the camera of the scene's own film or picture, at a low frame rate."""
     drawings = [output for kind in (Video, Picture) for output in scene.outputs if isinstance(output, kind)]
     camera = {key: getattr(drawings[0], key) for key in ("look_from", "look_at", "fov")} if drawings else {}
     done = RunFolder(folder)
@@ -137,28 +137,28 @@ def make_film(scene: Scene, folder: Path, target: Path) -> None:
 
 
 def make_banner() -> None:
-    """Some films side by side, as the animated picture that the README opens with."""
+    """Makes the animated picture at the top of the README from some films side by side."""
     films = [RUNS / name / "film.mp4" for name in BANNER]
     target = GALLERY / "toile.gif"
-    if not all(film.exists() for film in films):  # runs of other days may be gone; the picture stays as it is
+    if not all(film.exists() for film in films):  # older runs may have been deleted; the picture stays as it is
         return
     if target.exists() and all(film.stat().st_mtime < target.stat().st_mtime for film in films):
         return
-    # Short films begin anew. The time is that of the inputs: a palette is made when they end.
-    inputs = [type_name for film in films for type_name in ("-stream_loop", "-1", "-t", BANNER_SECONDS, "-i", film)]
+    # Short films repeat. -t limits the inputs, because the palette is made when they end.
+    inputs = [option for film in films for option in ("-stream_loop", "-1", "-t", BANNER_SECONDS, "-i", film)]
     small = [f"[{i}:v]setpts=PTS-STARTPTS,fps=12.5,scale=288:-2:flags=lanczos[v{i}]" for i in range(len(films))]
     beside = "".join(f"[v{i}]" for i in range(len(films))) + f"hstack=inputs={len(films)},split[a][b]"
     colors = "[a]palettegen=max_colors=96:stats_mode=full[p];[b][p]paletteuse=dither=bayer:bayer_scale=5"
     ffmpeg(*inputs, "-filter_complex", ";".join([*small, beside, colors]), "-loop", 0, target)
 
 
-def ffmpeg(*words: Any) -> None:
-    """Under another name until it is complete."""
+def ffmpeg(*options: Any) -> None:
+    """Runs ffmpeg; the last option is the target, which has a temporary name until it is complete."""
     import imageio_ffmpeg
 
-    target = Path(words[-1])
+    target = Path(options[-1])
     part = target.with_name(f"part_{target.name}")
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *map(str, words[:-1]), str(part)]
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *map(str, options[:-1]), str(part)]
     subprocess.run(command, check=True)
     part.replace(target)
 

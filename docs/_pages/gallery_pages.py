@@ -1,7 +1,7 @@
-"""Pages of the gallery, from the figures that gallery.py keeps: one for each scene, and an index with small pictures.
+"""The pages of the gallery, from the measurements that gallery.py stores: one for each scene, and an index.
 
-They lie in docs/gallery beside pictures and films, and can be read in the repository as well as on the site: where
-`<video>` is not allowed, the picture inside it leads to the film.
+They are in docs/gallery beside the pictures and films, and are readable in the repository as well as on the site: where
+`<video>` is not allowed, the picture inside it links to the film.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ GALLERY, SCENES = ROOT / "docs" / "gallery", ROOT / "toile" / "scenes"
 
 INTRODUCTION = """# Gallery
 
-Every shipped scene, run as it is: a picture leads to its film, its figures and its file. `make gallery` runs those that
-have changed. Times are processor time of one core, without drawing.
+The gallery shows every shipped scene, run without changes. Each picture links to a page with the film, the measurements
+and the scene file. `make gallery` runs the scenes that have changed. Times are processor times of one core, without
+rendering.
 """
 
 COLUMNS = 3
@@ -28,9 +29,9 @@ VALUES = (
     ("steps", "steps"),
     ("rejected", "steps discarded"),
     ("max_strain", "largest strain [-]"),
-    ("intersections", "intersecting pairs of triangles, most in any frame"),
+    ("intersections", "intersecting pairs of triangles, maximum over the frames"),
     ("intersections_start", "the same at the start"),
-    ("solid_depth", "deepest inside a solid [m]"),
+    ("solid_depth", "largest depth inside a solid [m]"),
 )
 
 
@@ -39,12 +40,12 @@ def navigation() -> list[Any]:
 
 
 def shown() -> list[str]:
-    """Scenes that the gallery holds."""
+    """Returns the scenes in the gallery."""
     return sorted(path.stem for path in GALLERY.glob("*.json"))
 
 
 def write() -> None:
-    """Write all pages; those of scenes that are gone, go."""
+    """Writes all pages, and deletes those of scenes that no longer exist."""
     texts = {"index": index(), **{name: page(name) for name in shown()}}
     for path in GALLERY.glob("*.md"):
         if path.stem not in texts:
@@ -54,7 +55,7 @@ def write() -> None:
 
 
 def index() -> str:
-    """Three in a row, as a table, which every reader of Markdown shows."""
+    """Returns a table with three scenes in a row, which every Markdown viewer shows."""
     cells = [
         f'[<img src="{name}.webp" alt="{name}" width="300">]({name}.md)<br>'
         f"[**{escaped(name)}**]({name}.md)<br>{escaped(_first_sentence(_scene(name)['about']))}"
@@ -76,9 +77,9 @@ def page(name: str) -> str:
     size.append(("processor time per frame, median [ms]", _number(results["ms_per_frame"])))
     if not _scene(name).get("solids"):
         del summary["solid_depth"]
-    rows = [*size, *((words, _number(summary[key])) for key, words in VALUES if summary.get(key) is not None)]
+    rows = [*size, *((label, _number(summary[key])) for key, label in VALUES if summary.get(key) is not None)]
     expected = [
-        (f"`{entry['key']}`", entry["bound"], _number(entry["value"]), "met" if entry["ok"] else "**not met**")
+        (f"`{entry['key']}`", entry["bound"], _number(entry["value"]), "ok" if entry["ok"] else "**failed**")
         for entry in results["expect"]
     ]
     return "\n".join(
@@ -89,10 +90,10 @@ def page(name: str) -> str:
             f'<video controls loop muted playsinline poster="{name}.webp" src="{name}.mp4">'
             f'<a href="{name}.mp4"><img src="{name}.webp" alt="{name}: the film" width="640"></a></video>\n',
             code(f"toile run {name}"),
-            "## Figures\n",
-            table(("", "found"), rows),
-            "What the scene expects of them:\n",
-            table(("figure", "expected", "found", ""), expected),
+            "## Measurements\n",
+            table(("quantity", "value"), rows),
+            "The `expect` block of the scene:\n",
+            table(("key", "expected", "measured", "result"), expected),
             "## The scene\n",
             code(text, "yaml"),
         ]

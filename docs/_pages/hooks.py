@@ -1,8 +1,8 @@
-"""Adds to the site what is not written by hand: reference, formulas, examples, benchmarks and changelog.
+"""Adds generated pages to the site: reference, formulas, examples, benchmarks and changelog.
 
-mkdocs calls these functions while it builds (`hooks` in mkdocs.yml). Pages exist in memory only, so that none of them
-can be out of date. Links of hand-written pages that leave docs/ are turned to the pages that stand for what they
-lead to.
+mkdocs calls these functions during the build (`hooks` in mkdocs.yml). The pages exist in memory only, so none of them
+can be out of date. Links from hand-written pages to files outside docs/ are redirected to the pages that show these
+files.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import scripts
 ROOT = Path(__file__).parents[2]
 PLACEHOLDER = "generated"
 
-# What hand-written pages link to outside docs/, and the page of the site that holds it.
+# Link targets outside docs/, and the page of the site that shows each.
 OUTSIDE = {"../benchmarks/README.md": "benchmarks.md", "../CHANGELOG.md": "changelog.md", "docs/": ""}
 
 _pages: dict[str, str] = {}
 
 
 def on_config(config: Any) -> Any:
-    """Make the pages, and the parts of the navigation that follow from them."""
+    """Generates the pages, and their parts of the navigation."""
     _pages.clear()
     _pages["formulas.md"] = formulas.page()
     _pages["changelog.md"] = _read("CHANGELOG.md")
@@ -60,7 +60,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def _navigation(made: list[tuple[tuple[str, ...], str, str]]) -> list[Any]:
-    """Nested as the titles are: ("Energies", "stretch") stands as stretch inside Energies."""
+    """Nests entries by their titles: ("Energies", "stretch") becomes stretch inside Energies."""
     entries: list[Any] = []
     for titles, uri, _ in made:
         place = entries

@@ -1,4 +1,4 @@
-"""The Python interface: every name of `import toile`, and some of modules beside it, with signature and docstring."""
+"""The page of the Python interface: the names of `import toile` and of some modules, with signature and docstring."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import inspect
 import textwrap
 from typing import Any
 
-from pieces import code, escaped, table, type_name
+from pieces import code, code_span, escaped, table
 from pydantic import BaseModel
 from reference import _slug
 
 import toile
 
-# Names that are imported from their modules, and what they are for.
+# Public names that are imported from their modules.
 BESIDE = {
     "toile.runs.check": ("check", "read_report", "Finding"),
     "toile.runs.folder": ("RunFolder", "render_run", "export_run"),
@@ -23,8 +23,8 @@ BESIDE = {
 
 INTRODUCTION = """# Python
 
-Everything a scene file can say is a Python object too: see the [blocks of a scene](index.md). Dictionaries and names
-stand for objects wherever a scene is made, so that `{"type": "grid"}` and `"cotton"` work as in a file.
+Everything that a scene file can contain is a Python object too: see the [blocks of a scene](index.md). Wherever a scene
+expects an object, a dictionary or a name is accepted, so that `{"type": "grid"}` and `"cotton"` work as in a file.
 """
 
 
@@ -33,7 +33,7 @@ def page() -> str:
     things = {name: getattr(toile, name) for name in toile.__all__ if callable(getattr(toile, name))}
     for name, thing in sorted(things.items(), key=lambda entry: (_rank(entry[1]), entry[0].lower())):
         parts += _entry(f"toile.{name}", thing)
-    parts.append("## Beside them\n")
+    parts.append("## In modules\n")
     for module, members in BESIDE.items():
         for name in members:
             parts += _entry(f"{module}.{name}", getattr(importlib.import_module(module), name), level=3)
@@ -41,7 +41,7 @@ def page() -> str:
 
 
 def _rank(thing: Any) -> int:
-    """Functions first, then what they return, what scenes are made of, and what is raised."""
+    """Sorts functions first, then the classes they return, the parts of scenes, and exceptions."""
     if inspect.isfunction(thing):
         return 0
     return 3 if issubclass(thing, BaseException) else 2 if issubclass(thing, BaseModel) else 1
@@ -55,7 +55,7 @@ def _entry(path: str, thing: Any, level: int = 2) -> list[str]:
     if issubclass(thing, BaseModel):
         return [*parts, f"Its fields: [{thing.__name__}]({_slug(thing)}.md).\n"]
     if dataclasses.is_dataclass(thing):
-        parts.append(table(("attribute", "type", "what"), _attributes(thing)))
+        parts.append(table(("attribute", "type", "meaning"), _attributes(thing)))
     if "__init__" in vars(thing) and not dataclasses.is_dataclass(thing) and not issubclass(thing, BaseException):
         parts += [_signature(thing.__name__, thing.__init__), _text(thing.__init__)]
     for name, member in vars(thing).items():
@@ -81,14 +81,14 @@ def _signature(name: str, function: Any, is_property: bool = False) -> str:
 
 
 def _attributes(thing: Any) -> list[tuple[str, str, str]]:
-    """Fields of a dataclass with the comments behind them."""
+    """Returns the fields of a dataclass with the comments behind them."""
     source = textwrap.dedent(inspect.getsource(thing))
     lines = source.splitlines()
     (node,) = ast.parse(source).body
     assert isinstance(node, ast.ClassDef)
     fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
     return [
-        (type_name(ast.unparse(f.target)), type_name(ast.unparse(f.annotation)), escaped(_comment(lines[f.lineno - 1])))
+        (code_span(ast.unparse(f.target)), code_span(ast.unparse(f.annotation)), escaped(_comment(lines[f.lineno - 1])))
         for f in fields
     ]
 

@@ -1,4 +1,4 @@
-"""Small pieces of Markdown that the generated pages have in common."""
+"""Pieces of Markdown that the generated pages share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; empty when it has no rows."""
+    """Returns a table, or an empty string if there are no rows."""
     lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
     if not lines:
         return ""
@@ -14,17 +14,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: str, language: str = "text") -> str:
-    """A block of code."""
+    """Returns a block of code."""
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
-def type_name(text: str) -> str:
-    """Code inside a line; nothing for nothing."""
+def code_span(text: str) -> str:
+    """Returns code inside a line; an empty string stays empty."""
     return f"`{text}`" if text else ""
 
 
 def escaped(text: str) -> str:
-    """Plain text in which Markdown and HTML find nothing to interpret."""
+    """Escapes plain text, so that Markdown and HTML show it as it is."""
     for sign in ("&", "<", ">"):
         text = text.replace(sign, {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[sign])
     for sign in ("*", "_", "`"):

@@ -1,7 +1,7 @@
-"""Every field of a scene and every word that a scene can name, from the models that check them.
+"""The reference of every field and every type of a scene, made from the models that validate them.
 
-`toile explain` shows the same in a terminal; both read it through toile.scene.explain. A page holds one model, with a
-section for each of its fields: effect, kind of value, unit, range, default, and which shipped scenes set it.
+`toile explain` shows the same in a terminal; both read it through toile.scene.explain. A page describes one model, with
+a section for each of its fields: effect, kind of value, unit, range, default, and the shipped scenes that set it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 from formulas import Opening
-from pieces import code, escaped, table, type_name
+from pieces import code, code_span, escaped, table
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -32,7 +32,7 @@ PLAIN = {int: "whole number", float: "number", bool: "true or false", str: "text
 
 TITLES = {"post": "Post-processes", "colliders": "Solids"}
 
-# What a reader of the page should know beyond what the fields say, and where it is told.
+# The pages of the guide that explain a family.
 GUIDES = {
     "shapes": "[Shapes](../../scenes.md#shapes)",
     "energies": "[Energies of a cloth](../../scenes.md#energies-of-a-cloth) and [forces](../../scenes.md#forces)",
@@ -67,7 +67,7 @@ def pages() -> list[Page]:
 
 @cache
 def _blocks() -> list[type[BaseModel]]:
-    """Every model of plain values that scenes are made of, the scene first."""
+    """Returns every model of plain values that scenes consist of, the scene first."""
     found: list[type[BaseModel]] = []
     pending: list[type[BaseModel]] = [Scene, *(find(family, name) for family in FAMILIES for name in names(family))]
     while pending:
@@ -81,24 +81,24 @@ def _blocks() -> list[type[BaseModel]]:
 
 
 def _plain(info: FieldInfo) -> list[type[BaseModel]]:
-    """Models that a field holds, without those chosen by type."""
+    """Returns the models in a field, without those chosen by type."""
     return [model for model in models_in(info) if not issubclass(model, Plugin)]
 
 
 def _overview() -> str:
     blocks = table(
-        ("block", "what it is"), ((f"[{_title(model)}]({_slug(model)}.md)", _about(model)) for model in _blocks())
+        ("block", "description"), ((f"[{_title(model)}]({_slug(model)}.md)", _about(model)) for model in _blocks())
     )
     parts = [
         "# Reference\n",
-        "Every field of a scene, from the models that check it. `toile explain WORD` shows the same in a terminal, "
-        "`toile explain SCENE` every value of a scene. [Scenes](../scenes.md) tells how the parts go together.\n",
+        "This reference lists every field of a scene. `toile explain TYPE` shows the same in a terminal, and "
+        "`toile explain SCENE` every value of a scene. [Scenes](../scenes.md) explains how the parts fit together.\n",
         "## Blocks of a scene\n",
         blocks,
     ]
     for family, (_, noun, _) in FAMILIES.items():
         rows = ((f"[`{name}`]({family}/{name}.md)", escaped(find(family, name).summary())) for name in names(family))
-        parts += [f"## {TITLES.get(family, family.capitalize())} {{ #{family} }}\n", table((noun, "what it is"), rows)]
+        parts += [f"## {TITLES.get(family, family.capitalize())} {{ #{family} }}\n", table((noun, "description"), rows)]
     return "\n".join(parts)
 
 
@@ -123,13 +123,13 @@ def _plugin(family: str, name: str) -> str:
 
 
 def _fields(model: type[BaseModel], up: str) -> list[str]:
-    """An overview of the fields, and a section for each; `up` leads to reference/."""
+    """Returns an overview of the fields and a section for each; `up` is the path to reference/."""
     rows = [row for row in field_rows(model) if row.depth == 0]
     if not rows:
         return []
     overview = table(
         ("field", "default", "unit", "effect"),
-        ((f"[`{row.key}`](#{row.key})", type_name(_default(model, row)), row.unit, escaped(row.doc)) for row in rows),
+        ((f"[`{row.key}`](#{row.key})", code_span(_default(model, row)), row.unit, escaped(row.doc)) for row in rows),
     )
     parts = ["## Fields\n", overview]
     for row in rows:
@@ -138,9 +138,9 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
         facts = [
             ("kind", escaped(_kind(model.model_fields[row.key].annotation))),
             ("unit", row.unit or "none"),
-            ("range", type_name(row.limits) or "any"),
-            ("default", type_name(_default(model, row)) or "empty"),
-            *([("holds", inside)] if inside else []),
+            ("range", code_span(row.limits) or "any"),
+            ("default", code_span(_default(model, row)) or "empty"),
+            *([("contains", inside)] if inside else []),
             *([("set in", _scenes(used, f"{up}../"))] if used else []),
         ]
         parts += [f"### {row.key}\n", _sentence(row.doc) + "\n", table(("", ""), facts)]
@@ -148,7 +148,7 @@ def _fields(model: type[BaseModel], up: str) -> list[str]:
 
 
 def _default(model: type[BaseModel], row: Row) -> str:
-    """As it can be written in a scene; a block has those of its fields."""
+    """Returns a default as a scene would write it; a block has the defaults of its fields."""
     if isinstance(model.model_fields[row.key].get_default(call_default_factory=True), BaseModel):
         return "{}"
     return {"-": "null", "(needed)": "must be given"}.get(row.value, row.value)
@@ -159,7 +159,7 @@ def _sentence(text: str) -> str:
 
 
 def _inside(model: type[BaseModel], key: str, up: str) -> str:
-    """Links to the blocks or to the family that go into a field."""
+    """Returns links to the blocks or to the family that a field takes."""
     links = [f"[{_title(inner)}]({up}{_slug(inner)}.md)" for inner in _plain(model.model_fields[key])]
     for path in ((key,), (key, 0)):
         family = family_in(annotation_at(model, path, {}))
@@ -169,7 +169,7 @@ def _inside(model: type[BaseModel], key: str, up: str) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    """What is written there, in words."""
+    """Describes the values that a field takes."""
     if annotation in PLAIN:
         return PLAIN[annotation]
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
@@ -187,7 +187,7 @@ def _kind(annotation: Any) -> str:
         kinds = list(dict.fromkeys(_kind(part) for part in inside))
         return f"{len(inside)} of: {kinds[0]}" if len(kinds) == 1 else "[" + ", ".join(map(_kind, inside)) + "]"
     if isinstance(annotation, type) and issubclass(annotation, Plugin):
-        return "a word, or its fields with `type`"
+        return "a type name, or its fields with `type`"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "its fields"
     return "text"
@@ -195,7 +195,7 @@ def _kind(annotation: Any) -> str:
 
 @cache
 def _settings() -> dict[tuple[type[BaseModel], str | None], list[str]]:
-    """Which shipped scenes set a field, and which have a model at all (key None)."""
+    """Returns the shipped scenes that set a field, and those that have a model at all (key None)."""
     found: dict[tuple[type[BaseModel], str | None], list[str]] = defaultdict(list)
     for name in scene_names():
         scene = load(name)
@@ -223,7 +223,7 @@ def _used_by(model: type[BaseModel], key: str | None) -> list[str]:
 
 
 def _scenes(found: list[str], up: str) -> str:
-    """Links to the gallery; of many the first few."""
+    """Returns links to the gallery, at most eight."""
     links = [
         f"[{name}]({up}gallery/{name}.md)" if (DOCS / "gallery" / f"{name}.md").exists() else f"`{name}`"
         for name in found[:8]
@@ -246,7 +246,7 @@ def _fabrics() -> str:
     return "\n".join(
         [
             "# Shipped fabrics\n",
-            "[Fabrics](../fabrics.md) says what the figures mean, [Fabric](fabric.md) has their units and limits.\n",
+            "[Fabrics](../fabrics.md) explains the properties, [Fabric](fabric.md) lists their units and limits.\n",
             table(head, rows),
             *sources,
         ]
@@ -255,16 +255,16 @@ def _fabrics() -> str:
 
 def _presets() -> str:
     blocks = [f"## {name}\n\n{code(preset_text(name), 'yaml')}" for name in preset_names()]
-    return "\n".join(["# Presets as they are\n", "[Presets](../presets.md) tells how they are used.\n", *blocks])
+    return "\n".join(["# Shipped presets\n", "[Presets](../presets.md) explains how to use them.\n", *blocks])
 
 
 def _constants() -> str:
-    rows = ((f"`{module}.{name}`", type_name(value), escaped(why)) for module, name, value, why in judgment_constants())
+    rows = ((f"`{module}.{name}`", code_span(value), escaped(why)) for module, name, value, why in judgment_constants())
     return "\n".join(
         [
             "# Judgment constants\n",
-            "Numbers in the code that are neither physics nor the scene's, each with its reason.\n",
-            table(("constant", "value", "why"), rows),
+            "These numbers in the code are neither physics nor fields of a scene; each has its reason.\n",
+            table(("constant", "value", "reason"), rows),
         ]
     )
 
