@@ -1,4 +1,4 @@
-"""Adds generated pages to the site: reference, formulas, examples, benchmarks and changelog.
+"""Adds generated pages to the site: reference, formulas, examples, benchmarks, contributing and changelog.
 
 mkdocs calls these functions during the build (`hooks` in mkdocs.yml). The pages exist in memory only, so none of them
 can be out of date. Links from hand-written pages to files outside docs/ are redirected to the pages that show these
@@ -7,6 +7,7 @@ files.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def on_config(config: Any) -> Any:
     _pages.clear()
     _pages["formulas.md"] = formulas.page()
     _pages["changelog.md"] = _read("CHANGELOG.md")
+    _pages["contributing.md"] = _contributing()
     _pages["benchmarks.md"] = _read("benchmarks/README.md").replace("../docs/", "")
     sections = {"Gallery": gallery_pages.navigation(), "Examples": [], "Reference": []}
     for name, made in (("Examples", scripts.pages()), ("Reference", reference.pages())):
@@ -70,6 +72,14 @@ def _navigation(made: list[tuple[tuple[str, ...], str, str]]) -> list[Any]:
             place = place[-1][title]
         place.append({titles[-1]: uri})
     return entries
+
+
+def _contributing() -> str:
+    """CONTRIBUTING.md with links to pages; files that have no page are named only."""
+    text = _read("CONTRIBUTING.md")
+    for file, uri in {"benchmarks/README.md": "benchmarks.md", "CHANGELOG.md": "changelog.md"}.items():
+        text = text.replace(f"]({file})", f"]({uri})")
+    return re.sub(r"\[([^]]+)\]\((?:LICENSE|CITATION\.cff)\)", r"\1", text)
 
 
 def _read(path: str) -> str:
