@@ -1,1 +1,1 @@
-"""What a particle may not do: each constraint fills S, and the targets of the directions it holds."""
+"""Constraints on particles: one file each, holding some directions of some particles."""

@@ -72,7 +72,7 @@ class Constraint(Plugin):
         return self.motion.carry(anchors, self.start, time)
 
     def anchors(self, points: np.ndarray, time: float) -> np.ndarray:
-        """Returns where particles were when the constraint began, if its motion carried them to these points at a time."""
+        """Returns where particles were when the constraint began, if its motion carried them to these points."""
         return points if self.motion is None else self.motion.carry(points, time, self.start)[0]
 
     def turned(self, directions: np.ndarray, time: float) -> np.ndarray:

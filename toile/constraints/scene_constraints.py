@@ -54,8 +54,8 @@ class SceneConstraints:
         return changed
 
     def take_over(self, other: "SceneConstraints", time: float, x: np.ndarray) -> None:
-        """Continues from another scene's constraints: a constraint that both have keeps what it held, and a new one holds
-        particles where they are in x, on their way along its motion.
+        """Continues from another scene's constraints: a constraint that both have keeps what it held, and a new one
+        holds particles where they are in x, on their way along its motion.
         """
         self._active = None
         self._anchors = {}

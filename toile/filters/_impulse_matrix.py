@@ -1,17 +1,17 @@
-"""The matrix of impulses along threads: what a unit impulse in one of them does to the rate of all others.
+"""The matrix of impulses along threads: the effect of a unit impulse in one thread on the rates of all others.
 
     A = J W J^T + diag(c),    W_i = C_i/m_i,    A_pq = sum_a w_pa w_qa (d_p . W_a d_q)
 
-Row p of J reads the rate of one length: the image w of a direction in the cloth, sum_a w_pa x_a, grows by d_p . w. For
+Row p of J gives the rate of one length: the image w = sum_a w_pa x_a of a direction in the cloth grows by d_p . w. For
 a spring the weights are -1 and 1 and d_p is its direction, and A is that of the paper: a spring's row has entries for
 itself and those that share a particle with it, seven in a sheet of quadrilaterals.
 
 Source      [Ye08] secs. 4-6, eqs. (9), (10)
 Symbols     d  direction of a row [-]     w_pa  its weights     C_i  directions in which a particle is free
             c  compliance of a row [1/kg]: 0, or how far it gives way to an impulse
-Deviations  Of the two denominators in eq. (10) one reads m_i: both are the mass of the particle that is shared. The
+Deviations  One of the two denominators in eq. (10) is printed as m_i: both are the mass of the shared particle. The
             paper deletes rows of springs with both ends held. Here they get a compliance and nothing to correct: the
-            solution is the same, and the pattern lasts when particles are held or let go.
+            solution is the same, and the pattern does not change when particles are held or released.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from toile.math.types import mat33, real, vec3
 
 
 class ImpulseMatrix:
-    """A on a pattern that lasts, with its factor."""
+    """A on a fixed pattern, with its factor."""
 
     def __init__(self, particles: np.ndarray, weights: np.ndarray, masses: wp.array):
         """Particles of each row (rows, 3) and their weights; those of weight 0 take no part."""
@@ -63,14 +63,14 @@ class ImpulseMatrix:
         self._launch = Launcher(device)
 
     def assemble(self, C: wp.array, d: wp.array, c: wp.array) -> np.ndarray:
-        """The entries of A, as its factor has them."""
+        """Returns the entries of A, in the order of its factor."""
         self._launch(fill, len(self._values), [*self._entries, self.masses, C, d, c, self._values])
         self.factor.values[:] = self._values.numpy()
         return self.factor.values
 
     def solve(self, b: wp.array, C: wp.array, d: wp.array) -> np.ndarray:
-        """Impulses s with A s = b, by the present factor; `dv` is what they do: it makes rates less by b. What they
-        would do to held directions, constraints undo: `reaction`.
+        """Returns the impulses s with A s = b, by the present factor. `dv` is their effect: it reduces the rates by b.
+        `reaction` is the impulse of the constraints in held directions.
         """
         s = self.factor.solve(b.numpy())
         self._s.assign(s)
@@ -80,7 +80,7 @@ class ImpulseMatrix:
 
 
 def _pairs(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs of entries that are equal; `at` is sorted."""
+    """Returns all pairs of equal entries; `at` is sorted."""
     count = np.bincount(at)[at]
     one = np.repeat(np.arange(len(at)), count)
     place = np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)

@@ -1,15 +1,15 @@
-"""Springs of all cloths, in an order in which many of them can be worked on at once.
+"""Springs of all cloths, colored so that many of them can be processed in parallel.
 
-Springs of one color share no particle. One color after the other, whatever a kernel does to the two particles of each
-spring comes out the same however many run at once: it is the result of taking them one by one in the order they have
-here. Structural springs come first, then shear, then flexion, so that this is also an order a paper could mean.
+Springs of one color share no particle. Processed color by color, a kernel that changes the two particles of each spring
+gives the same result in parallel as one spring after the other in the order of this list. Structural springs come
+first, then shear, then flexion.
 
 Source      [Pro95] sec. 5, which takes springs in the order of its data structure
 Deviations  none
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import warp as wp
@@ -19,6 +19,15 @@ from toile.model.model import Model
 from toile.model.springs import springs_of
 
 
+@wp.struct
+class SpringArrays:
+    """Springs for kernels."""
+
+    particles: wp.array(dtype=wp.vec2i)
+    lengths: wp.array(dtype=real)
+    kind: wp.array(dtype=wp.int32)
+
+
 @dataclass(frozen=True)
 class SpringList:
     """Springs on the device."""
@@ -26,6 +35,12 @@ class SpringList:
     particles: wp.array  # of vec2i, numbered in the whole model
     lengths: wp.array  # [m]  at rest
     kind: wp.array  # STRUCTURAL, SHEAR or FLEXION of toile/model/springs.py
+    arrays: SpringArrays = field(init=False)  # the same for kernels
+
+    def __post_init__(self) -> None:
+        arrays = SpringArrays()
+        arrays.particles, arrays.lengths, arrays.kind = self.particles, self.lengths, self.kind
+        object.__setattr__(self, "arrays", arrays)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -35,7 +50,7 @@ class SpringList:
 
 
 class SpringLists:
-    """Springs of some kinds: all of them, sorted by color, and what may be launched at once."""
+    """Springs of some kinds: all of them sorted by color, and lists that may be launched at once."""
 
     def __init__(self, model: Model, kinds: Sequence[int], device: str):
         found = [springs_of(part).of(*kinds) for part in model.parts]
@@ -51,7 +66,7 @@ class SpringLists:
             wp.array(self.lengths.astype(numpy_real), dtype=real, device=device),
             wp.array(self.kind.astype(np.int32), dtype=wp.int32, device=device),
         )
-        # One entry per launch. A CPU takes them one by one and in order whether or not it is told where a color ends.
+        # One entry per launch. A CPU processes springs in order anyway, and needs no split into colors.
         begins = [0, *self.ends[:-1]]
         each = [self.all.part(int(begin), int(end)) for begin, end in zip(begins, self.ends, strict=False)]
         self.colors = each if wp.get_device(device).is_cuda else [self.all][: len(each)]
@@ -61,7 +76,7 @@ class SpringLists:
 
 
 def _colors(pairs: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """The color of each spring: the first that neither of its particles has; other kinds, other colors."""
+    """Returns the color of each spring: the first that neither of its particles has; kinds do not share colors."""
     color = np.zeros(len(pairs), int)
     first = 0
     for each in np.unique(kind):

@@ -69,7 +69,7 @@ class Correction:
         """Corrects `state_out`. Returns why that is impossible and the step must be shorter, or None."""
         raise NotImplementedError
 
-    def hold(self) -> bool:
+    def extend_system(self) -> bool:
         """Adds the contacts that it has just resolved to the linear system; returns whether there are any."""
         return False
 
@@ -77,7 +77,7 @@ class Correction:
         """The step stands."""
 
     def state_dict(self) -> StateDict:
-        """What the next step needs of earlier ones (toile/model/state_dict.py)."""
+        """Returns everything that the next step needs of earlier ones (toile/model/state_dict.py)."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:

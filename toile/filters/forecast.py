@@ -1,18 +1,18 @@
-"""Interface forecasting: a point that will be inside a solid at the end of the step gets the velocity that avoids it.
+"""Interface forecasting: a point that would end the step inside a solid gets the velocity that avoids it.
 
     phi_new = phi + dt (v_p - v) . N                                     if phi_new < 0:
     v_pN <- v_N - phi/dtau,    v_T,rel <- max(0, 1 - mu |change of v_pN| / |v_T,rel|) v_T,rel
 
 v_p is the mean velocity of the step, so that the corrected point ends where the forecast says.
 
-The solve before it does not know of the contact: what hangs from a solid is held only by what the solve pulls into the
-solid and the forecast puts back. So cloth stretches at the rim of a contact, the more the larger the step.
+The solve before it does not include the contact: cloth that hangs from a solid is held only because the solve pulls it
+into the solid and the forecast puts it back. Cloth therefore stretches at the rim of a contact, more at larger steps.
 
 Source      [BMF03] sec. 5.2
 Symbols     phi  distance less the thickness [m]     N  outward normal     v  velocity of the solid there [m/s]
             dt  the step [s]     dtau  time in which the surface is reached [s]     mu  friction
-Deviations  The paper writes v_pN - phi_new/dtau as well, which is the same only when dtau = dt. Of the two only that
-            above leads to the surface after dtau, as the text says it shall.
+Deviations  The paper also writes v_pN - phi_new/dtau, which is the same only when dtau = dt. Only the formula above
+            leads to the surface after dtau, as the text demands.
 """
 
 from functools import cache
@@ -29,10 +29,10 @@ from toile.model.model import Model
 from toile.model.state import State
 from toile.plugins import quantity
 
-# Cloth hung over a ball stretches by 5 % where it leaves it at steps of 1/120 s and by 2.5 % at 1/240 s, whatever its
-# mesh; over a sharp rim by several times as much (docs/solids.md). Steps [s] above the first are warned of.
+# Cloth hung over a ball stretches by 5 % where it leaves the ball at steps of 1/120 s and by 2.5 % at 1/240 s, on any
+# mesh; over a sharp rim by several times as much (docs/solids.md). Steps above LARGEST_STEP [s] give a warning.
 LARGEST_STEP, STRETCH = 1.0 / 240.0, 0.025
-# Scene files have 1/240 with a few digits.
+# Scene files write 1/240 with a few digits.
 ROUNDED = 1e-3
 
 
@@ -54,7 +54,7 @@ class Forecast(Filter):
         return ForecastCorrection(self, context)
 
     def recovery(self) -> str:
-        """How cloth comes out of a solid, for a message."""
+        """Describes how cloth comes out of a solid, for a message."""
         if self.relaxation is None:
             return "They are thrown out in one step, however short: set relaxation of forecast, or use solid_contact."
         return f"They are pushed out within some {self.relaxation:g} s, and keep the speed of that."
@@ -72,6 +72,8 @@ class Forecast(Filter):
 
 
 class ForecastCorrection(Correction):
+    """Applies the forecast to every particle and solid."""
+
     def __init__(self, settings: Forecast, context: FilterContext):
         self.settings, self.context = settings, context
         self._kernels = [forecast_kernel(solid.functions) for solid in context.solids]
@@ -80,7 +82,8 @@ class ForecastCorrection(Correction):
     def apply(self, state: State, state_out: State, h: float) -> str | None:
         constraints, dtau = self.context.constraints, self.settings.relaxation or h
         for s, (solid, kernel) in enumerate(zip(self.context.solids, self._kernels, strict=True)):
-            of_solid = [solid.shape, self.context.solids.poses, s, float(solid.settings.friction), self.settings.thickness]
+            friction, thickness = float(solid.settings.friction), self.settings.thickness
+            of_solid = [solid.shape, self.context.solids.poses, s, friction, thickness]
             inputs = [*of_solid, h, dtau, state.x, constraints.S_user, state_out.x, state_out.v]
             inputs.append(self.context.corrections.discontinuous)
             self._launch(kernel, len(state.x), inputs)
@@ -89,7 +92,7 @@ class ForecastCorrection(Correction):
 
 @wp.func
 def respond(v_p: vec3, v: vec3, N: vec3, phi: real, mu: real, dt: real, dtau: real) -> vec3:
-    """The velocity of a point after the forecast; the one it has if it stays outside."""
+    """Returns the velocity of a point after the forecast; unchanged if the point stays outside."""
     phi_new = phi + dt * wp.dot(v_p - v, N)
     if phi_new >= real(0.0):
         return v_p
@@ -105,7 +108,7 @@ def respond(v_p: vec3, v: vec3, N: vec3, phi: real, mu: real, dt: real, dtau: re
 
 @cache
 def forecast_kernel(functions: Any) -> wp.Kernel:
-    """Forecasts against one kind of collider."""
+    """Makes the kernel for one kind of collider."""
     shape_type, closest = functions.shape, functions.closest
 
     def forecast(
@@ -122,15 +125,15 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
         v_p = (x_out[i] - x[i]) / dt
         found = closest(shape, p, ANYWHERE)
         if wp.length_sq(found.velocity) > real(0.0):
-            # The shape is that of the end of the step: the point is carried along to be at the distance it has now.
+            # The shape is that of the end of the step: the point moves along with it, to the distance it has now.
             p += dt * found.velocity
             found = closest(shape, p, ANYWHERE)
         v = (end_world(pose, p) - x[i]) / dt
-        # The normal at the end of the step: a solid that turns takes its surface along.
+        # The normal is that of the end of the step, because a solid that turns moves its surface.
         v_new = respond(v_p, v, pose.R * found.normal, found.distance - thickness, mu, dt, dtau)
         change = S_user[i] * (v_new - v_p)
         if wp.length_sq(change) > real(0.0):
-            # Schemes of second order end with another velocity than the mean; what a contact stopped goes on with this.
+            # Second-order schemes end with another velocity than the mean; a stopped point continues with this one.
             x_out[i] = x_out[i] + dt * change
             v_out[i] = v_out[i] + S_user[i] * (v_new - v_out[i])
             discontinuous_out[i] = DISCONTINUOUS

@@ -1,12 +1,12 @@
 """Cloth on cloth: nothing passes through anything, in any step, whatever the integrator did.
 
-    repulsion inside the thickness, with friction -> impulses for what runs together -> a fail-safe
+    repulsion inside the thickness, with friction -> impulses for colliding pairs -> a fail-safe
 
-It changes the candidate of a step: positions and velocities at its end. What constraints hold stays held. A step whose
-contacts cannot be resolved is repeated at half the size.
+It changes the candidate of a step: positions and velocities at its end. Held directions do not change. A step whose
+contacts cannot be resolved is repeated with half its size.
 
-Cloth that starts tangled is not refused. What intersects, and its next neighbors, may pass through each other until it
-has come apart; it is moved that way a little in every step, and from then on nothing passes there either.
+Cloth that starts tangled is not refused. Intersecting triangles, and their neighbors, may pass through each other until
+they have come apart; every step moves them apart a little, and from then on nothing passes there either.
 
 Source      [BFA02]; its parts are in toile/contact
 Deviations  see there
@@ -29,9 +29,10 @@ from toile.model.state import State
 from toile.model.state_dict import StateDict
 from toile.plugins import quantity
 
-# Of the thickness: how far a step moves what is tangled.
+# Distance by which one step moves tangled cloth apart, in thicknesses
 UNTANGLING = 1.0
-# Of the shortest edge: cloth that is thicker is warned of. What is one piece keeps half of its distance when flat.
+# Cloth thicker than this fraction of its shortest edge gives a warning. Neighbors in one cloth keep half of their rest
+# distance.
 THICK = 0.5
 
 
@@ -46,7 +47,7 @@ class SelfContact(Filter):
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloths", ge=0)
 
     def advice(self, model: Model, max_step: float | None) -> list[str]:
-        """Warnings about cloths that are too thick for their meshes."""
+        """Warns of cloths that are too thick for their meshes."""
         warnings, lengths, thickness = [], model.edge_lengths(0.0), model.thicknesses(self.thickness)
         for part in model.parts:
             first, own = part.particles.start, model.edges[:, 0]
@@ -65,6 +66,8 @@ class SelfContact(Filter):
 
 
 class SelfContactCorrection(Correction):
+    """Resolves the contacts between cloths of a candidate."""
+
     stage = "C/C"
 
     def __init__(self, settings: SelfContact, context: FilterContext):
@@ -113,7 +116,7 @@ class SelfContactCorrection(Correction):
         self.persistent_contacts.load_state_dict(state_dict)
 
     def _untangle(self, untangling: Untangling) -> None:
-        """Lets pass what is tangled, and moves it apart. Once nothing is, nothing will be."""
+        """Exempts tangled cloth from contact, and moves it apart. Once nothing is tangled, nothing will be."""
         bodies = self.bodies
         tangled = untangling.exempt(bodies.x)
         exempt = np.zeros(bodies.count, np.int32)
@@ -125,7 +128,7 @@ class SelfContactCorrection(Correction):
         ways = untangling.displacements(bodies.x, UNTANGLING * self.settings.thickness)
         self._launch(add_ways, bodies.moving_count, [bodies.inverse_mass, self.context.masses, ways, bodies.x_end])
 
-    def hold(self) -> bool:
+    def extend_system(self) -> bool:
         if self.contacts.contact_count:
             self.persistent_contacts.hold()
         return self.contacts.contact_count > 0
@@ -138,17 +141,17 @@ class SelfContactCorrection(Correction):
         return found[found < self.bodies.moving_count]
 
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
-        """Pins that lead cloth through cloth do so in steps of any size."""
+        """Names pins that drive cloth through cloth, because they do so in steps of any size."""
         bodies, caught = self.bodies, self.contacts.caught
         solid = caught[caught >= len(pinned)]
-        constraints = caught[np.isin(caught, np.flatnonzero(pinned))]
-        way = (bodies.x_end.numpy() - bodies.x.numpy())[[*constraints, *solid]]
-        if trouble != CAUGHT or not len(constraints) or np.ptp(way, axis=0).max() == 0.0:
+        held = caught[np.isin(caught, np.flatnonzero(pinned))]
+        way = (bodies.x_end.numpy() - bodies.x.numpy())[[*held, *solid]]
+        if trouble != CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
             return None
         own = {f'cloth "{part.name}"': part.particles for part in self.context.model.parts}
         names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]
         names += ["a sharp solid"] if len(solid) else []
-        where = next(f"{constraints[0] - of.start} of {name}" for name, of in own.items() if constraints[0] < of.stop)
+        where = next(f"{held[0] - of.start} of {name}" for name, of in own.items() if held[0] < of.stop)
         through = "each other" if len(names) > 1 else "itself"
         return f"Pins move {' and '.join(names)} through {through} at vertex {where}: change their motion."
 

@@ -1,16 +1,16 @@
-"""No spring longer than it may be: after each step those that are have their ends brought closer.
+"""Limited deformation rate: after each step the ends of springs that are too long are moved together.
 
-    if |x_j - x_i| > (1 + tau_c) l0:    both ends along the spring, until its length is (1 + tau_c) l0
+    if |x_j - x_i| > (1 + tau_c) l0:    both ends move along the spring until its length is (1 + tau_c) l0
 
-One spring after the other, structural ones first, and all of them again in every pass. An end that is held stays where
-it is and the other takes the whole way; one that may only slide goes as far as its free directions allow.
+Springs are corrected one after the other, structural ones first, and all of them again in every pass. A held end does
+not move and the other moves the whole distance; an end that may only slide moves as far as its free directions allow.
 
 Source      [Pro95] sec. 5
 Symbols     l0  length at rest [m]     tau_c  critical deformation rate, (length - l0)/l0 at most [-]
-Deviations  The paper says nothing of velocities; here they take the change of position over h, so that a sheet keeps
-            its momentum. `velocities: kept` leaves them as they are. Ends are brought to their center of mass, which is
-            the paper's middle where masses are alike: momentum again. Springs are taken in the order of their colors,
-            so that the result is the same on every device.
+Deviations  The paper does not treat velocities; here they take the change of position over h, so that a sheet conserves
+            its momentum. `velocities: kept` leaves them unchanged. Ends move about their center of mass, which is the
+            paper's midpoint for equal masses: this conserves momentum as well. Springs are processed in the order of
+            their colors, so that the result is the same on every device.
 """
 
 from typing import Literal
@@ -44,6 +44,8 @@ class StrainDeformationRate(Filter):
 
 
 class DeformationRateLimit(Correction):
+    """Shortens springs in several passes."""
+
     limits_strain = True
     reaction: wp.array
 
@@ -86,20 +88,20 @@ def shorten(
     excess = wp.dot(d, d) - L * L
     if excess <= real(0.0):
         return
-    # The ends move by way q_i and -way q_j. With both loose, q_i + q_j is along d; with neither there is no way.
+    # The ends move by s q_i and -s q_j. With both free, q_i + q_j is along d; with none, the spring cannot change.
     q_i, q_j = (S[i] * d) / masses[i], (S[j] * d) / masses[j]
     q = q_i + q_j
     dq, qq = wp.dot(d, q), wp.dot(q, q)
     if dq <= real(0.0):
         return
-    # |d - way q| = L; where free directions do not lead there, as near as they do: the root is then zero.
+    # |d - s q| = L; where the free directions do not lead there, s leads as near as they do: the root is then zero.
     root = wp.sqrt(wp.max(dq * dq - qq * excess, real(0.0)))
-    way = wp.min(excess / (dq + root), dq / qq)
-    x_out[i] = x_out[i] + way * q_i
-    x_out[j] = x_out[j] - way * q_j
-    # Impulses of way d/h; where an end is held, its constraint exerts the opposite.
-    reaction_out[i] = reaction_out[i] - (rate * way) * (d - S[i] * d)
-    reaction_out[j] = reaction_out[j] + (rate * way) * (d - S[j] * d)
+    s_q = wp.min(excess / (dq + root), dq / qq)
+    x_out[i] = x_out[i] + s_q * q_i
+    x_out[j] = x_out[j] - s_q * q_j
+    # The impulses are s d/h; where an end is held, its constraint exerts the opposite.
+    reaction_out[i] = reaction_out[i] - (rate * s_q) * (d - S[i] * d)
+    reaction_out[j] = reaction_out[j] + (rate * s_q) * (d - S[j] * d)
 
 
 @wp.kernel
@@ -109,7 +111,7 @@ def follow(
     # in and out
     v_out: wp.array(dtype=vec3), dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
 ):
-    """Velocities go along, and integrators that remember are told."""
+    """Applies the change of position to velocities, and adds it to the corrections of the step."""
     i = wp.tid()
     change = x[i] - x_before[i]
     v_out[i] = v_out[i] + share * change

@@ -1,45 +1,48 @@
-"""No spring longer or shorter than it may be at the end of a step: velocities are changed so that none will be.
+"""Limits on the lengths of springs at the end of a step, by impulses that change velocities.
 
     n . d <= (1 + a) l0,    |d| >= (1 - b) l0,    d = x_ij + h v_ij
     v_i <- v_i - lambda W_i n,    v_j <- v_j + lambda W_j n        lambda < 0 pulls, > 0 pushes, 0 within the limits
 
-One spring after the other, structural ones first, and all of them again in every pass until none is outside or there
-are no more passes. What a spring no longer needs because others have done its work is taken back, so that endless
-passes lead to those velocities within the limits that are nearest, in kinetic energy, to the wanted ones. Impulses act
-along the springs as they are at the start of the step, which keeps linear and angular momentum.
+Springs are corrected one after the other, structural ones first, in several passes until none is outside its limits or
+the passes are used up. An impulse that others make unnecessary is taken back, so that the passes converge to the
+velocities within the limits that are nearest, in kinetic energy, to the unlimited ones. Impulses act along the springs
+at the start of the step, which conserves linear and angular momentum.
 
-A spring that turns by phi in a step has n . d = |d| cos phi. Of both limits that form is used which asks for less: a
-pull for the whole of |d| grows with what turns it, and passes could drive neighbors ever farther across; a push for
-n . d would stretch whatever turns.
+A spring that turns by phi in a step has n . d = |d| cos phi. Each limit uses the form that demands less: a pull for the
+whole of |d| grows with the rotation, and passes could drive neighbors ever farther across; a push for n . d would
+stretch every spring that turns.
 
 Source      [BMF03] sec. 3, "in the same manner" as [BFA02]; 10 % and 0 % are the paper's
 Symbols     l0  length at rest [m]     a, b  extension and compression at most [-]     n = x_ij/|x_ij| at the start
             W = S/m  as in [BW98] eq. (13)     w = n . (W_i + W_j) n [1/kg]     lambda  impulse [N s]
-Deviations  Passes begin with the impulses of the step before, which saves many of them where cloth hangs. A spring that
-            begins a step outside gets time to come back: brought back in one short step it would be thrown.
-            The paper limits all edges of its triangles. Here, on meshes of rows and columns of threads, compression is
-            limited along the threads only: a sheared cell has one diagonal that is shorter, and if none could be, cloth
-            would have to stretch wherever it is draped. Other meshes have the paper's limits on all edges.
+Deviations  Passes are warm-started with the impulses of the step before, which saves many of them where cloth hangs. A
+            spring that begins a step outside its limits comes back over a time: brought back in one short step it would
+            be thrown. The paper limits all edges of its triangles. Here, on meshes of rows and columns of threads,
+            compression is limited along the threads only: a sheared cell has one diagonal that is shorter, and if none
+            could be, cloth would have to stretch wherever it is draped. Other meshes have the paper's limits on all
+            edges.
 """
 
 from itertools import accumulate, pairwise
 
 import warp as wp
 
-from toile.filters._springs import SpringLists
+from toile.filters._springs import SpringArrays, SpringLists
 from toile.filters.base import Correction, Filter, FilterContext, VelocityLimit
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.springs import SHEAR, STRUCTURAL
 from toile.model.state_dict import StateDict
 from toile.plugins import quantity
 
-# Of its length: a spring that is outside by less is let be, so that what rests at its limits keeps its bits.
-TOLERANCE = 1e-4
+# A spring outside its limits by less than this fraction of its length is not corrected, so that cloth at rest at its
+# limits keeps its bits.
+TOLERANCE = wp.constant(real(1e-4))
 
-# Time in which a spring that begins a step outside is brought back [s]. Less adds speed, more leaves more outside.
-RECOVERY = 1.0 / 30.0
+# Time in which a spring that begins a step outside its limits is brought back [s]. Less adds speed, more leaves more
+# springs outside.
+RECOVERY = wp.constant(real(1.0 / 30.0))
 
-# In lengths at rest, where there is no limit.
+# Length of a spring without a limit, in rest lengths
 ANY_LENGTH = 1e6
 
 
@@ -59,17 +62,19 @@ class StrainVelocity(Filter):
 
 
 class StrainVelocityLimit(VelocityLimit):
+    """Iterates over the springs until they are within their limits."""
+
     def __init__(self, settings: StrainVelocity, context: FilterContext):
         super().__init__(context)
         self.settings = settings
         device = str(context.masses.device)
         self.springs = SpringLists(context.model, [STRUCTURAL, SHEAR], device)
-        # By kind, in lengths at rest
+        # By kind of spring, in rest lengths
         longer = (settings.extension, settings.shear_extension)
         shorter = (settings.compression, settings.shear_compression)
         self.longest = vec3(*(ANY_LENGTH if a is None else 1.0 + a for a in longer), ANY_LENGTH)
         self.shortest = vec3(*(0.0 if b is None else 1.0 - b for b in shorter), 0.0)
-        # Impulses of the present try, and of the last step that stood
+        # Impulses of the present candidate, and of the last accepted step (for the warm start)
         self.impulses, self.kept = (wp.zeros(len(self.springs), dtype=real, device=device) for _ in range(2))
         self.h, self.h_kept = 0.0, 0.0
         ends = pairwise(accumulate((len(springs) for springs in self.springs.colors), initial=0))
@@ -77,34 +82,35 @@ class StrainVelocityLimit(VelocityLimit):
             (springs, self.impulses[begin:end], self.kept[begin:end])
             for springs, (begin, end) in zip(self.springs.colors, ends, strict=True)
         ]
-        self.changed = wp.zeros(1, dtype=wp.int32, device=device)  # whether a pass has found anything to do
+        self.changed = wp.zeros(1, dtype=wp.int32, device=device)  # whether a pass found a spring to correct
 
     def limit(self, x: wp.array, v: wp.array, h: float) -> None:
         self._find_impulses(x, v, h)
         self.reaction.zero_()
         for springs, impulses, _ in self.colors:
-            self._launch(add_reaction, len(springs), [springs.particles, x, self.context.constraints.S, impulses, h, self.reaction])
+            inputs = [springs.particles, x, self.context.constraints.S, impulses, h, self.reaction]
+            self._launch(add_reaction, len(springs), inputs)
 
     def _find_impulses(self, x: wp.array, v: wp.array, h: float) -> None:
         self.h = h
         self.impulses.zero_()
-        if not self._pass(x, v, h, readback=1):
-            return  # what was needed before is not needed now
+        if not self._pass(x, v, h, only_check=True):
+            return  # the impulses of the step before are not needed now
         if self.h_kept > 0.0:
             share = h / self.h_kept
             for springs, impulses, kept in self.colors:
                 at = [springs.particles, self.context.masses, x, self.context.constraints.S, kept, share]
-                self._launch(begin_with, len(springs), [*at, impulses, v])
+                self._launch(warm_start, len(springs), [*at, impulses, v])
         for _ in range(self.settings.passes):
             if not self._pass(x, v, h):
                 return
 
-    def _pass(self, x: wp.array, v: wp.array, h: float, readback: int = 0) -> bool:
-        """Whether there was anything to do; with `look` nothing is done."""
+    def _pass(self, x: wp.array, v: wp.array, h: float, only_check: bool = False) -> bool:
+        """Corrects every spring once. Returns whether any was outside its limits."""
         self.changed.zero_()
         for springs, impulses, _ in self.colors:
-            model = [springs.particles, springs.lengths, springs.kind, self.context.masses, self.longest, self.shortest]
-            at = [x, self.context.constraints.S, h, TOLERANCE, RECOVERY, readback]
+            model = [springs.arrays, self.context.masses, self.longest, self.shortest]
+            at = [x, self.context.constraints.S, h, only_check]
             self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])
         return bool(self.changed.numpy()[0])
 
@@ -121,16 +127,15 @@ class StrainVelocityLimit(VelocityLimit):
 
 
 @wp.kernel
-def begin_with(
+def warm_start(
     # model
     particles: wp.array(dtype=wp.vec2i), masses: wp.array(dtype=real),
     # in
     x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), kept: wp.array(dtype=real), share: real,
-    # out
-    impulses_out: wp.array(dtype=real),
     # in and out
-    v_out: wp.array(dtype=vec3),
+    impulses_out: wp.array(dtype=real), v_out: wp.array(dtype=vec3),
 ):
+    """Applies the impulses of the step before, scaled to the present step."""
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
     n = wp.normalize(x[j] - x[i])
@@ -149,7 +154,7 @@ def add_reaction(
     # in and out
     reaction_out: wp.array(dtype=vec3),
 ):
-    """What constraints exert so that impulses leave held directions alone."""
+    """Adds the force by which constraints resist the impulses in held directions."""
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
     force = (impulses[s] / h) * wp.normalize(x[j] - x[i])
@@ -160,15 +165,16 @@ def add_reaction(
 @wp.kernel
 def limit_springs(
     # model
-    particles: wp.array(dtype=wp.vec2i), lengths: wp.array(dtype=real), kind: wp.array(dtype=wp.int32),
-    masses: wp.array(dtype=real), longest: vec3, shortest: vec3,
+    springs: SpringArrays, masses: wp.array(dtype=real), longest: vec3, shortest: vec3,
     # in
-    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, tolerance: real, recovery: real, readback: wp.int32,
+    x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, only_check: wp.bool,
     # in and out
     impulses_out: wp.array(dtype=real), v_out: wp.array(dtype=vec3), changed_out: wp.array(dtype=wp.int32),
 ):
+    """Corrects the impulse of each spring so that it is within its limits."""
     s = wp.tid()
-    i, j = particles[s][0], particles[s][1]
+    i, j = springs.particles[s][0], springs.particles[s][1]
+    rest, kind = springs.lengths[s], springs.kind[s]
     x_ij = x[j] - x[i]
     length = wp.length(x_ij)
     n = x_ij / wp.max(length, TINY)
@@ -176,24 +182,24 @@ def limit_springs(
     w = wp.dot(n, W_i + W_j)
     if w <= real(0.0):
         return  # both ends are held, or there is no direction
-    still = wp.max(real(1.0) - h / recovery, real(0.0))  # of what is outside already, the part that may be for now
-    high, low = longest[kind[s]] * lengths[s], shortest[kind[s]] * lengths[s]
+    still = wp.max(real(1.0) - h / RECOVERY, real(0.0))  # fraction of an existing violation that may remain
+    high, low = longest[kind] * rest, shortest[kind] * rest
     high += still * wp.max(length - high, real(0.0))
     low -= still * wp.max(low - length, real(0.0))
     d = x_ij + h * (v_out[j] - v_out[i])
     along = wp.dot(n, d)
-    # The smallest n . d, with what d has across n.
+    # The smallest n . d for the present component of d across n.
     low = wp.sqrt(wp.max(low * low - (wp.dot(d, d) - along * along), real(0.0)))
-    # What brings it to its largest length, if that is a pull; else what brings it to its smallest, if that is a push.
+    # The impulse leads to the largest length if that takes a pull, and else to the smallest if that takes a push.
     before = real(1.0) * impulses_out[s]
     after = before + (high - along) / (h * w)
     if after > real(0.0):
         after = wp.max(before + (low - along) / (h * w), real(0.0))
     impulse = after - before
-    if wp.abs(impulse) * h * w <= tolerance * lengths[s]:
+    if wp.abs(impulse) * h * w <= TOLERANCE * rest:
         return
     changed_out[0] = 1
-    if readback == 0:
+    if not only_check:
         impulses_out[s] = after
         v_out[i] = v_out[i] - impulse * W_i
         v_out[j] = v_out[j] + impulse * W_j

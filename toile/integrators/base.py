@@ -69,7 +69,8 @@ class Integrator(Plugin):
         raise NotImplementedError
 
     def judge(self, max_step: float, limit: float) -> list[str]:
-        """Returns warnings about the largest step of a run, compared with the largest stable one; raises an InputError if
+        """Returns warnings about the largest step of a run, compared with the largest stable one; raises an InputError
+        if
         the run must not start."""
         return []
 
@@ -99,7 +100,7 @@ class Stepper:
         """Constraints began or ended: multi-step schemes drop their history."""
 
     def state_dict(self) -> StateDict:
-        """What the next step needs of earlier ones (toile/model/state_dict.py)."""
+        """Returns everything that the next step needs of earlier ones (toile/model/state_dict.py)."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:

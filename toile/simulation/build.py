@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a simulation consists of."""
+    """The finished parts of a simulation."""
 
     scene: Scene
     device: str
@@ -181,7 +181,7 @@ def _build_solids(scene: Scene, device: str) -> list[Solid]:
 
 
 def _solid_contact(scene: Scene, needed: bool) -> SolidContact | None:
-    """How contact with solids is treated: as the scene says, or by default, unless a filter does it instead."""
+    """Returns the settings of contact with solids: the scene's own, or the default unless a filter replaces it."""
     constraints: tuple[Plugin, ...] = scene.constraints
     given = [constraint for constraint in constraints if isinstance(constraint, SolidContact)]
     if not needed:

@@ -85,7 +85,7 @@ class Certificate:
         return entry
 
     def report(self) -> dict[str, Any]:
-        """Returns the whole certificate; `ok` means that every frame asked for was computed, without new intersections."""
+        """Returns the whole certificate; `ok` means that all frames were computed, without new intersections."""
         frames = self.frames
         counted = [entry["intersections"] for entry in frames if entry["intersections"] is not None]
         start = self.intersections_start

@@ -22,8 +22,8 @@ class Intersections:
     """Counts pairs of intersecting triangles: at the start, and then at every frame or after every step."""
 
     def __init__(self, scene: Any, model: Model, solids: Iterable[Any], when: str | None, device: str):
-        """`when` is one of AUDITS; by default every frame of a scene with contact between cloths. Sharp solids count too:
-        their triangles must not cut the cloth.
+        """`when` is one of AUDITS; by default every frame of a scene with contact between cloths. Sharp solids count
+        too: their triangles must not cut the cloth.
         """
         self.untangles = any(item.resolves_cloth_contact for item in scene.filters)
         energies = (*scene.forces, *(energy for cloth in scene.cloth for energy in cloth.energies))

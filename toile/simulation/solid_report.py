@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def measure_solids(parts: Parts, state: State, reaction: np.ndarray | None) -> dict[str, dict[str, Any]]:
-    """Measures for each solid the number of particles in contact, the force on it in the last step [N], and the depth of
-    the cloth inside it [m].
+    """Measures for each solid the number of particles in contact, the force on it in the last step [N], and the depth
+    of the cloth inside it [m].
 
-    Depth is measured from positions alone, at the frame; what the contacts report does not enter. `reaction` is the part
-    of the constraint forces that filters account for.
+    Depth is measured from positions alone, at the frame; what the contacts report does not enter. `reaction` is the
+    part of the constraint forces that filters account for.
     """
     solids, contacts = parts.solids, parts.contacts.solid
     if not solids or not parts.model.particle_count:

@@ -1,8 +1,8 @@
-"""Adaptive steps: halve when a step fails, grow again after successes, and do not keep trying what keeps failing.
+"""Adaptive steps: halved when a step is rejected, grown again after successes, with growing patience.
 
 Source      [BW98] sec. 7
-Symbols     level  how often the largest step is halved now     patience  successes wanted before growing
-Deviations  The paper gives no numbers but 2 and 40; patience doubles from the one to the other.
+Symbols     level  number of halvings of the largest step     patience  successes needed before growing
+Deviations  The paper gives the numbers 2 and 40 only; patience doubles from the one to the other.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import math
 
 from toile.model.state_dict import StateDict
 
-# Successes at a reduced step before a larger one is tried; doubled each time that fails, up to the second number.
+# Number of successes at a reduced step before a larger one is tried; it doubles each time that fails, up to the second
+# number.
 FIRST_PATIENCE, LAST_PATIENCE = 2, 40
 
-# A step may be this much longer than the largest one to end on a frame without a sliver left over.
+# A step may exceed the largest one by this fraction to end on a frame without a sliver left over.
 ROUNDING = 1e-9
 
 
@@ -26,19 +27,18 @@ class StepControl:
         self.level = 0
         self.patience = FIRST_PATIENCE
         self.successes = 0
-        self.growing = False  # the step now under way is a try at a larger size
+        self.growing = False  # the present step tries a larger size
 
     @property
     def size(self) -> float:
-        """Largest step allowed now [s]."""
+        """The largest step allowed now [s]."""
         return self.max_step / 2**self.level
 
     def fit(self, remaining: float) -> float:
-        """A step that divides the time left until the frame evenly, no larger than `size`."""
+        """Returns a step that divides the time left until the frame evenly, no larger than `size`."""
         step = remaining / max(1, math.ceil(remaining / self.size * (1.0 - ROUNDING)))
-        # Without the last digits, which rounding of the time makes others in every step: launches are remembered by
-        # their numbers (toile/device/launcher.py), and steps that follow each other have exactly the ratio that they
-        # should.
+        # Rounding of the time would change the last digits in every step, so they are dropped: packed launches are
+        # found by the value of h (toile/device/launcher.py), and consecutive steps have exactly equal lengths.
         return float(f"{step:.12e}")
 
     def succeeded(self, h: float) -> None:

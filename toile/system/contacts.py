@@ -128,7 +128,7 @@ class Contacts:
 
     def extend_system(self) -> bool:
         """Adds the contacts that corrections have just resolved to the linear system. Returns whether there are any."""
-        return sum(correction.hold() for correction in self.corrections) > 0
+        return sum(correction.extend_system() for correction in self.corrections) > 0
 
     def accept(self) -> None:
         """The step stands."""

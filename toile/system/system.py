@@ -1,7 +1,9 @@
-"""The mechanical system that an integrator sees: masses, total force and its linearization, never a particular energy."""
+"""The mechanical system that an integrator sees: masses, total force and its linearization, never a particular
+energy."""
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 import warp as wp
 
@@ -34,7 +36,7 @@ class System:
         self.masses = wp.array(model.masses, dtype=real, device=device) if masses is None else masses
         elements = [term for term in terms if isinstance(term, Term)]
         self.custom_forces: list[ForceTerm] = [term for term in terms if not isinstance(term, Term)]
-        self._penalties: list[PenaltyForce] = [force for force in self.custom_forces if force.is_contact]  # type: ignore[misc]
+        self._penalties = [cast(PenaltyForce, force) for force in self.custom_forces if force.is_contact]
         self._added = list(contact_forces)
         self.contact_forces: list[ContactForce] = [*self._penalties, *self._added]
         self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in elements], device, points)

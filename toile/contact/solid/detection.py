@@ -60,7 +60,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
     def follow(
         shape: shape_type, p: vec3, q: vec3, drift: real, h: real, clearance: real, gap: real, near: real
     ) -> SweepHit:
-        """Finds where the path from p to q comes as near as `near`; contacts are held at `gap`. `drift` bounds how far the
+        """Finds where the path from p to q comes as near as `near`; contacts are held at `gap`. `drift` bounds how far
+        the
         surface moves in its own frame during h."""
         hit = SweepHit()
         path = wp.length(q - p) + drift

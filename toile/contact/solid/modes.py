@@ -49,7 +49,8 @@ PATIENCE = wp.constant(3)
 SLIP_MARGIN = wp.constant(real(1.0e-2))
 # Another contact takes the lead when its friction is larger by this factor, so that equal ones do not alternate.
 LEADS = wp.constant(real(1.2))
-# A locked particle obstructs another face only beyond this fraction of the distance at which it is held: not by rounding.
+# A locked particle obstructs another face only beyond this fraction of the distance at which it is held: not by
+# rounding.
 ROUNDING = wp.constant(real(1.0e-9))
 
 
@@ -88,7 +89,7 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
 
 @wp.func
 def land(contacts: SolidContactArrays, i: wp.int32, mass: real, v: vec3, gravity: vec3, h: real):
-    """Locks a particle that arrives with velocity v if friction can stop it, and lets it slide otherwise ([BW98] sec. 5.4)."""
+    """Locks a particle that arrives with velocity v if friction can stop it; otherwise it slides ([BW98] sec. 5.4)."""
     a = MAX_CONTACTS * i
     n = contacts.normal[a]
     w = v - contacts.velocity[a]

@@ -116,8 +116,8 @@ class SolidContacts:
         self._launch.split(find_drag_velocity, len(x_ref), [self._now, x_ref, h, self.friction.v_drag])
 
     def check(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
-        """Compares a solve with its contacts, and corrects them. Returns False if so many were wrong that the step has to
-        be solved again.
+        """Compares a solve with its contacts, and corrects them. Returns False if so many were wrong that the step has
+        to be solved again.
 
         `h` is the integrator's own: that of x = x_ref + h u.
         """
