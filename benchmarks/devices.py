@@ -106,17 +106,18 @@ def prepare(precision: str, threads: int) -> None:
 
 def compute(task: Task) -> Result:
     """Positions after the first and last frame, and figures of the certificate."""
-    from toile import simulation
     from toile.errors import StepFailed
     from toile.scene.load import load, meshes
+    from toile.simulation import build
+    from toile.simulation.simulation import Simulation
 
     begin = time.perf_counter()
     overrides = ["outputs=[]", *SETTINGS[task.setting]]
     if task.change == OTHER_SOLVER:
         overrides.append("solver.preconditioner=block_jacobi")
     scene = load(task.scene, overrides=overrides)
-    simulation.load_meshes = shuffled if task.change == ORDER else meshes
-    running = simulation.Simulation(scene, task.way.device)
+    build.load_meshes = shuffled if task.change == ORDER else meshes
+    running = Simulation(scene, task.way.device)
     if task.change in ROUNDINGS:
         x = running.state.x.numpy()
         noise = np.random.default_rng(ROUNDINGS.index(task.change)).uniform(-4.0, 4.0, x.shape)

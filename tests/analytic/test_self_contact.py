@@ -79,13 +79,13 @@ def test_impacts_do_not_bring_energy(speed: float, integrator: str, device: str)
     assert energies[-1] < 0.9 * energies[0]
 
 
-@pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_constraints_hold_while_cloth_is_hit(
-    integrator: str, by_color: int, device: str, monkeypatch: pytest.MonkeyPatch
+    integrator: str, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pins on keyframes to the last bit, in position and velocity; what slides on a slanted plane stays in it."""
-    monkeypatch.setattr(MAX_IMPACT_PASSES, by_color)
+    monkeypatch.setattr(MAX_IMPACT_PASSES, passes)
     keys = [
         {"time": 0.0},
         {"time": 0.1, "translation": (0.0, 0.0, 0.01)},

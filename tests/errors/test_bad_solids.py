@@ -239,7 +239,7 @@ def test_cloth_that_starts_less_deep_comes_out(folder: Path, kind: str, depth: f
 
 def test_the_advice_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No step size helps where a pin is inside a solid."""
-    monkeypatch.setattr("toile.simulation.simulation.LARGEST_STRETCH_CHANGE", -1.0)  # no step is good enough
+    monkeypatch.setattr("toile.simulation.step.MAX_STRETCH_CHANGE", -1.0)  # no step is good enough
     pin = "constraints: [{type: pin, where: {indices: [60]}}]"
     for radius, also, said in (
         (0.35, pin, 'Vertex 60 is pinned 0.05 m inside solid "sphere". Move the pin out of it.'),

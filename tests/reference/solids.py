@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 
 from toile.colliders.base import Functions, Solid
-from toile.math.solid import Closest, Material, Pose, end_velocity, end_world
+from toile.math.solid import Closest, MaterialPoint, Pose, end_velocity, end_world
 from toile.math.types import real, vec3
 
 
@@ -33,7 +33,7 @@ def carry(
     begin, end = step
     n = len(anchors)
     x, v = wp.zeros(n, dtype=vec3, device="cpu"), wp.zeros(n, dtype=vec3, device="cpu")
-    found = wp.zeros(n, dtype=Material, device="cpu")
+    found = wp.zeros(n, dtype=MaterialPoint, device="cpu")
     poses = wp.array(solid.move(begin, end).reshape(1), dtype=Pose, device="cpu")
     given = [solid.shape, poses, end - begin, _vectors(anchors), _whole(faces), _vectors(normals), found, x, v]
     wp.launch(_kernels(solid.functions)[2], n, given, device="cpu")
@@ -75,7 +75,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any)
     def bring(
         shape: shape_type, pose: wp.array(dtype=Pose), h: real, anchor: wp.array(dtype=vec3),
         face: wp.array(dtype=wp.int32), normal: wp.array(dtype=vec3),
-        found_out: wp.array(dtype=Material), x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
+        found_out: wp.array(dtype=MaterialPoint), x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
     ):  # fmt: skip
         i = wp.tid()
         found = material(shape, anchor[i], face[i], normal[i], h)

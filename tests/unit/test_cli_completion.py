@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from toile.cli import catalog as catalog
 from toile.cli import keys
-from toile.cli.commands.list import Kind
+from toile.cli.commands.list import CatalogKind
 from toile.plugins import FAMILIES, _in_scope, find, names
 from toile.scene.schema import Scene
 
@@ -102,7 +102,7 @@ def models() -> list[type[BaseModel]]:
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: f"{model.__module__}.{model.__name__}")
 def test_fields_that_are_read_are_those_that_are_there(model: type[BaseModel]) -> None:
-    read = keys.fields(keys.Model(model.__module__, model.__name__))
+    read = keys.fields(keys.ModelSource(model.__module__, model.__name__))
     assert set(read) == set(model.model_fields)
     for name, info in model.model_fields.items():
         assert read[name].doc.startswith(info.description or "")
@@ -112,7 +112,7 @@ def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
     assert catalog.families() == FAMILIES
     for family in FAMILIES:
         assert sorted({*catalog.members(family), *catalog.outside(family)}) == list(names(family))
-    assert {kind.value for kind in Kind} == {*FAMILIES, "scenes", "fabrics", "presets"}
+    assert {kind.value for kind in CatalogKind} == {*FAMILIES, "scenes", "fabrics", "presets"}
     for scope in ("cloth", "scene"):
         assert keys.Family("energies", scope).type_names() == list(_in_scope("energies", scope))
 
@@ -217,7 +217,7 @@ def test_a_real_shell(tmp_path: Path, name: str) -> None:
         for line, expected in [
             ("toile expl", "toile explain "),
             ("toile run hang --set tim", "toile run hang --set time."),
-            ("toile run hang --set time.max", "toile run hang --set time.max_step="),
+            ("toile run hang --set time.max_s", "toile run hang --set time.max_step="),
             ("toile run hang --set preset=pro", "toile run hang --set preset=pro95 "),
             ("toile render ru", "toile render runs/"),
             ("toile render runs/d", "toile render runs/drape "),

@@ -206,18 +206,18 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
     assert total > 100 or motion in ("fall", "roll")
 
 
-@pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
 @pytest.mark.parametrize("pins", [0, 4, 36], ids="{} pins".format)
 @pytest.mark.parametrize(
     ("size", "shrink"), [(0.01, 0.0), (0.05, 0.0), (1.0, 0.0), (0.01, 1.0)], ids=["small", "wild", "huge", "crumpled"]
 )
 def test_in_the_end_nothing_meets(
-    size: float, shrink: float, pins: int, by_color: int, device: str, monkeypatch: pytest.MonkeyPatch
+    size: float, shrink: float, pins: int, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random motions of each particle, or all to one point: a new search finds no impact on the way, the audit none at
     the end. Pins stay; free cloth keeps the momentum of its displacements; the motion has no more energy than before.
     """
-    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", by_color)
+    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
     held = [{"type": "pin", "cloth": "0", "where": {"indices": corners}}] if corners else []
     simulation = two(device, 5.0, constraints=held)
@@ -242,10 +242,10 @@ def test_in_the_end_nothing_meets(
         assert m @ (v**2).sum(axis=1) <= m @ (d**2).sum(axis=1) / H**2
 
 
-@pytest.mark.parametrize("rounds", [1, 0])
-def test_zones_keep_the_momentum_of_velocities(by_color: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("passes", [1, 0])
+def test_zones_keep_the_momentum_of_velocities(passes: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After impulses too, which change velocities by other amounts than displacements: free cloth, to rounding."""
-    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", by_color)
+    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     simulation = two(device, 1.2)
     m = simulation.model.masses
     d = random_motion(simulation, 1, 0.02)
@@ -257,12 +257,12 @@ def test_zones_keep_the_momentum_of_velocities(by_color: int, device: str, monke
     assert np.abs(change).max() < 1e-13 * float(m @ np.abs(before).sum(axis=1))
 
 
-@pytest.mark.parametrize("rounds", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
 def test_what_is_held_on_both_sides_is_not_let_through(
-    by_color: int, device: str, monkeypatch: pytest.MonkeyPatch
+    passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pins drive a sheet through one that pins hold: nothing can be done, and that is said."""
-    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", by_color)
+    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     pins = [{"type": "pin", "cloth": name, "where": {"all": True}} for name in ("0", "1")]
     simulation = two(device, 10.0, constraints=pins)
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]

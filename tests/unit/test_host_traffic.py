@@ -14,12 +14,15 @@ import pytest
 import warp as wp
 from analytic.cloths import cloths, grid
 
-from toile.contact.broad_phase.motion import Motion
+from toile.contact.broad_phase.motion import RelativeMotion
 from toile.device.readback import Readback
 from toile.math.types import vec3
 
 FEW = 4  # numbers
-OF_CONTACT = ("cloth_contacts", "persistent_contacts", "gathering", "motion", "impulses", "colors", "bodies", "self_contact")
+OF_CONTACT = (
+    "resolve", "persistent_contacts", "merge_contacts", "motion", "impulses", "contact_coloring", "collision_mesh",
+    "self_contact",
+)  # fmt: skip
 
 
 def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +60,8 @@ def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Readback, "__call__", counted_readback)
     monkeypatch.setattr(wp.array, "numpy", counted)
     for owner, name in (
-        (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.persistent_contacts, "find"),
-        (contact.persistent_contacts, "linearize"), (contact.persistent_contacts, "fit"),
+        (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.persistent_contacts, "detect"),
+        (contact.persistent_contacts, "linearize"), (contact.persistent_contacts, "check"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
     in_contact, zones = 0, 0
@@ -76,7 +79,7 @@ def test_mean_and_largest_motion(solid: int, device: str) -> None:
     n = 300
     x, d = rng.normal(size=(2, n + solid, 3))
     ends = [wp.array(values, dtype=vec3, device=device) for values in (x, x + d)]
-    motion = Motion(n, device)
+    motion = RelativeMotion(n, device)
     mean = d[:n].mean(axis=0)
     assert motion.find(*ends) == pytest.approx(np.linalg.norm(d - mean, axis=1).max(), rel=1e-13)
     np.testing.assert_allclose(motion.mean.numpy()[0], mean, atol=1e-14)
@@ -85,4 +88,4 @@ def test_mean_and_largest_motion(solid: int, device: str) -> None:
 def test_what_only_falls_moves_nowhere(device: str) -> None:
     x = np.random.default_rng(1).normal(size=(100, 3))
     ends = [wp.array(values, dtype=vec3, device=device) for values in (x, x - [0.0, 0.0, 0.25])]
-    assert Motion(100, device).find(*ends) < 1e-15
+    assert RelativeMotion(100, device).find(*ends) < 1e-15

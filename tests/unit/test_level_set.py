@@ -17,7 +17,7 @@ from toile.colliders import level_set
 from toile.colliders.base import Solid
 from toile.colliders.level_set import FUNCTIONS, LevelSet, LevelSetShape
 from toile.errors import InputError
-from toile.math.solid import Closest, Material
+from toile.math.solid import Closest, MaterialPoint
 from toile.math.types import precision, real, vec3
 from toile.model import solid_shapes
 
@@ -41,7 +41,7 @@ def fix(shape: LevelSetShape, x: wp.array(dtype=vec3), face: wp.int32, anchor_ou
 @wp.kernel
 def follow(
     shape: LevelSetShape, anchor: wp.array(dtype=vec3), face: wp.int32, normal: vec3, h: real,
-    found_out: wp.array(dtype=Material),
+    found_out: wp.array(dtype=MaterialPoint),
 ):  # fmt: skip
     i = wp.tid()
     found_out[i] = material(shape, anchor[i], face, normal, h)
@@ -241,7 +241,7 @@ def test_a_rigid_part_has_the_velocity_of_its_frame(tmp_path: Path) -> None:
     assert np.abs(found.velocity - (np.array([0.2, 0, 0.1]) + np.cross(w, surface - origin))).max() < ROUNDING
 
     # Material attached at the end of one step is where the frame carries it at the end of the next.
-    anchors, out = wp.zeros(len(x), dtype=vec3, device="cpu"), wp.zeros(len(x), dtype=Material, device="cpu")
+    anchors, out = wp.zeros(len(x), dtype=vec3, device="cpu"), wp.zeros(len(x), dtype=MaterialPoint, device="cpu")
     wp.launch(fix, len(x), [solid.shape, wp.array(x, dtype=vec3, device="cpu"), 0], [anchors], device="cpu")
     solid.move(1.0, 1.0 + h)
     wp.launch(follow, len(x), [solid.shape, anchors, 0, vec3(1.0, 0.0, 0.0), h], [out], device="cpu")
@@ -302,7 +302,7 @@ def test_a_sequence_that_inflates_carries_its_material(tmp_path: Path) -> None:
     assert np.abs(found.velocity - 0.9 * x / r).max() < 0.9 * CELL**2 / (radius - 0.05) ** 2
 
     start = x / r * (radius + 0.001)
-    anchors, out = wp.zeros(len(x), dtype=vec3, device="cpu"), wp.zeros(len(x), dtype=Material, device="cpu")
+    anchors, out = wp.zeros(len(x), dtype=vec3, device="cpu"), wp.zeros(len(x), dtype=MaterialPoint, device="cpu")
     wp.launch(fix, len(x), [solid.shape, wp.array(start, dtype=vec3, device="cpu"), 0], [anchors], device="cpu")
     solid.move(time, time + h)
     wp.launch(follow, len(x), [solid.shape, anchors, 0, vec3(1.0, 0.0, 0.0), h], [out], device="cpu")

@@ -26,6 +26,8 @@ from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame
 from toile.runs.run import Interrupted, RunResult, run
 from toile.scene.load import load
+from toile.simulation.certificate import FrameTally
+from toile.simulation.step import StepLoop, StepRejected
 
 FRAMES = 6
 SCENE = """\
@@ -302,14 +304,14 @@ def test_frames_beyond_the_checkpoint_are_forgotten(whole: dict[str, bytes | str
 
 
 def test_a_failed_run_fails_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = toile.Simulation.step
+    advance = StepLoop.advance
 
-    def failing(simulation: toile.Simulation, *arguments: Any) -> None:
-        if simulation.frame == 3:
-            simulation._fail("it broke.", 0.01)
-        step(simulation, *arguments)
+    def failing(loop: StepLoop, end: float, tally: FrameTally) -> None:
+        if loop.state.t > 2.99 / loop.scene.time.fps:
+            raise StepRejected("it broke.", 0.01)
+        advance(loop, end, tally)
 
-    monkeypatch.setattr(toile.Simulation, "step", failing)
+    monkeypatch.setattr(StepLoop, "advance", failing)
     for resume in (False, True):
         with pytest.raises(StepFailed, match="frame 4") as failure:
             simulate("out", resume=resume)

@@ -65,19 +65,19 @@ def test_threads_run_around_and_along(shape: dict[str, Any]) -> None:
             np.testing.assert_array_equal(np.sign(dv[upwards]), np.sign((b - a)[upwards, 2]))
 
 
-@pytest.mark.parametrize(("shape", "vertices", "triangles", "characteriztic"), [
+@pytest.mark.parametrize(("shape", "vertices", "triangles", "characteristic"), [
     (TUBE, 60, 96, 0), (SKIRT, 108, 180, 0), (CAN, 2 + 12 * 16, 384, 2), (GOURD, 2 + 22 * 20, 880, 2),
 ])  # fmt: skip
 def test_it_closes_at_the_axis_and_nowhere_else(
-    shape: dict[str, Any], vertices: int, triangles: int, characteriztic: int
+    shape: dict[str, Any], vertices: int, triangles: int, characteristic: int
 ) -> None:
     """Euler's number: 2 for a closed figure, 0 for a tube."""
     mesh = make(shape)
     edges = find_edges(mesh.triangles)
     assert (mesh.vertex_count, mesh.triangle_count) == (vertices, triangles)
-    assert mesh.vertex_count - len(edges.edges) + mesh.triangle_count == characteriztic
+    assert mesh.vertex_count - len(edges.edges) + mesh.triangle_count == characteristic
     open_edges = len(edges.edges) - len(edges.hinges)
-    assert open_edges == (0 if characteriztic == 2 else 2 * shape["resolution"][0])
+    assert open_edges == (0 if characteristic == 2 else 2 * shape["resolution"][0])
 
 
 def test_the_front_is_outside_and_volume_and_area_are_those_of_the_figure() -> None:

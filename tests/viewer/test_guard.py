@@ -24,7 +24,7 @@ from page_messages import CAMERA, CLICK, DRAG, POINTER, VALUES, recorded, update
 from raw_page import CONTINUATION, PING, TEXT, Page, frame, read_all, request, upgrade  # noqa: E402
 
 from toile.errors import InputError  # noqa: E402
-from toile.viewer import guard  # noqa: E402
+from toile.viewer.server import guard  # noqa: E402
 from toile.viewer.server.connection import Bucket  # noqa: E402
 from toile.viewer.server.guard import Limits, Served, serve  # noqa: E402
 from toile.viewer.server.messages import Refused, passed  # noqa: E402

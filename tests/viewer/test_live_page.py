@@ -219,7 +219,7 @@ class TestLivePage:
         )
         tried.choose("fabric", "cotton")
         tried.until(lambda view: view.scene.cloth[0].fabric.stretch_warp == stretch, "it is cotton again")
-        tried.tab("Readback")
+        tried.tab("Look")
 
     def test_what_cannot_be_is_reported_and_goes_back(self, tried: Tried) -> None:
         tried.tab("Change")
@@ -231,7 +231,7 @@ class TestLivePage:
         tried.opened.wait_until(
             lambda: "explicit_euler is stable" in tried.opened.page.inner_text("body"), "the page says why"
         )
-        tried.tab("Readback")
+        tried.tab("Look")
 
     def test_a_click_shows_a_vertex(self, tried: Tried) -> None:
         view = tried.at_rest()
@@ -272,7 +272,7 @@ class TestLivePage:
         tried.tab("Plots")
         charts = tried.opened.page.locator(".uplot")
         tried.opened.wait_until(lambda: charts.count() == 4, "there are four charts")
-        tried.tab("Readback")
+        tried.tab("Look")
 
     def test_another_scene(self, tried: Tried) -> None:
         """Last, because the page is another afterwards."""

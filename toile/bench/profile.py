@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toile.model.frame import Frame
     from toile.simulation.simulation import Simulation
 
-LAUNCHES = ((Launcher, "__call__"), (Launcher, "rounds"), (wp, "launch"))
+LAUNCHES = ((Launcher, "__call__"), (Launcher, "by_color"), (wp, "launch"))
 # Besides kernels: where it is found, its name there, and what it is.
 OTHERS: tuple[tuple[Any, str, str], ...] = (
     (Cholmod, "factor", "factorization (CHOLMOD)"),

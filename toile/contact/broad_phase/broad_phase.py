@@ -86,8 +86,8 @@ class BroadPhase:
         self._searches = 0
         # One object, because recorded launches know it by its identity.
         self._tree_id = 0 if self._tree is None else self._tree.id
-        capacities = [capacity * vertex_count if capacity is None else capacity for capacity in CAPACITY_PER_VERTEX]
-        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, capacity, device) for capacity in capacities)  # patches, and elements
+        sizes = [count * vertex_count if capacity is None else capacity for count in CAPACITY_PER_VERTEX]
+        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, size, device) for size in sizes)
         self._on_gpu = self.runs_on_gpu(device)
         self._launch = Launcher(device)
 

@@ -67,7 +67,7 @@ class ClothContacts:
         self._sweeps = Sweeps(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
-        self._capacity, self._clearance_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
+        self._clearance, self._clearance_v = (wp.zeros(3 * bodies.moving_count, dtype=real, device=self.device) for _ in range(2))
         self._launch = Launcher(self.device)
         self.contact_count = 0
         self.zone_count = 0  # of the fail-safe, in the last step
@@ -79,7 +79,7 @@ class ClothContacts:
         planes = planes or self._no_planes
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
         self._launch(find_clearance, len(planes.count), [bodies.x, bodies.x_end, bodies.v_end, planes.count, planes.normal,
-                                                    self._capacity, self._clearance_v])  # fmt: skip
+                                                    self._clearance, self._clearance_v])  # fmt: skip
         self._search()
         self._sweeps.begin()
         if contact_set.find_close_contacts():
@@ -133,7 +133,7 @@ class ClothContacts:
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
         settled = float(SETTLED * bodies.thickest)
         own = [contact_set.contacts.normal_impulse, contact_set.contacts.friction_impulse, self._d]
-        self._sweeps.run(contact_set, False, planes, self._capacity, settled, MAX_SWEEPS, *own)
+        self._sweeps.run(contact_set, False, planes, self._clearance, settled, MAX_SWEEPS, *own)
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
     def _recheck_last(self, hits: int) -> None:

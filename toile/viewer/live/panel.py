@@ -35,7 +35,7 @@ class LivePanel:
         self.chooser = gui.add_dropdown("scene", scene_list.titles, initial_value=scene_list.own)
         self.run = gui.add_button_group("run", (PAUSE, STEP, RESTART))
         tabs = gui.add_tab_group()
-        with tabs.add_tab("Readback"):
+        with tabs.add_tab("Look"):
             self.color = gui.add_dropdown("color", MODES, initial_value=CLOTH)
             self.limit = gui.add_slider(
                 "full at [%]", 0.5, 50.0, 0.5, 5.0, visible=False, hint="strain of the strongest colors"
