@@ -102,7 +102,7 @@ def test_constraints_hold_while_cloth_is_hit(
     simulation = cloths(device, sheets, constraints=constraints, gravity=NO_GRAVITY, integrator=integrator)
     start, vertices_in_contact = positions(simulation), 0
     for _ in steps(simulation, 0.2):
-        x, v, held = positions(simulation), velocities(simulation), simulation.constraints
+        x, v, held = positions(simulation), velocities(simulation), simulation.constraints.state
         assert np.array_equal(x[pins], held.x_held.numpy()[pins])
         assert np.array_equal(v[pins], held.v_held.numpy()[pins])
         assert np.abs((x - start)[slides] @ normal).max() < 1e-15

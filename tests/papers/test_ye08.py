@@ -32,14 +32,14 @@ class Run:
         self.simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]), device)
         self.springs = springs_of(self.simulation.model.parts[0]).of(STRUCTURAL)
         self.strains: list[np.ndarray] = []
-        step = self.simulation.step
+        advance = self.simulation.loop.advance
 
-        def noted(h: float, tally: FrameTally) -> None:
-            step(h, tally)
+        def noted(frame_end: float, tally: FrameTally) -> None:
+            advance(frame_end, tally)
             ends = self.x[self.springs.particles]
             self.strains.append(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) / self.springs.lengths - 1.0)
 
-        self.simulation.step = noted  # type: ignore[method-assign]
+        self.simulation.loop.advance = noted  # type: ignore[method-assign]
 
     @property
     def x(self) -> np.ndarray:

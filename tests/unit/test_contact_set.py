@@ -39,7 +39,10 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.update_inverse_mass(contact.context.masses, simulation.constraints.state.S, simulation.constraints.state.S_user, contact.context.planes())
+    constraints = simulation.constraints.state
+    contact.bodies.update_inverse_mass(
+        contact.context.masses, constraints.S, constraints.S_user, contact.context.planes
+    )
     found: ClothContacts = contact.contacts
     return found
 
