@@ -1,1 +1,1 @@
-"""Pairs of elements whose boxes overlap at some instant of a step."""
+"""Candidate pairs: elements whose boxes overlap at some instant of a step."""

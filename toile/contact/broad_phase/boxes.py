@@ -1,27 +1,27 @@
-"""Boxes around elements that move during a step, and whether two of them overlap at some instant.
+"""Bounding boxes of elements that move during a step, and a test whether two of them overlap at some instant.
 
-    box of an element at the start = hull of x of its vertices, grown by the largest reach of these; at the end of x_end
-    in between it moves from one to the other: lower(t) = (1 - t) lower(0) + t lower(1), and so upper(t)
+    box at the start = hull of x of the element's vertices, grown by the largest reach of these; at the end, of x_end
+    in between it moves linearly: lower(t) = (1 - t) lower(0) + t lower(1), and likewise upper(t)
 
 Each vertex moves along a straight line, so that at every instant the box holds its element. Two boxes overlap for those
 t in 0..1 that satisfy six linear inequalities.
 
 Source      [BFA02] sec. 6: boxes over the motion of a step, grown by the thickness
-Symbols     x, x_end  positions at the start and end of a step [m]     reach  of a vertex, beyond its motion [m]
-Deviations  boxes that move, where the paper has hulls of the motion
+Symbols     x, x_end  positions at the start and end of a step [m]     reach  margin of a vertex around its motion [m]
+Deviations  Boxes move, where the paper has hulls of the motion.
 """
 
 import warp as wp
 
 from toile.math.types import precision, real, vec3
 
-# Instants that are this near to each other count as one, so that rounding separates nothing.
+# Instants that differ by less count as one, so that rounding separates no boxes.
 INSTANT = wp.constant(real(1e-12 if precision == "double" else 1e-6))
 
 
 @wp.struct
 class MovingBox:
-    """A box at the start, and at the end."""
+    """An axis-aligned box at the start of a step and at its end."""
 
     lower: vec3
     upper: vec3
@@ -31,6 +31,7 @@ class MovingBox:
 
 @wp.func
 def point_box(x: vec3, x_end: vec3) -> MovingBox:
+    """The box of a single vertex."""
     box = MovingBox()
     box.lower = x
     box.upper = x
@@ -41,6 +42,7 @@ def point_box(x: vec3, x_end: vec3) -> MovingBox:
 
 @wp.func
 def hull(a: MovingBox, b: MovingBox) -> MovingBox:
+    """The smallest moving box around two."""
     box = MovingBox()
     box.lower = wp.min(a.lower, b.lower)
     box.upper = wp.max(a.upper, b.upper)
@@ -51,6 +53,7 @@ def hull(a: MovingBox, b: MovingBox) -> MovingBox:
 
 @wp.func
 def grown(a: MovingBox, reach: real, reach_end: real) -> MovingBox:
+    """A box grown on all sides by `reach` at the start and `reach_end` at the end."""
     box = MovingBox()
     r, r_end = vec3(reach, reach, reach), vec3(reach_end, reach_end, reach_end)
     box.lower = a.lower - r
@@ -62,7 +65,7 @@ def grown(a: MovingBox, reach: real, reach_end: real) -> MovingBox:
 
 @wp.func
 def overlap(a: MovingBox, b: MovingBox) -> bool:
-    """Whether two boxes overlap at some instant: the last to come together do so before the first to part."""
+    """Whether two boxes overlap at some instant: the last axis to close does so before the first to open."""
     zero = real(0.0)
     from_t, to_t = real(0.0), real(1.0)
     for k in range(3):

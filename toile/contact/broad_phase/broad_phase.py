@@ -1,22 +1,22 @@
-"""Which vertices and triangles, and which edges, may meet during a step: pairs of boxes that overlap at some instant.
+"""Candidate pairs of vertices and triangles, and of edges, for a step: their boxes overlap at some instant.
 
-Boxes move with what they hold (toile/contact/broad_phase/boxes.py). Hulls of the whole motion would overlap far more
-often: in cloth that falls ten edges far in a step, each element would meet ten neighbors that fall with it.
+Boxes move with their elements (boxes.py). Hulls of the whole motion would overlap far more often: in cloth that falls
+ten edge lengths in a step, each element would be paired with ten neighbors that fall with it.
 
-The mesh is divided into patches of about four vertices, twelve edges and eight triangles
-(toile/contact/broad_phase/patches.py). A tree holds the hulls of the motion of the patches of cloth, and each patch
-asks it once for itself and those before it: a tenth of the questions that vertices and edges would ask one by one.
-Pairs of patches whose moving boxes overlap are listed, and then their elements compared. Patches of solids ask, but are
-not asked: so solids never meet each other.
+The mesh is divided into patches of about four vertices, twelve edges and eight triangles (patches.py). A bounding
+volume hierarchy holds the hulls of the motion of the patches of cloth; each patch queries it once, for itself and the
+patches before it, which is a tenth of the queries that vertices and edges would make one by one. Pairs of patches whose
+moving boxes overlap are listed, and then their elements are compared. Patches of solids query the tree but are not in
+it, so solids are never paired with solids.
 
 Source      [BFA02] sec. 6: boxes over the motion of a step, grown by the thickness
-Symbols     x, x_end  positions at the start and end of a step [m]     reach  of a vertex, beyond its motion [m]
-Deviations  boxes that move, where the paper has hulls of the motion
+Symbols     x, x_end  positions at the start and end of a step [m]     reach  margin of a vertex around its motion [m]
+Deviations  Boxes move, where the paper has hulls of the motion.
 
-The tree holds single precision: hulls of patches are rounded outwards; boxes are compared exactly. It is refitted for
-every search, in a fiftieth of the time that the boxes take, and now and then built anew, which takes a third of it: a
-tree that was built for a flat sheet and refitted until it hung in folds took 3 % longer to ask. When a few vertices
-have gone astray within a step, only they are searched again.
+The tree is in single precision: hulls of patches are rounded outwards, and boxes of elements are compared exactly. It
+is refitted for every search, in a fiftieth of the time that the boxes take, and rebuilt now and then, which takes a
+third of it: queries of a tree that was built for a flat sheet and refitted until the sheet hung in folds took 3 %
+longer. When a few vertices have moved too far since a search, only their pairs are searched again.
 """
 
 from dataclasses import dataclass
@@ -33,22 +33,23 @@ from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_sl
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
 
-# More than half a unit in the last place of a number in single precision, and more than the smallest such number.
+# Relative and absolute margin for rounding to single precision: more than half a unit in the last place, and more than
+# the smallest normal number.
 RELATIVE, ABSOLUTE = wp.constant(real(2.0**-23)), wp.constant(real(1e-37))
 
-# Patches in a leaf of the tree: with one each, building takes twice as long, and searching as long.
+# Patches in a leaf of the tree: with one each, building takes twice as long, and queries take as long as now.
 LEAF = 4
-# Pairs that there is room for at first, per vertex: of patches, of vertices and triangles, of edges.
+# Initial capacity per vertex: pairs of patches, vertex-triangle pairs, edge-edge pairs.
 CAPACITY_PER_VERTEX = 2, 8, 16
-# The tree is built anew after so many searches.
+# The tree is rebuilt once in this many searches.
 REBUILD = 32
-# Patches, and pairs of patches, that a thread takes at least.
+# Patches, or pairs of patches, that a thread takes at least.
 BLOCK = 64
 
 
 @dataclass
 class Pairs:
-    """What may meet, each pair once. The arrays may be longer than the counts; the next search fills them."""
+    """Candidate pairs, each once. The arrays may be longer than the counts; the next search overwrites them."""
 
     vertex_triangle: wp.array  # vec2i: vertex, triangle
     edge_edge: wp.array  # vec2i: edge, edge; the first is the smaller
@@ -57,7 +58,7 @@ class Pairs:
 
 
 class BroadPhase:
-    """Finds pairs. Vertices from `moving_count` on belong to solids; pairs of two elements of solids are left out."""
+    """Finds candidate pairs. Vertices from `moving_count` on belong to solids, which are not paired with solids."""
 
     def __init__(
         self, edges: np.ndarray, triangles: np.ndarray, vertex_count: int, moving_count: int, device: str,
@@ -70,7 +71,7 @@ class BroadPhase:
         of_vertex = divide(edges, vertex_count, moving_count)
         self._patch_count = int(of_vertex.max(initial=-1)) + 1
         self._patches = _patches(of_vertex, edges, triangles, self._patch_count, device)
-        # Boxes of patches; and of vertices, edges and triangles, which are one array and three parts of it.
+        # Boxes of patches; boxes of vertices, edges and triangles are three ranges of one array.
         self._patch_boxes = wp.empty(self._patch_count, dtype=MovingBox, device=device)
         self._ends = np.cumsum([0, vertex_count, len(edges), len(triangles)]).tolist()
         self._element_boxes = wp.empty(self._ends[-1], dtype=MovingBox, device=device)
@@ -84,7 +85,7 @@ class BroadPhase:
         self._moving_patches = moving
         self._tree = wp.Bvh(*(corner[:moving] for corner in self._corners), leaf_size=LEAF) if moving else None
         self._searches = 0
-        # One object, because recorded launches know it by its identity.
+        # The id is kept as one object: packed launches are keyed by identity.
         self._tree_id = 0 if self._tree is None else self._tree.id
         sizes = [count * vertex_count if capacity is None else capacity for count in CAPACITY_PER_VERTEX]
         self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, size, device) for size in sizes)
@@ -95,8 +96,10 @@ class BroadPhase:
         self, x: wp.array, x_end: wp.array, reach: wp.array, only: wp.array | None = None,
         reach_end: wp.array | None = None,
     ) -> Pairs:  # fmt: skip
-        """All pairs without a common vertex whose boxes overlap; or only those with one of the vertices where `only` is
-        not 0, which alone have other boxes than in the search before. `reach` holds at the end too, if no other does.
+        """Returns all pairs without a common vertex whose boxes overlap.
+
+        With `only`, returns just the pairs with a vertex where it is not 0; only these vertices may have other boxes
+        than in the search before. `reach` holds at the end of the step too, unless `reach_end` is given.
         """
         if self._tree is None:
             return Pairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
@@ -122,7 +125,7 @@ class BroadPhase:
         return wp.get_device(device).is_cuda
 
     def _compare(self, inputs: list[Any], count: int) -> None:
-        """The elements of pairs of patches."""
+        """Compares the elements of `count` pairs of patches."""
         if self._on_gpu:
             lanes = pairs_gpu.LANES
             inputs = [*inputs, lanes, *self._ends[1:3], self._element_boxes]
@@ -132,7 +135,8 @@ class BroadPhase:
 
 
 def _patches(of_vertex: np.ndarray, edges: np.ndarray, triangles: np.ndarray, count: int, device: str) -> Patches:
-    """What lies between patches goes to the first: to cloth, if one of them is cloth."""
+    """The elements of each patch. One that lies between patches goes to the first, so to cloth if it has any vertex of
+    cloth."""
     patches = Patches()
     patches.vertex_start, patches.vertex = _listed(of_vertex, count, device)
     patches.edge_start, patches.edge = _listed(of_vertex[edges].min(axis=1), count, device)
@@ -168,7 +172,7 @@ def make_boxes(
     edge_out: wp.array(dtype=MovingBox), triangle_out: wp.array(dtype=MovingBox),
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
 ):  # fmt: skip
-    """Of the patches that have to do with the chosen vertices."""
+    """Updates the boxes of patches with selected vertices, and of the elements in them."""
     p = first + wp.tid()
     again = int(0)
     for place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
@@ -222,14 +226,15 @@ def find_patches(
     # out
     ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
+    """Lists the pairs of patches whose moving boxes overlap."""
     p = first + wp.tid()
     if again[p] == 0 and p < moving_patches:
-        return  # whatever is searched again asks for itself; but nobody can ask for solids
+        return  # a patch that is searched queries for itself; solids must query, because they are not in the tree
     near = wp.bvh_query_aabb(tree, lower[p], upper[p])
     q = int(0)
     while wp.bvh_query_next(near, q):
         if q > p and again[q] != 0:
-            continue  # it asks
+            continue  # the other patch queries for this pair
         if overlap(boxes[p], boxes[q]):
             n = next_slot(ranges, first)
             if n >= 0:
@@ -243,7 +248,7 @@ def add_vertex_triangle(
     vertex_boxes: wp.array(dtype=MovingBox), triangle_boxes: wp.array(dtype=MovingBox),
     ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The vertices of one patch and the triangles of another."""
+    """Appends the pairs of a vertex of patch p and a triangle of patch q."""
     for p_place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
         box = vertex_boxes[p_place]
         if overlap(box, q_box):
@@ -266,13 +271,13 @@ def add_edge_edge(
     edge_boxes: wp.array(dtype=MovingBox),
     ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """The edges of one patch and those of another before it, or of itself."""
+    """Appends the pairs of an edge of patch p and an edge of patch q, which comes before p or is p."""
     for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
         box = edge_boxes[p_place]
         if overlap(box, q_box):
             d = patches.edge[p_place]
             a = edges[d]
-            # Within one patch, those at places before: each pair once.
+            # Within one patch only entries before this one: each pair is listed once.
             for q_place in range(patches.edge_start[q], wp.min(patches.edge_start[q + 1], p_place)):
                 if overlap(box, edge_boxes[q_place]):
                     e = patches.edge[q_place]
@@ -296,6 +301,7 @@ def find_pairs(
     vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
     edge_ranges: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
+    """Compares the elements of one pair of patches, on the CPU."""
     patch_pair = patch_pairs[first + wp.tid()]
     p, q = patch_pair[0], patch_pair[1]
     add_vertex_triangle(
@@ -307,7 +313,7 @@ def find_pairs(
             first, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes,
             vertex_ranges, vertices_out,
         )  # fmt: skip
-    # Each pair once: the places of the later patch come after those of the other.
+    # Each pair is listed once: the entries of the later patch come after those of the other.
     later, other = wp.max(p, q), wp.min(p, q)
     add_edge_edge(
         first, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_ranges, edges_out

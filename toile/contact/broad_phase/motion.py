@@ -1,8 +1,8 @@
-"""How far things move in a step against the mean of all: cloth that only falls moves nowhere.
+"""Mean displacement of a step, and the largest displacement relative to it: free fall has no relative motion.
 
-    mean = (1/n) sum of (x_end - x) over the particles,    most = max |x_end - x - mean| over all vertices
+    mean = (1/n) sum of (x_end - x) over the particles,    max |x_end - x - mean| over all vertices
 
-One block of threads does it (toile/device/grid_barrier.py), with the same bits in every run.
+One block of threads reduces both (toile/device/grid_barrier.py), with the same bits in every run.
 
 Source      none
 Symbols     x, x_end  positions at the ends of the step [m]
@@ -18,7 +18,7 @@ from toile.math.types import real, vec3
 
 
 class RelativeMotion:
-    """Of the motion of a step; vertices from `moving_count` on, those of solids, are not part of the mean."""
+    """The motion of a step; vertices from `moving_count` on, those of solids, are not part of the mean."""
 
     def __init__(self, moving_count: int, device: str):
         self._moving_count = moving_count
@@ -32,7 +32,7 @@ class RelativeMotion:
         self._launch = Launcher(device)
 
     def find(self, x: wp.array, x_end: wp.array) -> float:
-        """The largest distance [m]; `mean` is that of this motion then."""
+        """Returns the largest displacement relative to the mean [m]; `mean` then holds the mean of this motion."""
         inputs, ranges = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
         self._launch(find_motion, self._blocks[0], [*inputs, *ranges, self.mean, self._max])
         return float(self._readback()[0])

@@ -1,13 +1,13 @@
-"""Divides the vertices of a mesh into patches of up to four that lie together.
+"""Partitions the vertices of a mesh into patches of up to four neighboring vertices.
 
-Twice, every vertex or pair in turn joins the neighbor not yet taken to which most edges lead. Two pairs side by side
-have more edges between them than two end to end, so that patches are blocks rather than strips. The turns go by the
-numbers of the vertices, or outwards from one of them: whatever leaves fewer edges between patches.
+In each of two passes every vertex or pair in turn joins the unmatched neighbor to which most edges lead. Two pairs side
+by side have more edges between them than two end to end, so that patches are blocks rather than strips. The order is
+that of the vertices, or a breadth-first order from one of them: whichever cuts fewer edges.
 
 Source      heavy-edge matching: Karypis and Kumar 1998, A fast and high quality multilevel scheme for partitioning
             irregular graphs, sec. 3.1
 Symbols     none
-Deviations  the turns, which are random there: regular ones leave no gaps that are too small for a patch
+Deviations  The order is random in the paper; a regular order leaves no gaps that are too small for a patch.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ PASSES = 2
 
 @wp.struct
 class Patches:
-    """The vertices, edges and triangles of patch p are those listed at places start[p] to start[p + 1]."""
+    """Vertices, edges and triangles of the patches: those of patch p are entries start[p] to start[p + 1]."""
 
     vertex_start: wp.array(dtype=wp.int32)
     vertex: wp.array(dtype=wp.int32)
@@ -31,7 +31,8 @@ class Patches:
 
 
 def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:
-    """The patch of each vertex. Those of vertices before `moving_count` come first, and hold no others."""
+    """Returns the patch of each vertex. Patches of vertices before `moving_count` come first and hold no other
+    vertices."""
     edges = edges[(edges[:, 0] < moving_count) == (edges[:, 1] < moving_count)]
     if len(edges) == 0:
         return np.arange(vertex_count)
@@ -42,14 +43,15 @@ def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarra
 
 
 def _divide(edges: np.ndarray, order: np.ndarray) -> np.ndarray:
-    patch = np.argsort(order)  # at first, the turn of each vertex
+    """The patch of each vertex, when vertices are matched in this order."""
+    patch = np.argsort(order)  # at first, the position of each vertex in the order
     for _ in range(PASSES):
         patch = _joined(_links(patch[edges], int(patch.max(initial=-1)) + 1))[patch]
     return patch
 
 
 def _links(edges: np.ndarray, count: int) -> sp.csr_matrix:
-    """How many edges lead from one node to another."""
+    """The number of edges between any two nodes."""
     edges = edges[edges[:, 0] != edges[:, 1]]
     ones = np.ones(len(edges), dtype=int)
     links = sp.coo_matrix((ones, (edges[:, 0], edges[:, 1])), shape=(count, count)).tocsr()
@@ -57,8 +59,8 @@ def _links(edges: np.ndarray, count: int) -> sp.csr_matrix:
 
 
 def _joined(links: sp.csr_matrix) -> np.ndarray:
-    """The number of each node after joining."""
-    links.sort_indices()  # of equal neighbors, the first
+    """The number of each node after one pass of matching."""
+    links.sort_indices()  # the first of equally good neighbors is taken
     start, neighbor, weight = links.indptr.tolist(), links.indices.tolist(), links.data.tolist()
     joined, last = [-1] * links.shape[0], -1
     for node in range(links.shape[0]):

@@ -1,18 +1,18 @@
-"""Pairs that are near each other in a step, and those of them that touch: by where they begin, or by running together.
+"""Candidate pairs of a step, and the contacts among them: pairs that start close, and pairs that collide.
 
-    near      closer than 2 tau at the start; or neither the distance there, less what the motion can take away, nor the
-              gap along its direction shows that the pair stays apart
-    touch     n . sum of w_a d_a >= target    for the displacements d of the step
-    target    tau - gap: the pair may come as near as its thickness tau; where it begins nearer than that, a tenth of
-              what is missing is asked for
+    candidate  closer than 2 tau at the start; or neither the distance there, less the largest possible approach, nor
+               the gap along its direction shows that the pair stays apart
+    contact    n . sum of w_a d_a >= target    for the displacements d of the step
+    target     tau - gap: the pair may close its gap down to its thickness tau; where it starts closer than that, the
+               step recovers a tenth of the overlap
 
-A touch is made of a pair that begins nearer than 2 tau, with its nearest points there; and of one that the continuous
-test finds running together, with the nearest points at that moment. ContactArrays that are found together are in the
-order of their elements, on every device and with any number of threads: impulses depend on it.
+A contact is made of a pair that starts closer than 2 tau, with its closest points there; and of a pair for which
+continuous collision detection finds an impact, with the closest points at that time. Contacts found in one call are in
+the order of their elements, on every device and with any number of threads: impulses depend on it.
 
 Source      [BFA02] secs. 6, 7
 Symbols     tau  thickness of the pair [m]     gap  its distance at the start along n [m]     d  displacement [m]
-Deviations  The paper stops what approaches at once, wherever it is. Here a pair may use up its gap first.
+Deviations  The paper stops an approach at once, at any distance. Here a pair may close its gap first.
 """
 
 from typing import Any
@@ -38,22 +38,22 @@ from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_sl
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3, vec4
 
-# Of the thickness: what the continuous test leaves between elements that meet.
+# Distance that continuous collision detection leaves between elements, as a fraction of the thickness.
 MARGIN = wp.constant(real(0.1))
-# Of the overlap: what one step removes ([BFA02] sec. 6).
+# Fraction of the overlap that one step removes ([BFA02] sec. 6).
 RECOVERY = 0.1
-# Of the thickness: pairs that begin nearer than this are kept apart without asking whether they will meet.
+# Pairs that start closer than this multiple of the thickness are contacts whether or not they would collide.
 CLOSE = wp.constant(real(2.0))
 INFINITE = wp.constant(real(1e30))  # [m]
-# Time of a pair that is close at the start.
+# Time of a contact that is close at the start.
 BEFORE = wp.constant(real(-1.0))
-# Of the distance in the flat cloth: neighbors in it are not thicker than they are apart.
+# Largest thickness of neighbors in one uv chart, as a fraction of their distance in rest uv.
 OF_FLAT = wp.constant(real(0.5))
 
 
 @wp.struct
 class Near:
-    """A pair that may touch in this step."""
+    """A candidate pair: elements that may come into contact in this step."""
 
     vertices: wp.vec4i
     pair: wp.vec2i
@@ -64,7 +64,7 @@ class Near:
 
 @wp.struct
 class ContactHit:
-    """A near pair that touches, and when: at the start, if it is close there."""
+    """A candidate pair that is in contact, and the time of it: at the start, if it is close there."""
 
     near: wp.int32
     time: real
@@ -72,7 +72,7 @@ class ContactHit:
 
 @wp.struct
 class ContactArrays:
-    """What the displacements of a step must satisfy."""
+    """Contacts of a step: constraints on its displacements, and the impulses that satisfy them."""
 
     vertices: wp.array(dtype=wp.vec4i)
     kind: wp.array(dtype=wp.int32)
@@ -81,8 +81,8 @@ class ContactArrays:
     target: wp.array(dtype=real)  # [m]
     mu: wp.array(dtype=real)
     effective_inverse_mass: wp.array(dtype=real)  # [1/kg]  relative motion for a unit impulse along the normal
-    normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, so far
-    friction_impulse: wp.array(dtype=vec3)  # [kg m]  across it
+    normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, accumulated
+    friction_impulse: wp.array(dtype=vec3)  # [kg m]  tangential, accumulated
     thickness: wp.array(dtype=real)  # [m]
 
 
@@ -93,7 +93,7 @@ CONTACT_FIELDS = {
 
 
 class ContactSet:
-    """The near pairs and touches of a step. Their arrays grow when they are full; nothing is dropped."""
+    """Candidate pairs and contacts of a step. Arrays grow when their capacity is exceeded; no pair is dropped."""
 
     def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
         self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
@@ -101,11 +101,11 @@ class ContactSet:
         self.near = AppendBuffer(Near, capacity, self.device)
         self._hits = AppendBuffer(ContactHit, capacity, self.device, keyed=True)
         self.contacts = ContactArrays()
-        self.recovery = RECOVERY  # in the present step
+        self.recovery = RECOVERY  # in this step
         self.contact_count = 0
-        self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # touch_count, for kernels
-        self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # in the last correction
-        self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # left out of the guarantee
+        self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # contact_count, for kernels
+        self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # vertices that the last correction moved
+        self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # vertices that may pass through each other
         self._capacity = 0
         self._launch = Launcher(self.device)
         self._grow(capacity)
@@ -115,8 +115,11 @@ class ContactSet:
         return self.near.count
 
     def find_near(self, pairs: Pairs, x_seen: wp.array, slack: float, only: wp.array | None = None) -> None:
-        """Of the pairs of the broad phase those that may touch while no end goes farther than `slack` from x_seen: all,
-        or those of some vertices, which replace what there was of these."""
+        """Finds the candidates among pairs of the broad phase that may collide while no end moves farther than `slack`
+        from x_seen.
+
+        With `only`, replaces the candidates of the vertices where it is not 0.
+        """
         if only is None:
             self.near.count = 0
         else:
@@ -132,12 +135,12 @@ class ContactSet:
             fill([self.near], self._launch, find_near, count, inputs, kept=self.near.count)
 
     def find_close_contacts(self) -> int:
-        """ContactArrays of what begins close to each other."""
+        """Starts a new set with the contacts of pairs that start close; returns their number."""
         self.contact_count = 0
         return self._find(find_close, [self.bodies.x])
 
     def find_impacts(self, only_changed: bool) -> int:
-        """Adds touches for what runs together on the way to x_end; how many there are."""
+        """Adds contacts for pairs that collide on the way to x_end; returns their number."""
         return self._find(find_impacts, [self.bodies.x, self.bodies.x_end, self.changed, only_changed])
 
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
@@ -147,30 +150,30 @@ class ContactSet:
             self._grow(3 * (self.contact_count + hits.count) // 2)
         found = [self.near.values, hits.values, hits.order()]
         at = [bodies.x, bodies.x_end, bodies.inverse_mass, bodies.solid_friction, float(self.friction), self.recovery]
-        self.count.fill_(self.contact_count)  # the new ones go behind these
+        self.count.fill_(self.contact_count)  # new contacts are appended to these
         self._launch.split(make_contacts, hits.count, [*found, self.count, *at, self.contacts])
         self.contact_count += hits.count
         self.count.fill_(self.contact_count)
         return hits.count
 
     def _grow(self, capacity: int) -> None:
-        """Keeps what there is."""
+        """Grows the capacity and keeps the contacts."""
         self._capacity = capacity
         for name, kind in CONTACT_FIELDS.items():
             grown = wp.zeros(capacity, dtype=kind, device=self.device)
             if self.contact_count:
                 wp.copy(grown, getattr(self.contacts, name), count=self.contact_count)
             setattr(self.contacts, name, grown)
-        self._launch = Launcher(self.device)  # it remembers the arrays of before
+        self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
     def vertices_of(self, begin: int) -> np.ndarray:
-        """The vertices of the touches from `begin` on, four each."""
+        """The four vertices of each contact from `begin` on."""
         return self.contacts.vertices.numpy()[begin : self.contact_count]
 
 
 @wp.func
 def thickest_of(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
-    """Of a pair that are no neighbors: the mean of both."""
+    """Thickness of a pair that is not in one uv chart: the mean of both elements."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     return real(0.5) * (thickness[at[0]] + thickness[second])
 
@@ -180,7 +183,7 @@ def thickness_of(
     thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), at: wp.vec4i,
     w: vec4, kind: wp.int32,
 ) -> real:
-    """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one piece."""
+    """Thickness of a pair: the mean of both elements, limited by their rest distance if they share a uv chart."""
     tau = thickest_of(thickness, at, kind)
     piece = uv_chart[at[0]]
     if piece >= 0 and uv_chart[at[1]] == piece and uv_chart[at[2]] == piece and uv_chart[at[3]] == piece:
@@ -191,8 +194,10 @@ def thickness_of(
 
 @wp.func
 def on_side(w: vec4) -> wp.bool:
-    """Whether the nearest points are where an element ends: its neighbor is as near, and where layers slide over each
-    other the normal would be askew and stop them."""
+    """Whether a closest point lies on the boundary of its element.
+
+    The neighbor element is as close then, and where layers slide over each other a tilted normal would stop them.
+    """
     return w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0)
 
 
@@ -201,9 +206,9 @@ def stays_apart(
     found: ClosestPoints, margin: real, slack: real, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3,
     a_end: vec3, b_end: vec3, c_end: vec3, d_end: vec3,
 ) -> wp.bool:
-    """Whether a pair certainly keeps more than a margin while no end goes farther than `slack` from where it is.
+    """Whether a pair certainly keeps more than a margin while no end moves farther than `slack` from its position.
 
-    Along any direction gaps change linearly in time: what is apart along it at both ends is apart all the while.
+    Gaps along a fixed direction change linearly in time: elements that it separates at both ends stay separated.
     """
     at_end = apart_along(found.normal, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack
     if wp.min(apart_along(found.normal, kind, a, b, c, d), at_end) > margin:
@@ -222,6 +227,7 @@ def find_near(
     # out
     ranges: BufferRanges, near_out: wp.array(dtype=Near),
 ):
+    """Appends the pairs that may come into contact to the candidates."""
     pair = pairs[first + wp.tid()]
     at = wp.vec4i()
     if kind == VERTEX_TRIANGLE:
@@ -260,7 +266,7 @@ def forget(
     # in and out
     near_out: wp.array(dtype=Near),
 ):
-    """Pairs with one of these vertices."""
+    """Disables the candidates with a selected vertex: at an infinite distance they never become contacts."""
     k = first + wp.tid()
     at = near_out[k].vertices
     if chosen[at[0]] + chosen[at[1]] + chosen[at[2]] + chosen[at[3]] > 0:
@@ -269,6 +275,7 @@ def forget(
 
 @wp.func
 def target_of(gap: real, tau: real, recovery: real) -> real:
+    """The least displacement along the normal: closes the gap, or recovers a fraction of the overlap."""
     return wp.where(gap > tau, tau - gap, recovery * (tau - gap))
 
 
@@ -277,13 +284,14 @@ def write_contact(
     n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
     inverse_mass: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, contacts: ContactArrays,
 ):
+    """Writes contact n, without impulses."""
     contacts.vertices[n] = at
     contacts.kind[n] = kind
     contacts.weights[n] = w
     contacts.normal[n] = normal
     contacts.target[n] = target_of(gap, tau, recovery)
     contacts.thickness[n] = tau
-    # A negative figure stands for cloth.
+    # A negative value stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
     contacts.effective_inverse_mass[n] = effective_inverse_mass(w, normal, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
@@ -295,6 +303,7 @@ def write_contact(
 def add_hit(
     k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=ContactHit)
 ):
+    """Appends candidate k, in contact from `time` on."""
     n = next_slot(ranges, first)
     if n >= 0:
         ranges.keys[n] = pair_key(near[k].kind, near[k].pair)
@@ -311,6 +320,7 @@ def find_close(
     # out
     ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
+    """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
     if near[k].distance > CLOSE * near[k].thickness:
         return
@@ -327,6 +337,7 @@ def find_impacts(
     # out
     ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
+    """Finds contacts of pairs that collide during the step: continuous collision detection."""
     k = first + wp.tid()
     at = near[k].vertices
     if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
@@ -351,7 +362,7 @@ def make_contacts(
     # out
     contacts_out: ContactArrays,
 ):
-    """Behind those that there are."""
+    """Appends the contacts of all hits, in the order of their elements."""
     i = first + wp.tid()
     hit = hits[order[i]]
     pair = near[hit.near]

@@ -1,17 +1,16 @@
-"""Which pairs of cloth get a spring in a step, and how long it is at rest.
+"""Pairs of cloth elements that get a penalty spring in a step, and the rest length of each spring.
 
-The nearest points of a pair (toile/contact/narrow_phase/closest_points.py) give its weights and its normal, at the
-start of the step if it is near there, else at the moment in which the pair would run together; they stay the same for
-the step:
+The closest points of a pair (narrow_phase/closest_points.py) give its weights and its normal: at the start of the step
+if the pair is close there, else at its time of impact. They stay the same for the step:
 
     gap = n . r,    r = sum of w_a x_a,    a spring where  gap < length  at the start or at the end
 
-A pair counts only if its points are nearest among those of their neighbors as well, give or take a slope of SLANT: a
-vertex above one triangle is not held by the sides of the next, nor by an edge that its own triangles lie in front of.
+A pair counts only if its points are the closest among those of their neighbors as well, up to a slope of SLANT: a
+vertex above one triangle is not held by the sides of the next, nor by an edge that is behind its own triangles.
 
 Source      [BW98] sec. 6
 Symbols     w_a  weights of four particles, sum 0 [-]     n  normal, to the first element     length  rest distance [m]
-Deviations  The paper tests the motion to the state that the step begins with, here it is the motion that leads from it.
+Deviations  The paper tests the motion that led to the start of the step; here it is the motion that leaves from it.
 """
 
 import numpy as np
@@ -30,33 +29,33 @@ from toile.device.append_buffer import BufferRanges, next_slot, pair_key
 from toile.math.types import real, vec3, vec4
 from toile.model.model import Model
 
-# Of the rest distance: a pair whose rest distance is that of its points in the flat cloth is nearer by rounding only.
+# A pair whose rest length is its distance in rest uv is below it only by rounding, as a fraction of the length.
 ROUNDING = wp.constant(real(1e-9))
-# Slope by which the neighbors of a nearest point may come nearer.
+# Slope by which neighbors of a closest point may come closer.
 SLANT = wp.constant(real(0.1))
-# Weights below this are those of a point on a side or a corner.
+# A closest point with weights below this lies on an edge or a corner.
 NONE = wp.constant(real(1e-9))
-# Of the rest distance: the depth of what does not push yet.
+# Depth of a spring that is not compressed yet, as a fraction of the rest length.
 LITTLE = wp.constant(real(1e-6))
 
 
 @wp.struct
 class PenaltySpring:
-    """Between the nearest points of a pair, in one step."""
+    """A spring between the closest points of a pair, in one step."""
 
     n: vec3
     length: real  # [m]
-    overlap: real  # [m]  how far below it the pair is at the start of the step
-    depth: real  # [m]  the same, or what it would be at the end of the step if that is more; never 0
+    overlap: real  # [m]  length - gap at the start of the step
+    depth: real  # [m]  the overlap, or that at the end of the step if it is larger; never 0
     k: real  # [N/m]
     d: real  # [N s/m]
     c: real  # [N s/m]
-    active: wp.int32  # 1 or 0: whether it is part of the system that is solved
+    active: wp.int32  # 1 if it is part of the linear system, else 0
 
 
 @wp.struct
 class FoundSpring:
-    """A spring, and the particles that it is between."""
+    """A spring and its four particles."""
 
     particles: wp.vec4i
     weights: vec4
@@ -65,18 +64,18 @@ class FoundSpring:
 
 @wp.struct
 class SurfaceTopology:
-    """All cloths as one surface."""
+    """Connectivity of all cloths as one surface."""
 
     triangles: wp.array(dtype=wp.vec3i)
     edges: wp.array(dtype=wp.vec2i)
     sides: wp.array(dtype=wp.vec3i)  # edges of a triangle, from each corner to the next
-    flaps: wp.array(dtype=wp.vec2i)  # for each edge the third corners of its triangles; -1 where there is none
+    flaps: wp.array(dtype=wp.vec2i)  # third corners of the triangles at an edge; -1 where there is none
     first: wp.array(dtype=wp.int32)  # neighbors of vertex i are first[i] .. first[i + 1]
     neighbors: wp.array(dtype=wp.int32)
 
 
 def make_surface(model: Model, device: str) -> SurfaceTopology:
-    """The model's triangles and edges, and what is next to each."""
+    """The connectivity of a model."""
     flaps = np.full((len(model.edges), 2), -1, np.int32)
     for corner in range(3):  # the flap of an edge is the corner that is not on it
         opposite = model.triangles[:, (corner + 2) % 3]
@@ -99,12 +98,13 @@ def make_surface(model: Model, device: str) -> SurfaceTopology:
 
 @wp.func
 def on_the_way(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> vec3:
+    """The position of vertex i at time t of the step."""
     return x[i] + t * (x_end[i] - x[i])
 
 
 @wp.func
 def comes_nearer(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
-    """Whether the surface rises from its nearest point to a neighbor, towards the other element."""
+    """Whether the surface rises from its closest point to a neighbor q, toward the other element."""
     return wp.dot(q - foot, toward) > SLANT * wp.length(q - foot)
 
 
@@ -113,6 +113,7 @@ def edge_is_nearest(
     surface: SurfaceTopology, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
+    """Whether a point on an edge is the closest one of both triangles at the edge."""
     flaps = surface.flaps[edge]
     nearest = bool(True)
     for k in range(2):
@@ -126,6 +127,7 @@ def corner_is_nearest(
     surface: SurfaceTopology, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
+    """Whether a vertex is closer than all its neighbors."""
     nearest = bool(True)
     for k in range(surface.first[corner], surface.first[corner + 1]):
         if comes_nearer(on_the_way(surface.neighbors[k], t, x, x_end), foot, toward):
@@ -138,10 +140,10 @@ def is_nearest(
     surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
-    """Whether the points of a pair are nearest among those around them, at time t of the step."""
+    """Whether the points of a pair are the closest among their neighbors, at time t of the step."""
     p2, p3 = on_the_way(at[2], t, x, x_end), on_the_way(at[3], t, x, x_end)
     if kind == EDGE_EDGE:
-        # At an end of an edge it is a vertex that is near, and that is near a triangle.
+        # At an end of an edge the close pair is that of a vertex and a triangle.
         if wp.abs(w[0]) < NONE or wp.abs(w[1]) < NONE or wp.abs(w[2]) < NONE or wp.abs(w[3]) < NONE:
             return bool(False)
         one = w[0] * on_the_way(at[0], t, x, x_end) + w[1] * on_the_way(at[1], t, x, x_end)
@@ -166,7 +168,7 @@ def rest_length(
     thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), kind: wp.int32,
     at: wp.vec4i, w: vec4,
 ) -> real:
-    """The mean thickness of both; less for neighbors in one piece of cloth, which are near by being woven so."""
+    """The mean thickness of both elements, limited by their rest distance if they share a uv chart."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     mean = real(0.5) * (thickness[at[0]] + thickness[second])
     piece = uv_chart[at[0]]
@@ -186,6 +188,7 @@ def find_springs(
     # out
     ranges: BufferRanges, found_out: wp.array(dtype=FoundSpring),
 ):
+    """Appends a spring for each pair that is compressed at the start or the end of the step."""
     pair = pairs[first + wp.tid()]
     at = wp.vec4i()
     if kind == VERTEX_TRIANGLE:
@@ -200,7 +203,7 @@ def find_springs(
     length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
     t = real(0.0)
     if nearest.distance >= length + slack:
-        # Not near yet: where it would run together, if it does.
+        # Not close yet: the pair is taken at its time of impact, if it has one.
         if nearest.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
             return
         t = impact(kind, x0, x1, x2, x3, e0, e1, e2, e3, length)
@@ -225,7 +228,7 @@ def find_springs(
     spring.n = nearest.normal
     spring.length = length
     spring.overlap = length - gap
-    # What is not below its length yet, but may come there, gets a little: it counts among others that do not push.
+    # A pair that is not compressed yet, but may be, gets a small depth: it has a share of the area among pairs like it.
     spring.depth = wp.clamp(length - wp.min(gap, gap_end), LITTLE * length, length)
     spring.active = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
     found.spring = spring
@@ -239,7 +242,7 @@ def put_springs(
     # out
     particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=PenaltySpring),
 ):
-    """In the order of their elements: sums over springs depend on it."""
+    """Writes the springs in the order of their elements: sums over springs depend on it."""
     k = first + wp.tid()
     one = found[order[k]]
     particles_out[k] = one.particles

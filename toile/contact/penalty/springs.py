@@ -1,13 +1,13 @@
-"""Damped springs between parts of cloth that meet, at work in a step.
+"""Damped penalty springs between cloths in contact, as a force of the linear system.
 
-    find pairs -> share out the area -> position alteration -> force and matrix -> solve -> do those push that should?
+    find pairs -> distribute the area -> position alteration -> force and matrix -> solve -> check the active springs
 
-A spring joins the nearest points of a pair (toile/contact/penalty/pairs.py), its stiffness is per area of touching
-cloth (spring_strength.py), and it has a damper and friction and only pushes (spring_forces.py).
+A spring joins the closest points of a pair (pairs.py), its stiffness is per area of cloth in contact (strength.py), and
+it has a damper and friction and only pushes (forces.py).
 
 Source      [BW98] sec. 6
-Deviations  Which springs push is settled with the solve, not before it: where one would pull, or one is missing, the
-            system is corrected and solved again. Others are in the files of the parts.
+Deviations  The set of active springs is found with the solve, not before it: where a spring would pull, or one is
+            missing, the system is corrected and solved again. Other deviations are listed in the files of the parts.
 """
 
 from typing import Any, ClassVar
@@ -37,24 +37,24 @@ from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import numpy_real, real, vec3
 from toile.model.model import Model
 
-# Acceleration that pairs are looked for with, besides their velocities: gravity [m/s^2]
+# Acceleration that pairs are searched with, besides their velocities: gravity [m/s^2]
 FALL = 10.0
-# Springs that there is room for at first.
+# Initial capacity.
 FIRST_CAPACITY = 1024
-# Solves of one step with other springs pushing. They are repeated when more than this share of the springs pulled or
-# was missing, and for each that was missing deep.
+# Solves of one step with corrected sets of active springs. A solve is repeated when more than this fraction of the
+# springs pulled or was missing, and for each spring that was missing deep.
 MAX_SOLVES = 6
 WRONG_LEFT = 0.02
 
 
 class PenaltySprings:
-    """The springs of a scene at work (assembly.ContactForce)."""
+    """All penalty springs of a scene (assembly.PenaltyForce)."""
 
     name: ClassVar[str] = "penalty"
     is_contact: ClassVar[bool] = True
 
     def __init__(self, model: Model, law: Law, thickness: float, device: str):
-        """`thickness` [m] is that of cloths that have none of their own."""
+        """`thickness` [m] is that of cloths without a thickness of their own."""
         self.device, self.law, n = device, law, model.particle_count
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
@@ -83,7 +83,7 @@ class PenaltySprings:
 
     def _reserve(self, capacity: int) -> tuple[wp.array, wp.array]:
         self.couplings.reserve(capacity)
-        self._launch = Launcher(self.device)  # the old one remembers the old arrays
+        self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
         springs = wp.zeros(capacity, dtype=PenaltySpring, device=self.device)
         return springs, wp.zeros(capacity, dtype=real, device=self.device)
 
@@ -91,9 +91,9 @@ class PenaltySprings:
         """Nothing depends on time."""
 
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
-        """The springs of a step of h that begins with x and v."""
+        """Finds the springs of a step of h that starts with x and v."""
         broad, n = self.broad_phase, len(x)
-        # What is not looked at may fall to half its thickness in this step, and is found in the next.
+        # A pair that is not searched may fall to half its thickness in this step, and is found in the next.
         slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
         self._launch.split(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
@@ -122,22 +122,22 @@ class PenaltySprings:
         self._launch(set_strength, c.capacity, [*at_start, self.springs])
 
     def alter(self, masses: wp.array, y_out: wp.array) -> None:
-        """Adds what moves apart at once what is nearer than half its length; the center of mass stays."""
+        """Adds the position alteration of overlaps beyond half the rest length; it keeps the center of mass."""
         c = self.couplings
         groups = [c.count, c.particles, c.weights, self.springs]
         self._launch(alter, c.capacity, [self._area, masses, self.law, *groups, y_out])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
-        """Adds to the force and to the diagonal of A; the rest of the matrix goes to the couplings."""
+        """Adds to the force and to the diagonal of A; off-diagonal blocks go to the couplings."""
         c = self.couplings
         self._solves = 0
         state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
         self._launch(linearize, c.capacity, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Whether those springs push that should, at x and v that a solve has found.
+        """Checks the active springs at x and v of a solve; False if the system must be solved again.
 
-        If not, A and the residual b are corrected, and the system must be solved again.
+        In that case A and the residual b are corrected.
         """
         c = self.couplings
         self._solves += 1
@@ -151,17 +151,17 @@ class PenaltySprings:
         return False
 
     def activate(self, x: wp.array, v: wp.array) -> None:
-        """Those push that do at x and v: for a step in which no solve tells."""
+        """Activates the springs that are compressed at x and v; integrators without a linear solve call this."""
         c = self.couplings
         self._launch(decide, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
-        """y += -df/dv u, of those that push."""
+        """y += -df/dv u, for active springs."""
         c = self.couplings
         self._launch(add_damping, c.capacity, [c.count, c.particles, c.weights, self.springs, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
-        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]: layers that are pressed from both sides in turn."""
+        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s], for layers that are compressed from both sides."""
         k = 4.0 * float(self.law.stiffness) * float(np.max(self._area.numpy() / masses, initial=0.0))
         return k, k * float(self.law.damping)
 
@@ -185,7 +185,8 @@ def go_on(
     # out
     x_end_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
 ):
+    """Extrapolates the positions by the velocities, and sets the margins of the search."""
     i = first + wp.tid()
     x_end_out[i] = x[i] + h * v[i]
-    # Boxes of both elements are grown: together they reach as far as the mean of their thicknesses, and the slack.
+    # Boxes of both elements are grown: together by the mean of their thicknesses, and the slack.
     reach_out[i] = real(0.5) * (thickness[i] + slack)

@@ -1,16 +1,16 @@
-"""How strong the springs between cloths are: the area that each pair has, times the stiffness.
+"""Stiffness, damping and friction of the penalty springs: the area that each pair represents, times the law.
 
     k = stiffness * area,    d = k * damping while the pair approaches,    c = friction * k (length - gap) / |r'|
 
-`area` is shared out: a particle has its part of the cloth once on each side of it, and pairs divide it by their
-weights and by how deep they are. So the stiffness is per area of touching cloth, however many pairs there are, and
-whether particles, edges or both lie on each other.
+`area` is distributed: a particle has its part of the cloth once on each side of it, and pairs divide it by their
+weights and by their depth. So the stiffness is per area of cloth in contact, however many pairs there are, and whether
+vertices, edges or both are in contact.
 
 Source      [BW98] sec. 6
-Symbols     k  [N/m]     d, c  [N s/m]     r'  velocity of the nearest points against each other [m/s]
+Symbols     k  [N/m]     d, c  [N s/m]     r'  relative velocity of the closest points [m/s]
 Deviations  The paper's slip force is proportional to the slip velocity. Here it is so up to `slip_speed`, and beyond it
             Coulomb's, with the normal force and the direction of the start of the step. Separation is not damped: a
-            damper would glue.
+            damper would act as glue.
 """
 
 import warp as wp
@@ -22,7 +22,7 @@ from toile.math.types import real, vec3, vec4
 
 @wp.struct
 class Law:
-    """What is the same for all springs."""
+    """The constants that all springs share."""
 
     stiffness: real
     damping: real
@@ -32,6 +32,7 @@ class Law:
 
 @wp.kernel
 def add_normals(triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), normal_out: wp.array(dtype=vec3)):
+    """Adds up the normals of the triangles at each vertex, weighted by area."""
     corners = triangles[wp.tid()]
     a, b, c = x[corners[0]], x[corners[1]], x[corners[2]]
     n = wp.cross(b - a, c - a)
@@ -41,7 +42,7 @@ def add_normals(triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), no
 
 @wp.func
 def side(i: wp.int32, w: real, n: vec3, normal: wp.array(dtype=vec3)) -> wp.int32:
-    """Place of a particle's side that faces the other element."""
+    """The entry of the side of particle i that faces the other element."""
     return wp.where(w * wp.dot(n, normal[i]) < real(0.0), 2 * i, 2 * i + 1)
 
 
@@ -53,6 +54,7 @@ def find_deepest(
     # out
     deepest_out: wp.array(dtype=real),
 ):
+    """The largest depth of the springs at each side of a particle."""
     k = wp.tid()
     if k >= count[0]:
         return
@@ -69,6 +71,7 @@ def sum_weights(
     # out
     sum_out: wp.array(dtype=real),
 ):
+    """The sum of the weights of the springs at each side of a particle, scaled by their depth."""
     k = wp.tid()
     if k >= count[0]:
         return
@@ -89,12 +92,13 @@ def set_strength(
     # in and out
     springs_out: wp.array(dtype=PenaltySpring),
 ):
+    """Sets k, d and c of each spring."""
     k = wp.tid()
     if k >= count[0]:
         return
     spring = springs_out[k]
     at, w = particles[k], weights[k]
-    both = real(0.0)  # areas of the two elements that this pair has
+    both = real(0.0)  # areas of the two elements that belong to this pair
     for a in range(4):
         if w[a] != real(0.0):
             s = side(at[a], w[a], spring.n, normal)

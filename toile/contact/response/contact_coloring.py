@@ -1,16 +1,15 @@
-"""ContactArrays in colors: two of one color move no particle in common, so that all of a color may be swept at a
-time.
+"""Contact coloring: two contacts of one color move no particle in common, so that a color is relaxed in parallel.
 
-    in turns    a touch that is first, of those that wait, at every particle it moves takes the first color that none
-                of these has yet
+    in passes   of the contacts without a color, one that is first at every particle it moves takes the first color
+                that none of these particles has yet
 
-Who is first is decided by a number that is mixed from the vertices of a touch: the colors depend on which touches
-there are, and not on the order in which they were found. ContactArrays that a later round finds are colored after
-those that there are. The few that find no color, or no turn, are left to be swept one after the other.
+The order is decided by a hash of a contact's vertices: colors depend on the set of contacts, and not on the order in
+which they were found. Contacts that are added later in the step are colored after those that have a color. The few that
+get no color, or are left after the last pass, are relaxed one after the other.
 
-One crew of threads does it (toile/device/grid_barrier.py).
+Cooperative blocks of threads color all contacts in one launch (toile/device/grid_barrier.py).
 
-Source      none; turns by random numbers are those of Jones and Plassmann 1993, "A parallel graph coloring heuristic"
+Source      none; passes by random numbers are those of Jones and Plassmann 1993, "A parallel graph coloring heuristic"
 Deviations  none
 """
 
@@ -21,11 +20,11 @@ from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real
 
-# Bits in a word, words for each particle: as many colors there can be. A particle of a stack of ten sheets has up to
-# 170 touches, one of a drape 30.
+# Bit masks of the colors taken at a particle: bits per word, and words. A particle in a stack of ten sheets has up to
+# 170 contacts, one in a drape 30.
 BITS, WORDS = wp.constant(64), wp.constant(3)
 MAX_COLORS = wp.constant(64 * 3)
-# A claim has 9 bits for the turn, 40 of the mixed number and, should two be the same, 15 of the place in the list.
+# A claim has 9 bits for the pass, 40 of the hash and, should two be equal, 15 of the index in the list.
 TURN_SHIFT, MIXED_SHIFT = wp.constant(wp.uint64(55)), wp.constant(wp.uint64(15))
 MAX_TURNS, UNMIXED = wp.constant(511), wp.constant(wp.uint64(24))
 PLACES = wp.constant(wp.uint64(2**15 - 1))
@@ -35,8 +34,10 @@ MIXER = wp.constant(wp.uint64(0xD1342543DE82EF95))
 
 
 class Colors:
-    """Of the touches of a step: those of color c are in `order` from place ends[c - 1] to ends[c], those without a
-    color before the last entry of `ends`."""
+    """Contact colors of a step.
+
+    Contacts of color c are entries ends[c - 1] to ends[c] of `order`; those without a color are the last range.
+    """
 
     def __init__(self, vertex_count: int, device: str):
         self.device = device
@@ -46,16 +47,16 @@ class Colors:
         self._done = wp.zeros(1, dtype=wp.int32, device=device)
         self._waiting_count = wp.zeros(2, dtype=wp.int32, device=device)
         self.ends, self._next = (wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device) for _ in range(2))
-        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # of colors in use
+        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # colors in use
         self._reserve(0)
 
     def clear(self) -> None:
-        """A new step."""
+        """Starts a new step, without contacts."""
         for array in (self._taken, self._done, self.count, self.ends):
             array.zero_()
 
     def add(self, contacts: ContactArrays, count: wp.array, inverse_mass: wp.array, known: int = 0) -> None:
-        """Colors those that are new; `count` is that of all touches, and `known` about as many."""
+        """Colors the contacts that are new; `count` is the number of all, and `known` about the same on the host."""
         if len(self.order) < len(contacts.normal_impulse):
             self._reserve(len(contacts.normal_impulse))
         own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._color]
@@ -69,18 +70,19 @@ class Colors:
         self._waiting = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
         if kept is not None and len(kept):
             wp.copy(self._color, kept, count=len(kept))
-        self._launch = Launcher(self.device)  # it remembers the arrays of before
+        self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
 
 @wp.func
 def mixed(number: wp.uint64, value: wp.int32) -> wp.uint64:
+    """Adds a value to a hash."""
     product = (number ^ wp.uint64(value)) * MIXER
     return product ^ (product >> wp.uint64(32))
 
 
 @wp.func
 def claim_of(contacts: ContactArrays, k: wp.int32, turn: wp.int32) -> wp.uint64:
-    """Smaller in every turn, so that claims of the turn before do not count."""
+    """The priority of a contact; smaller in every pass, so that claims of the pass before do not count."""
     at = contacts.vertices[k]
     number = mixed(wp.uint64(contacts.kind[k] + 1), at[0])
     number = mixed(mixed(mixed(number, at[1]), at[2]), at[3])
@@ -90,12 +92,13 @@ def claim_of(contacts: ContactArrays, k: wp.int32, turn: wp.int32) -> wp.uint64:
 
 @wp.func
 def moves(inverse_mass: mat33) -> wp.bool:
+    """Whether a vertex with this inverse mass moves at all."""
     return wp.trace(inverse_mass) > real(0.0)
 
 
 @wp.func
 def take_color(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.array2d(dtype=wp.uint64)) -> wp.int32:
-    """The first color that no particle has."""
+    """Takes the first color that no particle of a contact has."""
     one = wp.uint64(1)
     for word in range(WORDS):
         used = wp.uint64(0)
@@ -126,6 +129,7 @@ def add_colors(
     color_count_out: wp.array(dtype=wp.int32), ends_out: wp.array(dtype=wp.int32), next_out: wp.array(dtype=wp.int32),
     order_out: wp.array(dtype=wp.int32),
 ):
+    """Launched with cooperative blocks; colors the new contacts, then sorts all contacts by color."""
     lane = wp.tid()
     total = count[0]
     done = done_out[0]
@@ -162,13 +166,13 @@ def add_colors(
             if first:
                 color_out[k] = take_color(at, inverse_mass, taken_out)
             else:
-                color_out[k] = MAX_COLORS  # unless there is another turn
+                color_out[k] = MAX_COLORS  # unless there is another pass
                 waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
         grid_barrier(blocks, arrived)
         here = 1 - here
         waiting = waiting_count_out[here]
         turn += 1
-    # All touches by color.
+    # All contacts are sorted by color.
     for c in range(lane, MAX_COLORS + 1, lanes):
         next_out[c] = 0
     grid_barrier(blocks, arrived)

@@ -1,19 +1,19 @@
-"""Impulses that keep touches apart, with friction: projected Gauss-Seidel, one touch after the other.
+"""Contact impulses with friction by projected Gauss-Seidel (PGS), one contact after the other.
 
-    along n     push >= 0,    n . sum of w_a d_a >= target,    one of the two with equality
-    across n    |rub| <= mu push, against the relative motion; where that suffices there is none
-    answer      d_a += w_a W_a (change of push n + change of rub)
+    normal impulse      lambda >= 0,    n . sum of w_a d_a >= target,    one of the two with equality
+    friction impulse    |j| <= mu lambda, against the slip; where a smaller one stops the slip, it is that one
+    response            d_a += w_a W_a (change of lambda n + change of j)
 
-What was pushed too much by one touch is taken back by another, because each remembers its push: so weights pass through
-a stack of any height, and friction has the right limit in every layer of it. The same is then done to the velocities at
-the end of the step, which must not approach where there was a push.
+Impulses are accumulated and projected as a whole, so that one contact takes back what another made too large: loads
+pass through a stack of any height, and friction has the right limit in every layer of it. The same solve is then done
+for the velocities at the end of the step, which must not approach where there was a normal impulse.
 
-Friction begins when pushes have settled, or after half of the sweeps: pushes are too large at first, and would let too
-much rub.
+Friction starts when normal impulses have converged, or after half of the sweeps: normal impulses are too large at
+first, and would allow too much friction.
 
 Source      [BFA02] secs. 5, 6, 7; projected Gauss-Seidel stands for its single impulses
-Symbols     d  displacement in the step [m], or velocity [m/s]     W  answer to impulses [1/kg]     mu  friction
-Deviations  The paper applies each impulse once and lets the next steps do the rest.
+Symbols     d  displacement in the step [m], or velocity [m/s]     W  inverse mass [1/kg]     mu  friction
+Deviations  The paper applies each impulse once and leaves the remainder to the next steps.
 """
 
 import warp as wp
@@ -28,10 +28,10 @@ from toile.math.types import TINY, mat33, real, vec3, vec4
 
 
 class Sweeps:
-    """Over the touches of a step: in the order in which they were found, or color after color."""
+    """Projected Gauss-Seidel over the contacts of a step: in the order in which they were found, or by color."""
 
     def __init__(self, vertex_count: int, device: str):
-        # One thread that need not wait for others is the faster one on the CPU: coloring takes as long as ten sweeps.
+        # On the CPU one thread without barriers is faster: coloring takes as long as ten sweeps.
         in_colors = wp.get_device(device).is_cuda
         self._colors = Colors(vertex_count, device) if in_colors else None
         self._blocks = CooperativeBlocks(device)
@@ -40,7 +40,7 @@ class Sweeps:
         self._launch = Launcher(device)
 
     def begin(self) -> None:
-        """A new step, without touches."""
+        """Starts a new step, without contacts."""
         if self._colors is not None:
             self._colors.clear()
 
@@ -48,7 +48,7 @@ class Sweeps:
         self, contact_set: ContactSet, of_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, max_sweeps: int,
         normal_impulse_out: wp.array, friction_impulse_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
-        """Until no touch corrects by more than `tolerance`, but no more than so many times."""
+        """Sweeps until no contact is corrected by more than `tolerance`, but at most `max_sweeps` times."""
         inverse_mass = contact_set.bodies.inverse_mass
         inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, clearance, tolerance, max_sweeps]
         out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
@@ -64,17 +64,18 @@ class Sweeps:
 
 @wp.struct
 class Fixed:
-    """What a touch has that sweeps do not change."""
+    """The data of a contact that sweeps do not change."""
 
     at: wp.vec4i  # four different vertices
     weights: vec4
     normal: vec3
     target: real
-    effective_inverse_mass: real  # 0 if nothing is to be done
+    effective_inverse_mass: real  # 0 for a contact that is skipped
 
 
 @wp.func
 def fixed_of(contacts: ContactArrays, k: wp.int32, of_velocities: wp.bool) -> Fixed:
+    """Reads contact k; for velocities, contacts without a normal impulse are skipped."""
     contact = Fixed()
     contact.at = contacts.vertices[k]
     contact.weights = contacts.weights[k]
@@ -86,7 +87,7 @@ def fixed_of(contacts: ContactArrays, k: wp.int32, of_velocities: wp.bool) -> Fi
 
 @wp.func
 def planes_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
-    """How many hold a vertex; those of solids are held by none."""
+    """The number of planes at a vertex; vertices of solids have none."""
     if i < plane_count.shape[0]:
         return plane_count[i]
     return 0
@@ -96,7 +97,7 @@ def planes_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
 def held_out(
     d: vec3, i: wp.int32, planes: wp.int32, plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real)
 ) -> vec3:
-    """Out of a solid it may go, but not in."""
+    """Clips a displacement so that it does not go farther into a solid than `clearance` allows."""
     found = real(1.0) * d
     for p in range(planes):
         q = MAX_PLANES * i + p
@@ -114,11 +115,11 @@ def relax_one(
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
 ) -> real:
-    """Corrects one touch; by how much. `room` is how far a particle may go against each plane that holds it."""
+    """Corrects one contact and returns the size of the correction. `clearance` limits each plane at a particle."""
     K, at, w, n = contact.effective_inverse_mass, contact.at, contact.weights, contact.normal
     if K < TINY:  # nothing here can move
         return real(0.0)
-    # A GPU waits for what it reads: all of it is asked for before anything is written.
+    # A GPU waits for its reads: all of them are issued before anything is written.
     d0, d1, d2, d3 = (
         real(1.0) * d_out[at[0]], real(1.0) * d_out[at[1]], real(1.0) * d_out[at[2]], real(1.0) * d_out[at[3]]
     )  # fmt: skip
@@ -135,12 +136,12 @@ def relax_one(
     friction_impulse = real(1.0) * friction_impulse_out[k]
     limit = mu[k] * normal_impulse
     impulse = (normal_impulse - old) * n
-    # Friction, for the relative motion across n as it will be
+    # Friction impulse for the slip across n
     slip = r - wp.dot(n, r) * n
     speed = wp.length(slip)
     change = vec3()
     if not with_friction:
-        limit = real(0.0)  # not looked at
+        limit = real(0.0)  # not used
     elif speed > TINY:
         K_across = wp.max(effective_inverse_mass(w, slip / speed, inv_m0, inv_m1, inv_m2, inv_m3), TINY)
         wanted = friction_impulse - slip / K_across
@@ -155,7 +156,7 @@ def relax_one(
     impulse += change
     if wp.length_sq(impulse) == real(0.0):
         return real(0.0)
-    # What does not move may be common to touches that are swept at a time.
+    # A vertex that does not move may be common to contacts of one color, and is not written.
     if moves(inv_m0):
         d_out[at[0]] = held_out(d0 + (w[0] * inv_m0) * impulse, at[0], planes[0], plane_normal, clearance)
     if moves(inv_m1):
@@ -177,7 +178,7 @@ def relax(
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
     sweeps_out: wp.array(dtype=wp.int32),
 ):
-    """Launched with one thread: each touch sees what the one before it has done."""
+    """Sweeps in order. Launched with one thread: each contact uses the corrections of the one before it."""
     going, with_friction = bool(True), bool(False)
     sweep = int(0)
     while sweep < max_sweeps and going:
@@ -207,8 +208,11 @@ def relax_in_colors(
     # out
     unsettled_out: wp.array(dtype=wp.int32),
 ):
-    """Launched with a crew of threads: they sweep the touches of a color at a time, and wait for each other. Each
-    reads the touch that it has in the next color before it waits."""
+    """Sweeps color after color. Launched with cooperative blocks, whose threads relax the contacts of a color in
+    parallel.
+
+    Each thread reads its contact of the next color before it waits at the barrier.
+    """
     lane = wp.tid()
     mu = contacts.mu
     if lane == 0:
@@ -230,7 +234,7 @@ def relax_in_colors(
             if k >= 0:
                 done = relax_one(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
-            for place in range(begin + lane + lanes, end, lanes):  # of a color with more touches than threads
+            for place in range(begin + lane + lanes, end, lanes):  # of a color with more contacts than threads
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
@@ -240,12 +244,12 @@ def relax_in_colors(
                 end = ends[c + 1]
             grid_barrier(blocks, arrived)
         if lane == 0:
-            for place in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # without a color
+            for place in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # contacts without a color
                 j = order[place]
                 other = fixed_of(contacts, j, of_velocities)
                 done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
-        # One of three places in turn: the next is made ready while all still look at this one.
+        # Three flags in turn: the next is cleared while threads still read this one.
         if worst > tolerance:
             unsettled_out[sweep % 3] = 1
         if lane == 0:
@@ -268,7 +272,7 @@ def find_clearance(
     # out
     clearance_out: wp.array(dtype=real), clearance_of_velocity_out: wp.array(dtype=real),
 ):
-    """Particles on a solid are where it holds them: from there they go no farther towards it."""
+    """The clearance of particles on solids: from their candidate positions they may not approach the solid."""
     i = wp.tid()
     for p in range(plane_count[i]):
         q = MAX_PLANES * i + p

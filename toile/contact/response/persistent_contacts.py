@@ -1,17 +1,18 @@
-"""ContactArrays inside the linear system of a step: springs that keep apart in the solve what would run together.
+"""Persistent contacts in the linear system of a step: compliant springs that keep pairs apart during the solve.
 
     f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
-    k = STIFF / (K h^2),    c = mu push / (h^2 slip),    at most k
+    k = STIFF / (K h^2),    c = mu lambda / (h^2 slip),    at most k
 
-Impulses alone move the particles that touch and not their neighbors: the solve before them lets folds collapse and
-draws cloth in from around, and they would push it out again, step after step. So what touched in the step before is
-part of the system from the start, and what touches anew is, in a second solve, where impulses stretched the cloth much.
-A spring that pulls is taken out, and the step solved again. Friction is Coulomb's for the load that the touch had in
-the step before, at the slip that velocities lead to.
+Impulses alone move the particles in contact and not their neighbors: without these springs the solve lets folds
+collapse and draws cloth in from around, and impulses push it out again, step after step. So each step has a warm start:
+contacts that carried a load in the step before are part of its system, with the normal impulses of that step as loads.
+New contacts are added to the system in a second solve, where impulses stretched the cloth much. A spring that pulls is
+removed, and the step solved again. Friction is Coulomb's for the load of the step before, at the slip that velocities
+lead to.
 
 Source      none; [BW98] sec. 6 has springs between cloths
-Symbols     K  how far a unit impulse moves the nearest points against each other [1/kg]     h  step [s]
-            w, n, target  as in narrow_phase/contact_set.py     push  load times h^2 [kg m]     slip  across n [m]
+Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
+            w, n, target  as in narrow_phase/contact_set.py     lambda  normal impulse, the load times h^2 [kg m]
 Deviations  none
 """
 
@@ -29,27 +30,30 @@ from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.state_dict import StateDict
 
-# Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
-# iterations grow with its root where its preconditioner, such as a factor, does not know which particles are coupled.
+# Stiffness relative to the inertia of the four particles; they have to stop many times that inertia. The solver's
+# iterations grow with its root where its preconditioner, such as a factor, does not include the couplings.
 STIFF = 1000.0
-# Of the thickness: what moves apart by more than this in a step is let go.
+# Separation in a step above which a contact is dropped, as a fraction of the thickness.
 PARTS = wp.constant(real(0.1))
-# Of the thickness: what is drawn apart by more than this pulls. A solve is repeated when more than that share of all
-# springs did, so often.
+# A spring that is stretched by more than this fraction of the thickness pulls. A solve is repeated when more than
+# PULLING_LEFT of all springs did, at most MAX_SOLVES times.
 PULLS, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
-# Of the thickness: friction has its limit from this slip in a step on, and is proportional to it below.
+# Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIPS = wp.constant(real(0.002))
 
 
 class PersistentContacts:
-    """The springs at work (assembly.ContactForce): at first those of touches that last, then those that `hold` adds."""
+    """The contact springs of a step (assembly.ContactForce).
+
+    They start as the contacts of the step before (warm start); `hold` adds those of this step.
+    """
 
     name = "self_contact"
 
     def __init__(self, bodies: Bodies, contact_set: ContactSet):
         self.bodies, self.contact_set = bodies, contact_set
         self.couplings = Couplings(bodies.device)
-        # The springs at work, those that the next step begins with, and a list to fill.
+        # The springs of this step, the contacts that the next step starts with, and a list to fill.
         self._springs, self._kept, self._spare = (ContactList(bodies.device) for _ in range(3))
         self._merger = ContactMerger(bodies.device)
         self._solves, self._h, self._kept_h = 0, 0.0, 0.0
@@ -60,21 +64,21 @@ class PersistentContacts:
         self._start = bodies.x
 
     def hold(self) -> None:
-        """What impulses pushed in this step becomes part of the system, for another solve."""
+        """Adds the contacts with an impulse in this step to the linear system, for another solve."""
         self._merge()
         self._springs, self._spare = self._spare, self._springs
         self._reserve()
-        self._slip.zero_()  # what has been solved tells it
+        self._slip.zero_()  # the slip is that of the solved positions
         self._start = self.bodies.x
 
     def keep(self) -> None:
-        """The step stands: what it pushed is what the next one begins with."""
+        """Stores the loads of an accepted step for the warm start of the next."""
         self._merge()
         self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
 
     def state_dict(self) -> StateDict:
-        """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
-        anew."""
+        """The contacts of the last step with their impulses, and its inverse masses: springs are made before these are
+        updated."""
         return {"inverse_mass": self.bodies.inverse_mass.numpy(), "h": self._kept_h, **self._kept.numpy()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -83,7 +87,7 @@ class PersistentContacts:
         self._kept.assign(state_dict)
 
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Where touches of the step before are now; those that separate are let go."""
+        """Updates the contacts of the step before to x and v; those that separate are dropped."""
         self._start, self._h = x, h
         springs, count = self._springs, self._kept.count
         springs.reserve(count)
@@ -107,7 +111,7 @@ class PersistentContacts:
         self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Takes out what pulled; False if that was so much that the step must be solved again."""
+        """Removes springs that pull; False if more than PULLING_LEFT did, and the step must be solved again."""
         count = self._springs.count
         if not count:
             return True
@@ -121,7 +125,7 @@ class PersistentContacts:
         return bool(pulled <= PULLING_LEFT * held) or self._solves >= MAX_SOLVES
 
     def _merge(self) -> None:
-        """Springs that bear a load, and touches that impulses pushed, into the spare list."""
+        """Merges springs with a load and contacts with an impulse into the spare list."""
         springs, contact_set = self._springs, self.contact_set
         loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.normal_impulse))
         self._merger.merge(loads, self._spare)
@@ -142,6 +146,7 @@ def renew(
     # out
     contacts_out: ContactArrays, slip_out: wp.array(dtype=real),
 ):
+    """Warm start: contacts of the step before at their new closest points, with the impulses scaled to the new step."""
     k = wp.tid()
     copy_contact(kept, k, contacts_out, k)
     at = kept.vertices[k]
@@ -153,7 +158,7 @@ def renew(
     w, tau = found.weights, kept.thickness[k]
     contacts_out.weights[k] = w
     contacts_out.normal[k] = found.normal
-    # What is too near comes out by impulses, which its inertia does not feel.
+    # Overlaps are recovered by impulses, which add no velocity.
     contacts_out.target[k] = wp.min(tau - found.distance, real(0.0))
     moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
     parting = wp.dot(found.normal, moves)
@@ -167,26 +172,28 @@ def relative_motion(
     at: wp.vec4i, w: vec4, x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32,
     x: wp.array(dtype=vec3),
 ) -> vec3:  # fmt: skip
-    """Of the nearest points, when the particles are at x."""
+    """Displacement of the closest points relative to each other, with the particles at x."""
     r = vec3()
     for a in range(4):
         i = at[a]
         if i < moving_count:
             r += w[a] * (x[i] - x_start[i])
-        else:  # a solid goes its own way, and is not in the system
+        else:  # solids have prescribed motion and are not in the system
             r += w[a] * (x_end[i] - x_start[i])
     return r
 
 
 @wp.struct
 class Bond:
+    """Force and stiffness of a contact spring."""
+
     force: vec3  # [N]  on the first element
     block: mat33  # [N/m]  - d force / d r
 
 
 @wp.func
 def bond(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
-    """The spring of a touch whose nearest points have moved by r against each other."""
+    """The spring of a contact whose closest points have moved by r relative to each other."""
     found = Bond()
     n = contacts.normal[t]
     across = identity() - wp.outer(n, n)
@@ -209,6 +216,7 @@ def add_springs(
     particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33),
     stiffness_out: wp.array(dtype=real), drag_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
 ):
+    """Adds the springs of all contacts with a load to the force, the diagonal of A and the couplings."""
     t = wp.tid()
     particles_out[t] = wp.vec4i()
     weights_out[t] = vec4()
@@ -253,7 +261,7 @@ def let_go_pulling(
     # out
     load_out: wp.array(dtype=real), counts_out: wp.array(dtype=wp.int32),
 ):
-    """Takes springs that pull out of the system and of its residual b. Counts them, and all."""
+    """Removes springs that pull from the system and from its residual b; counts them, and all springs."""
     t = wp.tid()
     if contacts.normal_impulse[t] == real(0.0):
         return

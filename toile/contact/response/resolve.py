@@ -1,10 +1,10 @@
-"""Contact between cloths in one step, from a candidate to a state in which nothing has passed through anything.
+"""Contact resolution for cloth in one step, from a candidate to a state without intersections.
 
-    search -> touches of what is close -> impulses -> what still runs together becomes a touch too -> impulses ...
-    -> what is left after some rounds moves as one body
+    broad phase -> contacts of close pairs -> impulses -> contacts of pairs that still collide -> impulses ...
+    -> pairs that collide after the last pass move as rigid zones
 
-Every state that begins without intersections ends without, because the last thing done is to find no impact on the
-straight paths from the start to the end.
+Every step that starts without intersections ends without: the last thing done is continuous collision detection that
+finds no impact on the straight paths from the start to the end.
 
 Source      [BFA02]
 Symbols     x, x_end  positions at the two ends of the step [m]     slack  how far ends may move after a search [m]
@@ -24,21 +24,21 @@ from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
 
-# ElementColoring of impulses for what runs together, before it moves as one body.
+# Passes of impulses for pairs that collide, before they move as rigid zones.
 MAX_IMPACT_PASSES = 10
-# ElementColoring of zones that grow, before the step is given up.
+# Passes in which zones grow, before the step is given up.
 MAX_ZONE_PASSES = 60
-# Sweeps over all touches in a round, and the correction below which they end [thickness]. With 20 friction between
-# layers was 5 to 15 % too strong; most rounds end after a few.
+# Sweeps over all contacts in a pass, and the correction below which they end [thickness]. With 20, friction between
+# layers was 5 to 15 % too strong; most passes end after a few.
 MAX_SWEEPS, SETTLED = 100, 1e-3
-# How far ends may move before pairs are searched anew: of the thickness and the largest motion, but no more than a
-# share of the edges, because neighbors in the mesh would all be near each other.
+# How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
+# most a fraction of the edge length, because otherwise all neighbors in the mesh are candidates.
 SLACK, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
-# Of all vertices: if more than these are to be searched again, all are.
+# If more than this fraction of all vertices is to be searched again, all are.
 SOME = 0.25
-# Of what its vertices wanted to move: how far a zone may carry them.
+# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices.
 FARTHEST = 3.0
-# What is said of a zone that cannot move as one body.
+# Message for a zone that cannot move as a rigid body.
 CAUGHT = "cloth is caught between things that move against each other."
 
 
@@ -46,8 +46,10 @@ class ClothContacts:
     """Keeps all cloths of a scene, and the solids that take part, from passing through each other."""
 
     def __init__(self, bodies: Bodies, friction: float, max_step: float = 0.0):
-        """What is too near comes apart by a share of that in a step of `max_step` or longer, and by less in a shorter
-        one: were it the same, what stretches cloth too much would do so at any step size."""
+        """`max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
+
+        Recovery that is the same in every step would stretch cloth too much in short steps as well.
+        """
         self.bodies, self.device, self._max_step = bodies, bodies.device, max_step
         self.broad_phase = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, self.device)
         self.contact_set = ContactSet(bodies, self.broad_phase.edges, self.broad_phase.triangles, friction)
@@ -56,7 +58,7 @@ class ClothContacts:
         def vectors() -> wp.array:
             return wp.zeros(n, dtype=vec3, device=self.device)
 
-        # In the frame that moves with the mean of all: cloth that only falls moves nowhere in it.
+        # Positions in the frame that moves with the mean of all: free fall has no motion in it.
         self._x_seen, self._searched, self._d = vectors(), vectors(), vectors()
         self._motion = RelativeMotion(bodies.moving_count, self.device)
         self._slack = 0.0
@@ -74,7 +76,7 @@ class ClothContacts:
         self.caught = np.zeros(0, int)  # vertices of the zone that was given up
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
-        """Corrects x_end and v_end of the bodies for a step of h. What prevented it, or None."""
+        """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
         bodies, contact_set = self.bodies, self.contact_set
         planes = planes or self._no_planes
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
@@ -99,17 +101,17 @@ class ClothContacts:
         return self._join(hits, h) if hits else None
 
     def _search(self) -> None:
-        """Pairs for x_end as it is now."""
+        """Finds the candidate pairs for the present x_end."""
         bodies = self.bodies
         max_sweeps = self._motion.find(bodies.x, bodies.x_end)
         slack = min(SLACK * bodies.thickest + SLACK_OF_MOTION * max_sweeps, SLACK_OF_EDGES * bodies.edge_length)
-        # A power of two, because launches are remembered by their numbers.
+        # A power of two, because packed launches are keyed by their numbers.
         self._slack = float(2.0 ** np.floor(np.log2(max(slack, SLACK * bodies.thickest))))
         wp.copy(self._searched, bodies.x_end)
         self._find_near(None)
 
     def _search_again(self) -> None:
-        """For ends that have moved farther than the last search foresaw."""
+        """Searches again for ends that have moved farther than the last search allows."""
         bodies = self.bodies
         at = [bodies.x_end, self._slack, self._searched, self._astray, self._astray_count]
         self._astray_count.zero_()
@@ -121,6 +123,7 @@ class ClothContacts:
             self._find_near(self._astray)
 
     def _find_near(self, only: wp.array | None) -> None:
+        """Runs the broad phase and updates the candidates, all or those of some vertices."""
         bodies = self.bodies
         at = [self._searched, self._motion.mean, bodies.thickness, self._slack]
         self._launch(seen, bodies.count, [*at, self._x_seen, self._reach])
@@ -128,6 +131,7 @@ class ClothContacts:
         self.contact_set.find_near(pairs, self._x_seen, self._slack, only)
 
     def _apply_impulses(self, planes: Planes) -> None:
+        """Solves for the contact impulses and moves x_end by them."""
         bodies, contact_set = self.bodies, self.contact_set
         n = bodies.count
         self._launch(displacement, n, [bodies.x, bodies.x_end, self._d])
@@ -137,12 +141,12 @@ class ClothContacts:
         self._launch(place, n, [bodies.x, self._d, bodies.x_end, contact_set.changed])
 
     def _recheck_last(self, hits: int) -> None:
-        """The last hits count as changed, even if nothing could be done about them."""
+        """Marks the vertices of the last hits as changed, even if no impulse could move them."""
         contact_set = self.contact_set
         self._launch(mark_last, hits, [contact_set.contacts.vertices, contact_set.count, contact_set.changed])
 
     def _slow_down(self, planes: Planes, h: float) -> None:
-        """What was pushed apart does not approach at the end of the step."""
+        """Applies impulses to the velocities: pairs with a normal impulse must not approach at the end of the step."""
         bodies, contact_set = self.bodies, self.contact_set
         if len(self._normal_impulse_v) < contact_set.contact_count:
             self._normal_impulse_v = wp.zeros(2 * contact_set.contact_count, dtype=real, device=self.device)
@@ -154,7 +158,7 @@ class ClothContacts:
         self._sweeps.run(contact_set, True, planes, self._clearance_v, settled, MAX_SWEEPS, *own)
 
     def _join(self, hits: int, h: float) -> str | None:
-        """The fail-safe."""
+        """The fail-safe: rigid impact zones grow until no pair collides."""
         bodies, contact_set = self.bodies, self.contact_set
         zones = ImpactZones(bodies.count)
         held = np.zeros((bodies.count, 3, 3))
@@ -187,11 +191,11 @@ class ClothContacts:
         return "contacts between cloths could not be resolved."
 
     def _stop_zones(self, zones: list[np.ndarray], x: np.ndarray, held: np.ndarray, h: float) -> None:
-        """Velocities of zones: those of a body too, with the momentum that they have."""
+        """Gives zones the velocity of a rigid body that keeps their momentum."""
         v, x_end = self.bodies.v_end.numpy().astype(float).copy(), self.bodies.x_end.numpy()
         for zone in zones:
             moves = body_motion(x[zone], v[zone], self.bodies.masses[zone], held[zone])
-            if moves is None:  # what holds it has velocities that no body has: only what is free follows the zone
+            if moves is None:  # held velocities are not rigid: only free directions follow the zone
                 free = np.eye(3) - held[zone]
                 moves = v[zone] + np.einsum("nij,nj->ni", free, (x_end[zone] - x[zone]) / h - v[zone])
             v[zone] = moves
@@ -205,6 +209,7 @@ def seen(
     # out
     x_seen_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
 ):
+    """Ends of the search in the frame of the mean motion, and the margin of each vertex."""
     i = wp.tid()
     x_seen_out[i] = searched[i] - mean[0]
     reach_out[i] = thickness[i] + slack
@@ -219,7 +224,7 @@ def find_astray(
     # out
     astray_out: wp.array(dtype=wp.int32), count_out: wp.array(dtype=wp.int32),
 ):
-    """What is farther than `slack` from where it was searched will be searched where it is now."""
+    """Marks vertices whose end is farther than `slack` from the end they were searched with, and updates that end."""
     i = wp.tid()
     astray_out[i] = 0
     if wp.length(x_end[i] - searched_out[i]) > slack:
@@ -235,7 +240,7 @@ def mark_last(
     # out
     changed_out: wp.array(dtype=wp.int32),
 ):
-    """The vertices of the last touches, as many as there are threads."""
+    """Marks the vertices of the last contacts, as many as there are threads."""
     at = vertices[count[0] - 1 - wp.tid()]
     for c in range(4):
         changed_out[at[c]] = 1
@@ -243,6 +248,7 @@ def mark_last(
 
 @wp.kernel
 def displacement(x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3)):
+    """d = x_end - x."""
     i = wp.tid()
     d_out[i] = x_end[i] - x[i]
 
@@ -256,6 +262,7 @@ def place(
     # out
     changed_out: wp.array(dtype=wp.int32),
 ):
+    """Sets x_end to x + d where d has changed, and marks these vertices."""
     i = wp.tid()
     before = x_end_out[i] - x[i]
     changed_out[i] = wp.where(before == d[i], 0, 1)

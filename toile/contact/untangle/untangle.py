@@ -1,53 +1,54 @@
-"""Cloth that intersects comes apart: which way every particle near an intersection has to go.
+"""Untangling: moves cloth that starts with intersections apart, by a displacement of every particle near them.
 
-Where edges pierce triangles two surfaces meet in a curve, their contour. It is drawn on both of them: call the surface
-whose edge is pierced first A and the other B. A contour wants one motion D of A against B, by the first rule that
-applies.
+Where edges intersect triangles, two surfaces intersect in a curve, their contour. It is drawn on both of them: call the
+surface whose edge is intersected first A and the other B. A contour has one wanted motion D of A relative to B, by the
+first rule that applies.
 
-By side. Without the edges that are pierced the sheets fall into pieces. The largest piece of a sheet is its body; what
-is cut off from it has come through the other surface and has to go back. If the contour cuts a piece f of A off from a
-piece b nearer to the body, and N is the normal of B,
+By side. Without the intersected edges the sheets fall into pieces. The largest piece of a sheet is its body; a piece
+that is cut off from it has come through the other surface and has to go back. If the contour cuts a piece f of A off
+from a piece b nearer to the body, and N is the normal of B,
 
     D = mean of sign(N . (b - f)) N           and the opposite, with the normal of A, if it cuts a piece off B
 
-Where surfaces cross at an angle theta and move by d along such a normal, the contour moves by d / sin(theta) within the
-surface that was cut, so that the area cut off shrinks. Of A and B that one goes back for which the normals agree along
-the contour, and which has less to go: by (length of the mean) / (area cut off). A contour that ends close to a border
-counts as one that reaches it.
+Where surfaces intersect at an angle theta and move by d along such a normal, the contour moves by d / sin(theta) within
+the surface that was cut, so that the area cut off shrinks. Of A and B that one goes back for which the normals agree
+along the contour, and which has less to go: by (length of the mean) / (area cut off). A contour that ends close to a
+border counts as one that reaches it.
 
 By length. A contour that cuts nothing off, as one from the border of A to the border of B, has to become shorter. Let P
-be its point on an edge of direction E that pierces a triangle of normal N, and R the sum of the directions (unit) in
-which it leaves P, into the one or two triangles at the edge. The length is that of a polygon, its change the sum of
--R . dP over all such points. P stays on the edge and in the plane, so that with motions d_E of the edge and d_T of the
-triangle dP = d_E - (N . (d_E - d_T)) / (N . E) E, and when all of A moves by d against B, which rests,
+be its point on an edge of direction E that intersects a triangle of normal N, and R the sum of the directions (unit) in
+which it leaves P, into the one or two triangles at the edge. The length is that of a polygon, its change the sum of -R
+. dP over all such points. P stays on the edge and in the plane, so that with motions d_E of the edge and d_T of the
+triangle dP = d_E - (N . (d_E - d_T)) / (N . E) E, and when all of A moves by d relative to B, which rests,
 
     dL = - sum over edges of A of (R - (E.R)/(E.N) N) . d  -  sum over edges of B of (E.R)/(E.N) N . d
 
-Every piece of the contour has two ends and gives +R to one and -R to the other, so that R adds up to zero; half of that
-sum taken from both makes the two alike, with + for edges of A and - for edges of B:
+Every segment of the contour has two ends and gives +R to one and -R to the other, so that R adds up to zero; half of
+that sum taken from both makes the two alike, with + for edges of A and - for edges of B:
 
     dL = - 1/2 sum +-G . d,    G = R - 2 (E.R)/(E.N) N,    D = sum +-G / |sum +-G|
 
-Inside the contour G shows how cloth is wrinkled there, and changes from step to step; what remains is at the ends. So a
-contour from the border of A to the border of B wants to go along its chord, D from the one to the other.
+Inside the contour G depends on the wrinkles there, and changes from step to step; what remains is at the ends. So a
+contour from the border of A to the border of B moves along its chord, D from the one to the other.
 
-Where the directions along a contour do not agree, as around a tube in a narrower tube, every crossing goes its own way.
+Where the directions along a contour do not agree, as around a tube in a narrower tube, every intersection has its own
+direction.
 
-Surfaces that lie in each other have no contour and move apart along their normal.
+Coplanar surfaces that overlap have no contour and move apart along their normal.
 
-Crossings share the particles between them. Particle i has the weight w_i in the edge (positive) or the triangle
-(negative) of a crossing, spread over a few rings so that cloth is moved and not stretched. The crossing moves it by
-w_i D / (m_i s), with s the largest of sum |w_i| / m_i over its particles, each summed over all crossings. So none moves
-by more than is allowed, and every crossing conserves momentum.
+Intersections share the particles between them. Particle i has the weight w_i in the edge (positive) or the triangle
+(negative) of an intersection, diffused over a few rings so that cloth is moved and not stretched. The intersection
+moves it by w_i D / (m_i s), with s the largest of sum |w_i| / m_i over its particles, each summed over all
+intersections. So none moves by more than is allowed, and every intersection conserves momentum.
 
 Source      Volino and Magnenat-Thalmann 2006, "Resolving surface collisions through intersection contour minimization",
             for G; Baraff, Witkin and Kass 2003, "Untangling cloth", for the pieces
 Symbols     N, M  unit normals of the triangle and of the surface at the edge     E, R  unit directions
             d  motion [m]     L  length of the contour [m]     w  barycentric weights     m  masses [kg]
-Deviations  One direction for a whole contour, where the first paper has one for each crossing: cloth moves as a whole,
-            and is not crumpled. The second paper compares the areas that each contour encloses and lets the vertices
-            inside attract each other; here the pieces are found for all contours together, and only what is near the
-            contour is moved.
+Deviations  One direction for a whole contour, where the first paper has one for each intersection: cloth moves as a
+            whole, and is not crumpled. The second paper compares the areas that each contour encloses and lets the
+            vertices inside attract each other; here the pieces are found for all contours together, and only particles
+            near the contour are moved.
 """
 
 from dataclasses import dataclass
@@ -61,25 +62,25 @@ from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 from toile.contact.untangle.intersections import EdgeTriangleIntersections
 from toile.math.types import numpy_real, vec3
 
-# Sines below it are taken for it. A flat crossing runs away at the least motion, out on one side and back on the other:
-# with the true sines stiff cloth is thrown to and fro and stays as it is.
+# Smaller sines are replaced by it. A contour at a flat angle moves far for the least motion, out on one side and back
+# on the other: with the true sines stiff cloth oscillates and stays tangled.
 LEAST_SINE = 0.5
-# The mean of unit directions is a direction when it is this long; of random ones it is short.
+# The mean of unit directions is a direction if it is this long; the mean of random ones is short.
 AGREEMENT = 0.3
-# A contour that ends this near to a border, as a part of its extent, cuts off as one that reaches it.
+# A contour that ends this close to a border, as a fraction of its extent, counts as one that reaches it.
 ALMOST = 0.25
-# Normals of two surfaces that enclose less than this sine have no line of intersection that could be trusted.
+# Two surfaces whose normals have a smaller sine between them are coplanar: their line of intersection is not reliable.
 COPLANAR = 1e-6
-# How many rings of vertices move with a crossing: cloth that hardly stretches would pull single vertices back.
+# Rings of vertices that move with an intersection: cloth that hardly stretches would pull single vertices back.
 SPREAD = 8
 
 
 class Untangling:
-    """Lets surfaces that intersect come apart.
+    """Moves surfaces that intersect apart.
 
     edges, triangles    (m, 2) and (k, 3) vertices
     moving_count        vertices from this one on belong to solids
-    masses              inverse masses [1/kg], 0 for what does not give way
+    masses              inverse masses [1/kg], 0 for vertices that do not move
     """
 
     def __init__(
@@ -112,7 +113,8 @@ class Untangling:
         return ring[surface.triangles].any(axis=1)
 
     def displacements(self, x: wp.array, most: float) -> wp.array:
-        """What to add to the positions [m], at most `most` for any vertex. The array is used again by the next call."""
+        """Returns what to add to the positions [m], at most `most` for any vertex. The next call overwrites the array.
+        """
         edge, triangle, where = self.intersections.find(x)
         if len(edge) == 0:
             if not self._at_rest:
@@ -128,16 +130,17 @@ class Untangling:
 
 @dataclass(frozen=True)
 class ConnectedSurface:
-    """What does not change: the mesh, and which triangles (at most two, else -1) are at each edge."""
+    """Connectivity of the mesh: the triangles at each edge (at most two, else -1) and the connected sheets."""
 
     edges: np.ndarray
     triangles: np.ndarray
     vertex_count: int
-    beside: np.ndarray  # (m, 2) triangles
-    sheet: np.ndarray  # the connected part of the mesh each vertex belongs to
+    beside: np.ndarray  # (m, 2) triangles at each edge
+    sheet: np.ndarray  # connected component of each vertex
 
     @staticmethod
     def of(edges: np.ndarray, triangles: np.ndarray, vertex_count: int) -> "ConnectedSurface":
+        """Finds the connectivity of a mesh."""
         n = vertex_count
         sides = np.sort(np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1)
         owners = np.tile(np.arange(len(triangles)), 3)
@@ -154,9 +157,9 @@ class ConnectedSurface:
 
 
     def spread(self, inverse_masses: np.ndarray) -> csr_array:
-        """One step of diffusion, from rows to columns: an even motion of a sheet stays as it is, whatever its mesh.
+        """One step of diffusion, from rows to columns: a uniform motion of a sheet stays uniform, whatever its mesh.
 
-        What passes along an edge is the same either way for equal motions, so that it is symmetric in the masses.
+        The flow along an edge is the same either way for equal motions, so that it is symmetric in the masses.
         """
         i, j = self.edges.T
         mass = 1.0 / np.maximum(inverse_masses, 1e-30)
@@ -177,18 +180,19 @@ def components(links: np.ndarray, count: int) -> np.ndarray:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Dot products along the last axis."""
     return np.einsum("...i,...i->...", a, b)
 
 
 def unit(a: np.ndarray) -> np.ndarray:
-    """Of length one, or zero where there is no direction."""
+    """Unit vectors, or zero where there is no direction."""
     length = np.linalg.norm(a, axis=-1, keepdims=True)
     return np.divide(a, length, out=np.zeros_like(a), where=length != 0.0)
 
 
 @dataclass
 class Tangle:
-    """The crossings of one instant, a row each: edge, triangle and place."""
+    """The edge-triangle intersections of one instant, a row each: edge, triangle and position."""
 
     surface: ConnectedSurface
     x: np.ndarray
@@ -198,14 +202,16 @@ class Tangle:
 
     @cached_property
     def ends(self) -> np.ndarray:
+        """Vertices of the edges."""
         return self.surface.edges[self.edge]
 
     @cached_property
     def corners(self) -> np.ndarray:
+        """Vertices of the triangles."""
         return self.surface.triangles[self.triangle]
 
     def weights(self) -> csr_array:
-        """Of the vertices in the motion of the edge, positive, against the triangle, negative."""
+        """Weights of the vertices in the motion of the edge, positive, relative to the triangle, negative."""
         p, q = self.x[self.ends[:, 0]], self.x[self.ends[:, 1]]
         length_sq = dot(q - p, q - p)
         s = np.clip(dot(self.where - p, q - p) / np.where(length_sq > 0.0, length_sq, 1.0), 0.0, 1.0)
@@ -221,15 +227,18 @@ class Tangle:
         return csr_array((values.ravel(), (rows, columns.ravel())), shape=(len(values), self.surface.vertex_count))
 
     def normals(self, triangles: np.ndarray) -> np.ndarray:
+        """Unit normals of triangles; 0 for -1."""
         a, b, c = (self.x[self.surface.triangles[triangles, k]] for k in range(3))
         return np.where(triangles[:, None] >= 0, unit(np.cross(b - a, c - a)), 0.0)
 
     @cached_property
     def N(self) -> np.ndarray:
+        """Normal of the intersected triangle."""
         return self.normals(self.triangle)
 
     @cached_property
     def beside(self) -> np.ndarray:
+        """The triangles at the edge; -1 where there is none."""
         return self.surface.beside[self.edge]
 
     @cached_property
@@ -241,12 +250,12 @@ class Tangle:
 
     @cached_property
     def flat(self) -> np.ndarray:
-        """Where the edge lies in the triangle: there is no contour, and nothing is cut."""
+        """Whether the edge lies in the plane of the triangle: then there is no contour, and nothing is cut."""
         return np.abs(dot(unit(self.x[self.ends[:, 1]] - self.x[self.ends[:, 0]]), self.N)) < COPLANAR
 
     @cached_property
     def G(self) -> np.ndarray:
-        """The way in which moving the edge against the triangle shortens the contour."""
+        """The motion of the edge relative to the triangle that shortens the contour."""
         p, q = self.x[self.ends[:, 0]], self.x[self.ends[:, 1]]
         E = unit(q - p)
         R = np.zeros_like(E)
@@ -262,17 +271,17 @@ class Tangle:
 
     @cached_property
     def contours(self) -> tuple[np.ndarray, np.ndarray]:
-        """The contour of each crossing, and +1 if its edge is of surface A, -1 if of B, 0 if the two are one."""
+        """The contour of each intersection, and +1 if its edge is on surface A, -1 if on B, 0 if the two are one."""
         n = len(self.edge)
         intersection = np.tile(np.arange(n), 2)
         own, other = self.beside.T.ravel(), np.tile(self.triangle, 2)
         intersection, own, other = intersection[own >= 0], own[own >= 0], other[own >= 0]
-        # Two crossings of one pair of triangles are the ends of a piece of a contour.
+        # Two intersections of one pair of triangles are the ends of a segment of a contour.
         pair = np.minimum(own, other).astype(np.int64) * len(self.surface.triangles) + np.maximum(own, other)
         order = np.argsort(pair, kind="stable")
         joined = np.flatnonzero(pair[order[1:]] == pair[order[:-1]])
         i, j = order[joined], order[joined + 1]
-        # Every crossing is two nodes, one for each name its surfaces may have; a link keeps the names or swaps them.
+        # Every intersection is two nodes, one for each naming of its surfaces; a link keeps the names or swaps them.
         swap = own[i] != own[j]
         one, two = intersection[i], intersection[j]
         links = [(one, two + n * swap), (one + n, two + n * ~swap)]
@@ -282,13 +291,13 @@ class Tangle:
         return np.unique(contour, return_inverse=True)[1], side
 
     def almost_cut(self) -> list[int]:
-        """Edges between the end of a contour, where it meets the border of the other sheet, and a border near to it."""
+        """Edges between the end of a contour, at the border of the other sheet, and a border close to it."""
         contour, side = self.contours
         ends = np.flatnonzero((side != 0) & (self.beside[:, 1] < 0))
         if len(ends) == 0:
             return []
         surface, x, outside = self.surface, self.x, len(self.surface.triangles)
-        # From triangle to triangle, and from those at a border to the outside.
+        # The graph leads from triangle to triangle, and from those at a border to the outside.
         middle = np.concatenate([x[surface.triangles].mean(axis=1), np.zeros((1, 3))])
         linked = np.flatnonzero(surface.beside[:, 0] >= 0)
         one, two = surface.beside[linked].T
@@ -311,7 +320,7 @@ class Tangle:
 
     @cached_property
     def pieces(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The piece of each vertex; of each piece its rank, lower for what is nearer to the body, and its area."""
+        """The piece of each vertex; for each piece its rank, lower if it is nearer to the body, and its area."""
         surface = self.surface
         cut = np.zeros(len(surface.edges), dtype=bool)
         cut[self.edge[~self.flat]] = True
@@ -335,18 +344,18 @@ class Tangle:
 
 
 def wanted(tangle: Tangle) -> np.ndarray:
-    """The motion of the edge against the triangle that each crossing wants: a direction, at most of length one."""
+    """The motion of the edge relative to the triangle that each intersection wants: of length one at most."""
     contour, side = tangle.contours
     count = int(contour.max()) + 1
     edge_back, edge_area = sent_back(tangle, tangle.ends, tangle.N)
     triangle_back, triangle_area = sent_back(tangle, tangle.corners, tangle.M)
     triangle_back = -triangle_back
-    # What a crossing would do alone: by side where there is one, else by length, else away from each other.
+    # The direction of an intersection by itself: by side if it has one, else by length, else apart.
     alone = unit(edge_back + triangle_back)
     for other in (unit(tangle.G), apart(tangle)):
         alone = np.where(np.any(alone != 0.0, axis=1, keepdims=True), alone, other)
 
-    # For each contour, A going back, B going back, and getting shorter: as motions of A against B.
+    # For each contour: A goes back, B goes back, or it gets shorter; as motions of A relative to B.
     best, direction = np.zeros(count), np.zeros((count, 3))
     for surface in (1, -1):
         of_edge = side == surface
@@ -368,7 +377,7 @@ def wanted(tangle: Tangle) -> np.ndarray:
 
 
 def border_end(tangle: Tangle, surface: int) -> np.ndarray:
-    """For each contour the middle of where it meets the border of A (1) or B (-1); not a number if it does not."""
+    """The mean position at which each contour ends at the border of A (1) or B (-1); NaN if it does not."""
     contour, side = tangle.contours
     ends = (side == surface) & (tangle.beside[:, 1] < 0)
     count = int(contour.max()) + 1
@@ -378,9 +387,10 @@ def border_end(tangle: Tangle, surface: int) -> np.ndarray:
 
 
 def sent_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Along +-normal, from those vertices that are cut off to those nearer to the body; zero where none is cut off.
+    """The direction along +-normal from vertices that are cut off to those nearer to the body; zero where none is cut
+    off.
 
-    Also the area of the piece cut off.
+    Also returns the area of the piece cut off.
     """
     piece, rank, area = tangle.pieces
     order = rank[piece[vertices]]
@@ -396,21 +406,22 @@ def sent_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple
 
 
 def apart(tangle: Tangle) -> np.ndarray:
-    """For surfaces that lie in each other: along the normal of the one that comes first, so that all agree."""
+    """Directions for coplanar surfaces: along the normal of the one that comes first, so that all agree."""
     first, second = tangle.surface.sheet[tangle.ends[:, 0]], tangle.surface.sheet[tangle.corners[:, 0]]
     edge_later = np.where(first == second, tangle.ends.min(axis=1) > tangle.corners.min(axis=1), first > second)
     return np.where(edge_later[:, None], tangle.N, -tangle.M)
 
 
 def mean_direction(contour: np.ndarray, d: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each contour the direction of the sum of d, its length over their number, and how many are not zero."""
+    """For each contour the direction of the sum of d, its length over the number of terms, and that number."""
     total = np.stack([np.bincount(contour, d[:, k], count) for k in range(3)], axis=1)
     members = np.bincount(contour, np.any(d != 0.0, axis=1), count)
     return unit(total), np.linalg.norm(total, axis=1) / np.maximum(members, 1), members
 
 
 def shared(tangle: Tangle, D: np.ndarray, inverse_masses: np.ndarray, most: float) -> np.ndarray:
-    """The motion of all vertices when every crossing moves its surroundings by D, as far as the others leave it to."""
+    """The motion of all vertices when every intersection moves its particles by D, scaled so that none exceeds `most`.
+    """
     weights, spread = tangle.weights(), tangle.surface.spread(inverse_masses)
     for _ in range(SPREAD):
         weights = weights @ spread
