@@ -9,8 +9,8 @@ import warp as wp
 from scipy.optimize import nnls
 
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
-from toile.contact.response.contact_coloring import Colors
-from toile.contact.response.impulses import relax, relax_in_colors
+from toile.contact.response.contact_coloring import ContactColoring
+from toile.contact.response.impulses import relax, relax_by_color
 from toile.device.grid_barrier import CooperativeBlocks
 from toile.math.types import mat33, real, vec3
 
@@ -120,9 +120,9 @@ def relaxed(
     if order == "in turn":
         wp.launch(relax, 1, inputs=[number, *inputs], device=device)
     else:
-        colors, unsettled = Colors(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
+        colors, unsettled = ContactColoring(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
         colors.add(contacts, number, inverse_mass, len(problem.targets))
         blocks = CooperativeBlocks(device).of(len(problem.targets))
         those = [*blocks, colors.count, colors.ends, colors.order, *inputs, unsettled]
-        wp.launch(relax_in_colors, blocks[0], inputs=those, device=device, block_dim=blocks[0] // blocks[1])
+        wp.launch(relax_by_color, blocks[0], inputs=those, device=device, block_dim=blocks[0] // blocks[1])
     return Relaxed(contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy(), d.numpy(), int(taken.numpy()[0]))

@@ -37,7 +37,7 @@ class Planes:
     normal: wp.array
 
 
-class Bodies:
+class CollisionMesh:
     """Positions at both ends of a step, and the inverse mass of every vertex."""
 
     def __init__(self, model: Model, solids: Sequence[Any], thickness: np.ndarray, solid_thickness: float, device: str):

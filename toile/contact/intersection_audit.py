@@ -31,11 +31,11 @@ from toile.math.types import precision
 ROUNDING = wp.constant(wp.float64(1e-15))
 UNDERFLOW = wp.constant(wp.float64(1e-290))
 # Relative rounding error of a coordinate in single precision, with some margin.
-SINGLE = wp.constant(wp.float64(1.2e-7))
+SINGLE_ROUNDING = wp.constant(wp.float64(1.2e-7))
 
 NO, UNSURE, YES = wp.constant(-1), wp.constant(0), wp.constant(1)
 
-Whole = tuple[int, ...]  # a vector of integers
+IntVector = tuple[int, ...]  # a vector of integers
 
 
 class Audit:
@@ -65,23 +65,23 @@ class Audit:
             return np.zeros((0, 2), np.int64)
         if not np.isfinite(host).all():
             raise ValueError("positions that are not finite numbers cannot be audited")
-        self._take(x, host)
+        self._set_positions(x, host)
         found = self._candidates()
         unsure = [k for k in np.flatnonzero(found[:, 2] == UNSURE) if not self._common(host, found[k, :2])]
         pairs = np.delete(found[:, :2], unsure, axis=0)
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
-    def places(self, x: wp.array | np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def points(self, x: wp.array | np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """A point of each intersection [m]: the mean of the corners of the polygon that both triangles share."""
         host = _on_host(x)
-        places = [np.mean(self._common(host, pair), axis=0) for pair in pairs]
-        return np.array(places, float).reshape(-1, 3)
+        points = [np.mean(self._common(host, pair), axis=0) for pair in pairs]
+        return np.array(points, float).reshape(-1, 3)
 
     def _candidates(self) -> np.ndarray:
         """(pairs, 3): two triangles and YES or UNSURE."""
         count = len(self.host_triangles)
         boxes = [self._lower, self._upper]
-        self._launch.split(bound, count, [self._triangles, self._x, *boxes])
+        self._launch.split(bound_triangles, count, [self._triangles, self._x, *boxes])
         if self._tree is None:
             self._tree = wp.Bvh(*boxes, leaf_size=2)  # a quarter faster than 1, and than larger ones
             self._tree_id = self._tree.id
@@ -96,7 +96,7 @@ class Audit:
             self._launch.split(list_pairs, count, [*inputs, self._counts, self._ends, found])
         return found.numpy().reshape(-1, 3).astype(np.int64)
 
-    def _take(self, x: wp.array | np.ndarray, host: np.ndarray) -> None:
+    def _set_positions(self, x: wp.array | np.ndarray, host: np.ndarray) -> None:
         """Copies positions in double precision to an array that packed launches keep."""
         if len(self._x) != len(host):
             self._x = wp.empty(len(host), dtype=wp.vec3d, device=self.device)
@@ -109,13 +109,13 @@ class Audit:
         """Corners of the intersection of two triangles, except a common vertex."""
         first, second = self.host_triangles[pair]
         shared = set(first.tolist()) & set(second.tolist())
-        points, unit = _whole(host[[*first, *second, *shared]])
+        points, unit = _to_integers(host[[*first, *second, *shared]])
         common = common_points(points[:3], points[3:6])
         others = [corner for corner in common if not any(_same(corner, vertex) for vertex in points[6:])]
         return [tuple(c / (corner[3] * unit) for c in corner[:3]) for corner in others]
 
 
-def common_points(first: list[Whole], second: list[Whole]) -> list[Whole]:
+def common_points(first: list[IntVector], second: list[IntVector]) -> list[IntVector]:
     """Corners of the intersection of two triangles, as (x, y, z, w) for the point (x, y, z)/w, all in integers."""
     corners = [(*point, 1) for point in first]
     for normal, offset in half_spaces(second):
@@ -123,10 +123,10 @@ def common_points(first: list[Whole], second: list[Whole]) -> list[Whole]:
     return corners
 
 
-def clip(corners: list[Whole], plane: Whole) -> list[Whole]:
+def clip(corners: list[IntVector], plane: IntVector) -> list[IntVector]:
     """The part of a convex polygon where plane . corner >= 0; polygons may be degenerate, or a single point."""
     heights = [dot(plane, corner) for corner in corners]
-    kept: list[Whole] = []
+    kept: list[IntVector] = []
     for k, (corner, height) in enumerate(zip(corners, heights, strict=True)):
         before, height_before = corners[k - 1], heights[k - 1]
         if (height > 0 and height_before < 0) or (height < 0 and height_before > 0):
@@ -138,7 +138,7 @@ def clip(corners: list[Whole], plane: Whole) -> list[Whole]:
     return kept
 
 
-def half_spaces(triangle: list[Whole]) -> list[tuple[Whole, int]]:
+def half_spaces(triangle: list[IntVector]) -> list[tuple[IntVector, int]]:
     """Normals and offsets of half-spaces n . x >= offset whose intersection is the triangle."""
     p, q, r = triangle
     n = cross(minus(q, p), minus(r, p))
@@ -157,31 +157,31 @@ def half_spaces(triangle: list[Whole]) -> list[tuple[Whole, int]]:
     return [*_plane(across, p), *_plane(cross(d, across), p), (d, dot(d, p)), (back, dot(back, q))]
 
 
-def _plane(n: Whole, p: Whole) -> list[tuple[Whole, int]]:
+def _plane(n: IntVector, p: IntVector) -> list[tuple[IntVector, int]]:
     """The two half-spaces whose intersection is the plane through p."""
     return [(n, dot(n, p)), (tuple(-c for c in n), -dot(n, p))]
 
 
-def dot(a: Whole, b: Whole) -> int:
+def dot(a: IntVector, b: IntVector) -> int:
     return sum(i * j for i, j in zip(a, b, strict=True))
 
 
-def cross(a: Whole, b: Whole) -> Whole:
+def cross(a: IntVector, b: IntVector) -> IntVector:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-def minus(a: Whole, b: Whole) -> Whole:
+def minus(a: IntVector, b: IntVector) -> IntVector:
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
-def _whole(points: np.ndarray) -> tuple[list[Whole], int]:
+def _to_integers(points: np.ndarray) -> tuple[list[IntVector], int]:
     """The same points as integer multiples of a small unit, and how many units make a meter: no digit is lost."""
     ratios = [[coordinate.as_integer_ratio() for coordinate in point] for point in points.tolist()]
     unit = max(below for point in ratios for _, below in point)  # all of them are powers of two
     return [tuple(above * (unit // below) for above, below in point) for point in ratios], unit
 
 
-def _same(corner: Whole, point: Whole) -> bool:
+def _same(corner: IntVector, point: IntVector) -> bool:
     """Whether a homogeneous corner is this point."""
     return all(c == corner[3] * p for c, p in zip(corner[:3], point, strict=True))
 
@@ -195,7 +195,7 @@ def _on_host(x: wp.array | np.ndarray) -> np.ndarray:
 
 
 @wp.kernel
-def bound(
+def bound_triangles(
     # model
     first: wp.int32, triangles: wp.array(dtype=wp.vec3i),
     # in
@@ -208,8 +208,8 @@ def bound(
     p, q, r = x[triangles[t][0]], x[triangles[t][1]], x[triangles[t][2]]
     low, high = wp.min(wp.min(p, q), r), wp.max(wp.max(p, q), r)
     # Rounded outwards, so that boxes in single precision contain those in double.
-    low -= SINGLE * wp.vec3d(wp.abs(low[0]), wp.abs(low[1]), wp.abs(low[2]))
-    high += SINGLE * wp.vec3d(wp.abs(high[0]), wp.abs(high[1]), wp.abs(high[2]))
+    low -= SINGLE_ROUNDING * wp.vec3d(wp.abs(low[0]), wp.abs(low[1]), wp.abs(low[2]))
+    high += SINGLE_ROUNDING * wp.vec3d(wp.abs(high[0]), wp.abs(high[1]), wp.abs(high[2]))
     smallest = wp.vec3f(wp.float32(1e-30))
     lower_out[t] = wp.vec3f(low) - smallest
     upper_out[t] = wp.vec3f(high) + smallest
@@ -250,15 +250,15 @@ def list_pairs(
     i = first + wp.tid()
     if counts[i] == 0:
         return
-    place = ends[i] - counts[i]
+    entry = ends[i] - counts[i]
     query = wp.bvh_query_aabb(tree, lower[i], upper[i])
     j = int(0)
     while wp.bvh_query_next(query, j):
         if j > i:
             verdict = verdict_of(i, j, triangles, particle_count, x)
             if verdict != NO:
-                found_out[place] = wp.vec3i(i, j, verdict)
-                place += 1
+                found_out[entry] = wp.vec3i(i, j, verdict)
+                entry += 1
 
 
 @wp.func
@@ -266,13 +266,13 @@ def verdict_of(
     i: int, j: int, triangles: wp.array(dtype=wp.vec3i), particle_count: wp.int32, x: wp.array(dtype=wp.vec3d)
 ) -> int:
     """NO, YES or UNSURE for a pair of triangles; NO for two triangles of solids."""
-    if moves(triangles[i], particle_count) or moves(triangles[j], particle_count):
+    if is_cloth(triangles[i], particle_count) or is_cloth(triangles[j], particle_count):
         return intersect(triangles[i], triangles[j], x)
     return NO
 
 
 @wp.func
-def moves(triangle: wp.vec3i, particle_count: wp.int32) -> bool:
+def is_cloth(triangle: wp.vec3i, particle_count: wp.int32) -> bool:
     """Whether a triangle is of cloth."""
     return wp.min(triangle) < particle_count
 
@@ -299,19 +299,19 @@ def intersect(first: wp.vec3i, second: wp.vec3i, x: wp.array(dtype=wp.vec3d)) ->
             return NO
         if side(a, b, c, q) * side(a, b, c, r) > 0:
             return NO
-        return wp.max(edge_meets_triangle(q, r, a, b, c), edge_meets_triangle(b, c, p, q, r))
-    if apart(p, q, r, a, b, c):
+        return wp.max(edge_intersects_triangle(q, r, a, b, c), edge_intersects_triangle(b, c, p, q, r))
+    if on_one_side(p, q, r, a, b, c):
         return NO
-    if apart(a, b, c, p, q, r):
+    if on_one_side(a, b, c, p, q, r):
         return NO
     # YES if one of the edges intersects the other triangle; UNSURE before NO.
-    of_first = wp.max(wp.max(edge_meets_triangle(p, q, a, b, c), edge_meets_triangle(q, r, a, b, c)), edge_meets_triangle(r, p, a, b, c))
-    of_second = wp.max(wp.max(edge_meets_triangle(a, b, p, q, r), edge_meets_triangle(b, c, p, q, r)), edge_meets_triangle(c, a, p, q, r))
+    of_first = wp.max(wp.max(edge_intersects_triangle(p, q, a, b, c), edge_intersects_triangle(q, r, a, b, c)), edge_intersects_triangle(r, p, a, b, c))
+    of_second = wp.max(wp.max(edge_intersects_triangle(a, b, p, q, r), edge_intersects_triangle(b, c, p, q, r)), edge_intersects_triangle(c, a, p, q, r))
     return wp.max(of_first, of_second)
 
 
 @wp.func
-def apart(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
+def on_one_side(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> bool:
     """Whether a, b and c are certainly on one side of the plane pqr."""
     of_a = side(p, q, r, a)
     if of_a == UNSURE:
@@ -322,7 +322,7 @@ def apart(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp
 
 
 @wp.func
-def edge_meets_triangle(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> int:
+def edge_intersects_triangle(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> int:
     """Whether the edge ab intersects the triangle pqr: NO, YES or UNSURE."""
     for k in range(3):
         beneath = wp.max(a[k], b[k]) < wp.min(wp.min(p[k], q[k]), r[k])
@@ -347,29 +347,29 @@ def edge_meets_triangle(a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: w
         axis = int(1)
     if wp.abs(n[2]) > wp.abs(n[axis]):
         axis = int(2)
-    if apart_seen_along(axis, a, b, p, q, r):
+    if separated_in_projection(axis, a, b, p, q, r):
         return NO
     return UNSURE
 
 
 @wp.func
-def apart_seen_along(axis: int, a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> bool:
+def separated_in_projection(axis: int, a: wp.vec3d, b: wp.vec3d, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d) -> bool:
     """Whether a line through two of the points certainly separates ab and pqr in projection along an axis."""
-    of_p = seen_side(axis, a, b, p)
-    if of_p != UNSURE and of_p == seen_side(axis, a, b, q) and of_p == seen_side(axis, a, b, r):
+    of_p = projected_side(axis, a, b, p)
+    if of_p != UNSURE and of_p == projected_side(axis, a, b, q) and of_p == projected_side(axis, a, b, r):
         return True
-    if beyond(axis, p, q, r, a, b):
+    if separates(axis, p, q, r, a, b):
         return True
-    if beyond(axis, q, r, p, a, b):
+    if separates(axis, q, r, p, a, b):
         return True
-    return beyond(axis, r, p, q, a, b)
+    return separates(axis, r, p, q, a, b)
 
 
 @wp.func
-def beyond(axis: int, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d) -> bool:
+def separates(axis: int, p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d) -> bool:
     """Whether the line pq certainly has r on one side, and a and b on the other."""
-    of_r = seen_side(axis, p, q, r)
-    return of_r != UNSURE and seen_side(axis, p, q, a) == -of_r and seen_side(axis, p, q, b) == -of_r
+    of_r = projected_side(axis, p, q, r)
+    return of_r != UNSURE and projected_side(axis, p, q, a) == -of_r and projected_side(axis, p, q, b) == -of_r
 
 
 @wp.func
@@ -387,7 +387,7 @@ def side(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, d: wp.vec3d) -> int:
 
 
 @wp.func
-def seen_side(axis: int, a: wp.vec3d, b: wp.vec3d, p: wp.vec3d) -> int:
+def projected_side(axis: int, a: wp.vec3d, b: wp.vec3d, p: wp.vec3d) -> int:
     """The side of the line ab that the point p is on, in projection along a coordinate axis."""
     i, j = (axis + 1) % 3, (axis + 2) % 3
     s, t = (a[i] - p[i]) * (b[j] - p[j]), (a[j] - p[j]) * (b[i] - p[i])

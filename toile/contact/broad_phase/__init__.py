@@ -1,1 +1,1 @@
-"""Candidate pairs: elements whose boxes overlap at some instant of a step."""
+"""Broad phase: pairs of elements whose boxes overlap at some instant of a step."""

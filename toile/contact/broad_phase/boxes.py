@@ -16,7 +16,7 @@ import warp as wp
 from toile.math.types import precision, real, vec3
 
 # Instants that differ by less count as one, so that rounding separates no boxes.
-INSTANT = wp.constant(real(1e-12 if precision == "double" else 1e-6))
+TIME_TOLERANCE = wp.constant(real(1e-12 if precision == "double" else 1e-6))
 
 
 @wp.struct
@@ -52,7 +52,7 @@ def hull(a: MovingBox, b: MovingBox) -> MovingBox:
 
 
 @wp.func
-def grown(a: MovingBox, reach: real, reach_end: real) -> MovingBox:
+def inflated(a: MovingBox, reach: real, reach_end: real) -> MovingBox:
     """A box grown on all sides by `reach` at the start and `reach_end` at the end."""
     box = MovingBox()
     r, r_end = vec3(reach, reach, reach), vec3(reach_end, reach_end, reach_end)
@@ -83,4 +83,4 @@ def overlap(a: MovingBox, b: MovingBox) -> bool:
             from_t = wp.max(from_t, apart / (apart - apart_end))
         elif apart_end > zero:
             to_t = wp.min(to_t, apart / (apart - apart_end))
-    return from_t <= to_t + INSTANT
+    return from_t <= to_t + TIME_TOLERANCE

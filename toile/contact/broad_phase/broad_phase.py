@@ -1,4 +1,4 @@
-"""Candidate pairs of vertices and triangles, and of edges, for a step: their boxes overlap at some instant.
+"""Broad phase: pairs of a vertex and a triangle, or of two edges, whose boxes overlap at some instant of a step.
 
 Boxes move with their elements (boxes.py). Hulls of the whole motion would overlap far more often: in cloth that falls
 ten edge lengths in a step, each element would be paired with ten neighbors that fall with it.
@@ -27,8 +27,8 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase import pairs_gpu
-from toile.contact.broad_phase.boxes import MovingBox, grown, hull, overlap, point_box
-from toile.contact.broad_phase.patches import Patches, divide
+from toile.contact.broad_phase.boxes import MovingBox, hull, inflated, overlap, point_box
+from toile.contact.broad_phase.patches import Patches, partition
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
@@ -38,18 +38,18 @@ from toile.math.types import real, vec3
 RELATIVE, ABSOLUTE = wp.constant(real(2.0**-23)), wp.constant(real(1e-37))
 
 # Patches in a leaf of the tree: with one each, building takes twice as long, and queries take as long as now.
-LEAF = 4
+LEAF_SIZE = 4
 # Initial capacity per vertex: pairs of patches, vertex-triangle pairs, edge-edge pairs.
 CAPACITY_PER_VERTEX = 2, 8, 16
 # The tree is rebuilt once in this many searches.
-REBUILD = 32
+REBUILD_INTERVAL = 32
 # Patches, or pairs of patches, that a thread takes at least.
 BLOCK = 64
 
 
 @dataclass
-class Pairs:
-    """Candidate pairs, each once. The arrays may be longer than the counts; the next search overwrites them."""
+class OverlappingPairs:
+    """Pairs of elements, each once. The arrays may be longer than the counts; the next search overwrites them."""
 
     vertex_triangle: wp.array  # vec2i: vertex, triangle
     edge_edge: wp.array  # vec2i: edge, edge; the first is the smaller
@@ -58,7 +58,7 @@ class Pairs:
 
 
 class BroadPhase:
-    """Finds candidate pairs. Vertices from `moving_count` on belong to solids, which are not paired with solids."""
+    """Finds pairs of elements. Vertices from `moving_count` on belong to solids, which are not paired with solids."""
 
     def __init__(
         self, edges: np.ndarray, triangles: np.ndarray, vertex_count: int, moving_count: int, device: str,
@@ -68,7 +68,7 @@ class BroadPhase:
         edges, triangles = edges.reshape(-1, 2), triangles.reshape(-1, 3)
         self.edges = wp.array(edges.astype(np.int32), dtype=wp.vec2i, device=device)
         self.triangles = wp.array(triangles.astype(np.int32), dtype=wp.vec3i, device=device)
-        of_vertex = divide(edges, vertex_count, moving_count)
+        of_vertex = partition(edges, vertex_count, moving_count)
         self._patch_count = int(of_vertex.max(initial=-1)) + 1
         self._patches = _patches(of_vertex, edges, triangles, self._patch_count, device)
         # Boxes of patches; boxes of vertices, edges and triangles are three ranges of one array.
@@ -79,52 +79,52 @@ class BroadPhase:
         ranges = [self._element_boxes[begin:end] if end > begin else none for begin, end in pairwise(self._ends)]
         self._boxes = [self._patch_boxes, *ranges]
         self._corners = [wp.zeros(self._patch_count, dtype=wp.vec3f, device=device) for _ in range(2)]
-        self._again = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
-        self._everything = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
+        self._active = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
+        self._all_selected = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
         moving = int(of_vertex[:moving_count].max(initial=-1)) + 1
         self._moving_patches = moving
-        self._tree = wp.Bvh(*(corner[:moving] for corner in self._corners), leaf_size=LEAF) if moving else None
+        self._tree = wp.Bvh(*(corner[:moving] for corner in self._corners), leaf_size=LEAF_SIZE) if moving else None
         self._searches = 0
         # The id is kept as one object: packed launches are keyed by identity.
         self._tree_id = 0 if self._tree is None else self._tree.id
-        sizes = [count * vertex_count if capacity is None else capacity for count in CAPACITY_PER_VERTEX]
-        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, size, device) for size in sizes)
+        capacities = [each * vertex_count if capacity is None else capacity for each in CAPACITY_PER_VERTEX]
+        self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, each, device) for each in capacities)
         self._on_gpu = self.runs_on_gpu(device)
         self._launch = Launcher(device)
 
     def find(
         self, x: wp.array, x_end: wp.array, reach: wp.array, only: wp.array | None = None,
         reach_end: wp.array | None = None,
-    ) -> Pairs:  # fmt: skip
+    ) -> OverlappingPairs:  # fmt: skip
         """Returns all pairs without a common vertex whose boxes overlap.
 
         With `only`, returns just the pairs with a vertex where it is not 0; only these vertices may have other boxes
         than in the search before. `reach` holds at the end of the step too, unless `reach_end` is given.
         """
         if self._tree is None:
-            return Pairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
+            return OverlappingPairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
         mesh = [self._patches, self.edges, self.triangles]
-        chosen = self._everything if only is None else only
-        at = [chosen, x, x_end, reach, reach if reach_end is None else reach_end]
-        out = [self._again, *self._boxes, *self._corners]
+        selected = self._all_selected if only is None else only
+        at = [selected, x, x_end, reach, reach if reach_end is None else reach_end]
+        out = [self._active, *self._boxes, *self._corners]
         self._launch.split(make_boxes, self._patch_count, [*mesh, *at, *out], BLOCK)
-        if self._searches % REBUILD == 0:
+        if self._searches % REBUILD_INTERVAL == 0:
             self._tree.rebuild()
         else:
             self._tree.refit()
         self._searches += 1
-        inputs = [self._tree_id, self._again, self._moving_patches, self._boxes[0], *self._corners]
+        inputs = [self._tree_id, self._active, self._moving_patches, self._boxes[0], *self._corners]
         fill([self._patch_pairs], self._launch, find_patches, self._patch_count, inputs, BLOCK)
-        self._compare([*mesh, chosen, self._patch_pairs.values], self._patch_pairs.count)
+        self._find_element_pairs([*mesh, selected, self._patch_pairs.values], self._patch_pairs.count)
         vertices, edges = self._pairs
-        return Pairs(vertices.values, edges.values, vertices.count, edges.count)
+        return OverlappingPairs(vertices.values, edges.values, vertices.count, edges.count)
 
     @staticmethod
     def runs_on_gpu(device: str) -> bool:
         """Whether several threads compare the elements of two patches."""
         return wp.get_device(device).is_cuda
 
-    def _compare(self, inputs: list[Any], count: int) -> None:
+    def _find_element_pairs(self, inputs: list[Any], count: int) -> None:
         """Compares the elements of `count` pairs of patches."""
         if self._on_gpu:
             lanes = pairs_gpu.LANES
@@ -165,51 +165,51 @@ def make_boxes(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), reach: wp.array(dtype=real),
+    selected: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), reach: wp.array(dtype=real),
     reach_end: wp.array(dtype=real),
     # out
-    again_out: wp.array(dtype=wp.int32), patch_out: wp.array(dtype=MovingBox), vertex_out: wp.array(dtype=MovingBox),
+    active_out: wp.array(dtype=wp.int32), patch_out: wp.array(dtype=MovingBox), vertex_out: wp.array(dtype=MovingBox),
     edge_out: wp.array(dtype=MovingBox), triangle_out: wp.array(dtype=MovingBox),
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
 ):  # fmt: skip
     """Updates the boxes of patches with selected vertices, and of the elements in them."""
     p = first + wp.tid()
-    again = int(0)
-    for place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
-        again += chosen[patches.vertex[place]]
-    for place in range(patches.edge_start[p], patches.edge_start[p + 1]):
-        e = edges[patches.edge[place]]
-        again += chosen[e[0]] + chosen[e[1]]
-    for place in range(patches.triangle_start[p], patches.triangle_start[p + 1]):
-        t = triangles[patches.triangle[place]]
-        again += chosen[t[0]] + chosen[t[1]] + chosen[t[2]]
-    again_out[p] = again
-    if again == 0:
+    active = int(0)
+    for entry in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+        active += selected[patches.vertex[entry]]
+    for entry in range(patches.edge_start[p], patches.edge_start[p + 1]):
+        e = edges[patches.edge[entry]]
+        active += selected[e[0]] + selected[e[1]]
+    for entry in range(patches.triangle_start[p], patches.triangle_start[p + 1]):
+        t = triangles[patches.triangle[entry]]
+        active += selected[t[0]] + selected[t[1]] + selected[t[2]]
+    active_out[p] = active
+    if active == 0:
         return
     inside = patches.vertex[patches.vertex_start[p]]
     patch = point_box(x[inside], x_end[inside])
-    for place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
-        i = patches.vertex[place]
-        box = grown(point_box(x[i], x_end[i]), reach[i], reach_end[i])
-        vertex_out[place] = box
+    for entry in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+        i = patches.vertex[entry]
+        box = inflated(point_box(x[i], x_end[i]), reach[i], reach_end[i])
+        vertex_out[entry] = box
         patch = hull(patch, box)
-    for place in range(patches.edge_start[p], patches.edge_start[p + 1]):
-        e = edges[patches.edge[place]]
+    for entry in range(patches.edge_start[p], patches.edge_start[p + 1]):
+        e = edges[patches.edge[entry]]
         i, j = e[0], e[1]
         ends = hull(point_box(x[i], x_end[i]), point_box(x[j], x_end[j]))
-        box = grown(ends, wp.max(reach[i], reach[j]), wp.max(reach_end[i], reach_end[j]))
-        edge_out[place] = box
+        box = inflated(ends, wp.max(reach[i], reach[j]), wp.max(reach_end[i], reach_end[j]))
+        edge_out[entry] = box
         patch = hull(patch, box)
-    for place in range(patches.triangle_start[p], patches.triangle_start[p + 1]):
-        t = triangles[patches.triangle[place]]
+    for entry in range(patches.triangle_start[p], patches.triangle_start[p + 1]):
+        t = triangles[patches.triangle[entry]]
         i, j, k = t[0], t[1], t[2]
         corners = hull(point_box(x[i], x_end[i]), hull(point_box(x[j], x_end[j]), point_box(x[k], x_end[k])))
-        box = grown(
+        box = inflated(
             corners,
             wp.max(reach[i], wp.max(reach[j], reach[k])),
             wp.max(reach_end[i], wp.max(reach_end[j], reach_end[k])),
         )
-        triangle_out[place] = box
+        triangle_out[entry] = box
         patch = hull(patch, box)
     patch_out[p] = patch
     lower_out[p] = rounded_down(wp.min(patch.lower, patch.lower_end))
@@ -221,19 +221,19 @@ def find_patches(
     # model
     first: wp.int32, tree: wp.uint64,
     # in
-    again: wp.array(dtype=wp.int32), moving_patches: wp.int32, boxes: wp.array(dtype=MovingBox),
+    active: wp.array(dtype=wp.int32), moving_patches: wp.int32, boxes: wp.array(dtype=MovingBox),
     lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
     ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """Lists the pairs of patches whose moving boxes overlap."""
     p = first + wp.tid()
-    if again[p] == 0 and p < moving_patches:
+    if active[p] == 0 and p < moving_patches:
         return  # a patch that is searched queries for itself; solids must query, because they are not in the tree
     near = wp.bvh_query_aabb(tree, lower[p], upper[p])
     q = int(0)
     while wp.bvh_query_next(near, q):
-        if q > p and again[q] != 0:
+        if q > p and active[q] != 0:
             continue  # the other patch queries for this pair
         if overlap(boxes[p], boxes[q]):
             n = next_slot(ranges, first)
@@ -244,20 +244,20 @@ def find_patches(
 @wp.func
 def add_vertex_triangle(
     first: wp.int32, p: wp.int32, q: wp.int32, q_box: MovingBox,
-    patches: Patches, triangles: wp.array(dtype=wp.vec3i), chosen: wp.array(dtype=wp.int32),
+    patches: Patches, triangles: wp.array(dtype=wp.vec3i), selected: wp.array(dtype=wp.int32),
     vertex_boxes: wp.array(dtype=MovingBox), triangle_boxes: wp.array(dtype=MovingBox),
     ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """Appends the pairs of a vertex of patch p and a triangle of patch q."""
-    for p_place in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
-        box = vertex_boxes[p_place]
+    for p_entry in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
+        box = vertex_boxes[p_entry]
         if overlap(box, q_box):
-            v = patches.vertex[p_place]
-            for q_place in range(patches.triangle_start[q], patches.triangle_start[q + 1]):
-                if overlap(box, triangle_boxes[q_place]):
-                    t = patches.triangle[q_place]
+            v = patches.vertex[p_entry]
+            for q_entry in range(patches.triangle_start[q], patches.triangle_start[q + 1]):
+                if overlap(box, triangle_boxes[q_entry]):
+                    t = patches.triangle[q_entry]
                     c = triangles[t]
-                    wanted = chosen[v] + chosen[c[0]] + chosen[c[1]] + chosen[c[2]] > 0
+                    wanted = selected[v] + selected[c[0]] + selected[c[1]] + selected[c[2]] > 0
                     if wanted and c[0] != v and c[1] != v and c[2] != v:
                         n = next_slot(ranges, first)
                         if n >= 0:
@@ -267,22 +267,22 @@ def add_vertex_triangle(
 @wp.func
 def add_edge_edge(
     first: wp.int32, p: wp.int32, q: wp.int32, q_box: MovingBox,
-    patches: Patches, edges: wp.array(dtype=wp.vec2i), chosen: wp.array(dtype=wp.int32),
+    patches: Patches, edges: wp.array(dtype=wp.vec2i), selected: wp.array(dtype=wp.int32),
     edge_boxes: wp.array(dtype=MovingBox),
     ranges: BufferRanges, pairs: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
     """Appends the pairs of an edge of patch p and an edge of patch q, which comes before p or is p."""
-    for p_place in range(patches.edge_start[p], patches.edge_start[p + 1]):
-        box = edge_boxes[p_place]
+    for p_entry in range(patches.edge_start[p], patches.edge_start[p + 1]):
+        box = edge_boxes[p_entry]
         if overlap(box, q_box):
-            d = patches.edge[p_place]
+            d = patches.edge[p_entry]
             a = edges[d]
             # Within one patch only entries before this one: each pair is listed once.
-            for q_place in range(patches.edge_start[q], wp.min(patches.edge_start[q + 1], p_place)):
-                if overlap(box, edge_boxes[q_place]):
-                    e = patches.edge[q_place]
+            for q_entry in range(patches.edge_start[q], wp.min(patches.edge_start[q + 1], p_entry)):
+                if overlap(box, edge_boxes[q_entry]):
+                    e = patches.edge[q_entry]
                     b = edges[e]
-                    wanted = chosen[a[0]] + chosen[a[1]] + chosen[b[0]] + chosen[b[1]] > 0
+                    wanted = selected[a[0]] + selected[a[1]] + selected[b[0]] + selected[b[1]] > 0
                     if wanted and a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
                         n = next_slot(ranges, first)
                         if n >= 0:
@@ -294,7 +294,7 @@ def find_pairs(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i),
+    selected: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i),
     patch_boxes: wp.array(dtype=MovingBox), vertex_boxes: wp.array(dtype=MovingBox), edge_boxes: wp.array(dtype=MovingBox),
     triangle_boxes: wp.array(dtype=MovingBox),
     # out
@@ -305,16 +305,16 @@ def find_pairs(
     patch_pair = patch_pairs[first + wp.tid()]
     p, q = patch_pair[0], patch_pair[1]
     add_vertex_triangle(
-        first, p, q, patch_boxes[q], patches, triangles, chosen, vertex_boxes, triangle_boxes,
+        first, p, q, patch_boxes[q], patches, triangles, selected, vertex_boxes, triangle_boxes,
         vertex_ranges, vertices_out,
     )  # fmt: skip
     if q != p:
         add_vertex_triangle(
-            first, q, p, patch_boxes[p], patches, triangles, chosen, vertex_boxes, triangle_boxes,
+            first, q, p, patch_boxes[p], patches, triangles, selected, vertex_boxes, triangle_boxes,
             vertex_ranges, vertices_out,
         )  # fmt: skip
     # Each pair is listed once: the entries of the later patch come after those of the other.
     later, other = wp.max(p, q), wp.min(p, q)
     add_edge_edge(
-        first, later, other, patch_boxes[other], patches, edges, chosen, edge_boxes, edge_ranges, edges_out
+        first, later, other, patch_boxes[other], patches, edges, selected, edge_boxes, edge_ranges, edges_out
     )

@@ -11,7 +11,7 @@ Deviations  none
 
 import warp as wp
 
-from toile.contact.broad_phase.boxes import INSTANT, MovingBox
+from toile.contact.broad_phase.boxes import TIME_TOLERANCE, MovingBox
 from toile.contact.broad_phase.patches import Patches
 from toile.device.append_buffer import BufferRanges, next_slot
 from toile.math.types import real
@@ -42,7 +42,7 @@ def overlap(boxes: wp.array(dtype=MovingBox), i: wp.int32, j: wp.int32) -> bool:
         elif apart_end > zero:
             to_t = wp.min(to_t, apart / (apart - apart_end))
         k += 1
-    return from_t <= to_t + INSTANT
+    return from_t <= to_t + TIME_TOLERANCE
 
 
 @wp.kernel
@@ -50,7 +50,7 @@ def find_pairs(
     # model
     first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
     # in
-    chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
+    selected: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
     first_triangle: wp.int32, boxes: wp.array(dtype=MovingBox),
     # out
     vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
@@ -88,7 +88,7 @@ def find_pairs(
         if (k < of_p + of_q or j < i) and overlap(boxes, i, j):
             if k < of_p + of_q:
                 v, c = patches.vertex[i], triangles[patches.triangle[j - first_triangle]]
-                wanted = chosen[v] + chosen[c[0]] + chosen[c[1]] + chosen[c[2]] > 0
+                wanted = selected[v] + selected[c[0]] + selected[c[1]] + selected[c[2]] > 0
                 if wanted and c[0] != v and c[1] != v and c[2] != v:
                     n = next_slot(vertex_ranges, first)
                     if n >= 0:
@@ -96,7 +96,7 @@ def find_pairs(
             else:
                 d, e = patches.edge[i - first_edge], patches.edge[j - first_edge]
                 a, b = edges[d], edges[e]
-                wanted = chosen[a[0]] + chosen[a[1]] + chosen[b[0]] + chosen[b[1]] > 0
+                wanted = selected[a[0]] + selected[a[1]] + selected[b[0]] + selected[b[1]] > 0
                 if wanted and a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
                     n = next_slot(edge_ranges, first)
                     if n >= 0:

@@ -30,7 +30,7 @@ class Patches:
     triangle: wp.array(dtype=wp.int32)
 
 
-def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:
+def partition(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:
     """Returns the patch of each vertex. Patches of vertices before `moving_count` come first and hold no other
     vertices."""
     edges = edges[(edges[:, 0] < moving_count) == (edges[:, 1] < moving_count)]
@@ -38,15 +38,15 @@ def divide(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarra
         return np.arange(vertex_count)
     outwards = np.asarray(reverse_cuthill_mckee(_links(edges, vertex_count), symmetric_mode=True), dtype=int)
     outwards = outwards[np.argsort(outwards >= moving_count, kind="stable")]
-    divisions = [_divide(edges, order) for order in (np.arange(vertex_count), outwards)]
+    divisions = [_match_in_order(edges, order) for order in (np.arange(vertex_count), outwards)]
     return min(divisions, key=lambda patch: np.count_nonzero(patch[edges[:, 0]] != patch[edges[:, 1]]))
 
 
-def _divide(edges: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _match_in_order(edges: np.ndarray, order: np.ndarray) -> np.ndarray:
     """The patch of each vertex, when vertices are matched in this order."""
     patch = np.argsort(order)  # at first, the position of each vertex in the order
     for _ in range(PASSES):
-        patch = _joined(_links(patch[edges], int(patch.max(initial=-1)) + 1))[patch]
+        patch = _match(_links(patch[edges], int(patch.max(initial=-1)) + 1))[patch]
     return patch
 
 
@@ -58,20 +58,20 @@ def _links(edges: np.ndarray, count: int) -> sp.csr_matrix:
     return (links + links.T).tocsr()
 
 
-def _joined(links: sp.csr_matrix) -> np.ndarray:
+def _match(links: sp.csr_matrix) -> np.ndarray:
     """The number of each node after one pass of matching."""
     links.sort_indices()  # the first of equally good neighbors is taken
     start, neighbor, weight = links.indptr.tolist(), links.indices.tolist(), links.data.tolist()
-    joined, last = [-1] * links.shape[0], -1
+    matched, last = [-1] * links.shape[0], -1
     for node in range(links.shape[0]):
-        if joined[node] >= 0:
+        if matched[node] >= 0:
             continue
         last += 1
-        joined[node] = last
+        matched[node] = last
         best, heaviest = -1, 0
-        for place in range(start[node], start[node + 1]):
-            if joined[neighbor[place]] < 0 and weight[place] > heaviest:
-                best, heaviest = neighbor[place], weight[place]
+        for entry in range(start[node], start[node + 1]):
+            if matched[neighbor[entry]] < 0 and weight[entry] > heaviest:
+                best, heaviest = neighbor[entry], weight[entry]
         if best >= 0:
-            joined[best] = last
-    return np.array(joined, dtype=int)
+            matched[best] = last
+    return np.array(matched, dtype=int)

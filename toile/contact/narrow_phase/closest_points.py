@@ -73,7 +73,7 @@ def approach(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> real:
 
 
 @wp.func
-def apart_along(n: vec3, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> real:
+def gap_along(n: vec3, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> real:
     """The gap between two elements along a unit vector n from the second to the first, at most their distance."""
     hb, hc, hd = wp.dot(n, b - a), wp.dot(n, c - a), wp.dot(n, d - a)  # heights relative to the first vertex
     if kind == VERTEX_TRIANGLE:

@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase.broad_phase import Pairs
-from toile.contact.collision_mesh import Bodies
+from toile.contact.broad_phase.broad_phase import OverlappingPairs
+from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import (
     EDGE_EDGE,
     VERTEX_TRIANGLE,
     ClosestPoints,
-    apart_along,
     approach,
     closest_points,
     combine,
     effective_inverse_mass,
+    gap_along,
     impact,
 )
 from toile.contact.narrow_phase.impact_time import NEVER
@@ -43,16 +43,16 @@ MARGIN = wp.constant(real(0.1))
 # Fraction of the overlap that one step removes ([BFA02] sec. 6).
 RECOVERY = 0.1
 # Pairs that start closer than this multiple of the thickness are contacts whether or not they would collide.
-CLOSE = wp.constant(real(2.0))
+CLOSE_DISTANCE = wp.constant(real(2.0))
 INFINITE = wp.constant(real(1e30))  # [m]
 # Time of a contact that is close at the start.
-BEFORE = wp.constant(real(-1.0))
+AT_START = wp.constant(real(-1.0))
 # Largest thickness of neighbors in one uv chart, as a fraction of their distance in rest uv.
-OF_FLAT = wp.constant(real(0.5))
+MAX_REST_FRACTION = wp.constant(real(0.5))
 
 
 @wp.struct
-class Near:
+class CandidatePair:
     """A candidate pair: elements that may come into contact in this step."""
 
     vertices: wp.vec4i
@@ -66,7 +66,7 @@ class Near:
 class ContactHit:
     """A candidate pair that is in contact, and the time of it: at the start, if it is close there."""
 
-    near: wp.int32
+    candidate: wp.int32
     time: real
 
 
@@ -95,61 +95,61 @@ CONTACT_FIELDS = {
 class ContactSet:
     """Candidate pairs and contacts of a step. Arrays grow when their capacity is exceeded; no pair is dropped."""
 
-    def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
-        self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
-        self.device = bodies.device
-        self.near = AppendBuffer(Near, capacity, self.device)
+    def __init__(self, mesh: CollisionMesh, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
+        self.mesh, self.edges, self.triangles, self.friction = mesh, edges, triangles, friction
+        self.device = mesh.device
+        self.candidates = AppendBuffer(CandidatePair, capacity, self.device)
         self._hits = AppendBuffer(ContactHit, capacity, self.device, keyed=True)
         self.contacts = ContactArrays()
         self.recovery = RECOVERY  # in this step
         self.contact_count = 0
         self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # contact_count, for kernels
-        self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # vertices that the last correction moved
-        self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # vertices that may pass through each other
+        self.changed = wp.zeros(mesh.count, dtype=wp.int32, device=self.device)  # vertices that the last correction moved
+        self.exempt = wp.zeros(mesh.count, dtype=wp.int32, device=self.device)  # vertices that may pass through each other
         self._capacity = 0
         self._launch = Launcher(self.device)
         self._grow(capacity)
 
     @property
-    def near_count(self) -> int:
-        return self.near.count
+    def candidate_count(self) -> int:
+        return self.candidates.count
 
-    def find_near(self, pairs: Pairs, x_seen: wp.array, slack: float, only: wp.array | None = None) -> None:
+    def find_candidates(self, pairs: OverlappingPairs, x_searched: wp.array, slack: float, only: wp.array | None = None) -> None:
         """Finds the candidates among pairs of the broad phase that may collide while no end moves farther than `slack`
         from x_seen.
 
         With `only`, replaces the candidates of the vertices where it is not 0.
         """
         if only is None:
-            self.near.count = 0
+            self.candidates.count = 0
         else:
-            self._launch.split(forget, self.near.count, [only, self.near.values])
+            self._launch.split(drop_candidates, self.candidates.count, [only, self.candidates.values])
         lists = (
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         )
-        bodies = self.bodies
-        of_bodies = [bodies.x, x_seen, bodies.thickness, bodies.rest_uv, bodies.uv_chart]
+        mesh = self.mesh
+        geometry = [mesh.x, x_searched, mesh.thickness, mesh.rest_uv, mesh.uv_chart]
         for kind, array, count in lists:
-            inputs = [int(kind), array, self.edges, self.triangles, *of_bodies, self.exempt, slack]
-            fill([self.near], self._launch, find_near, count, inputs, kept=self.near.count)
+            inputs = [int(kind), array, self.edges, self.triangles, *geometry, self.exempt, slack]
+            fill([self.candidates], self._launch, find_candidates, count, inputs, kept=self.candidates.count)
 
     def find_close_contacts(self) -> int:
         """Starts a new set with the contacts of pairs that start close; returns their number."""
         self.contact_count = 0
-        return self._find(find_close, [self.bodies.x])
+        return self._find(find_close_pairs, [self.mesh.x])
 
     def find_impacts(self, only_changed: bool) -> int:
         """Adds contacts for pairs that collide on the way to x_end; returns their number."""
-        return self._find(find_impacts, [self.bodies.x, self.bodies.x_end, self.changed, only_changed])
+        return self._find(find_impacts, [self.mesh.x, self.mesh.x_end, self.changed, only_changed])
 
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
-        bodies, hits = self.bodies, self._hits
-        fill([hits], self._launch, kernel, self.near.count, [self.near.values, *inputs])
+        mesh, hits = self.mesh, self._hits
+        fill([hits], self._launch, kernel, self.candidates.count, [self.candidates.values, *inputs])
         if self.contact_count + hits.count > self._capacity:
             self._grow(3 * (self.contact_count + hits.count) // 2)
-        found = [self.near.values, hits.values, hits.order()]
-        at = [bodies.x, bodies.x_end, bodies.inverse_mass, bodies.solid_friction, float(self.friction), self.recovery]
+        found = [self.candidates.values, hits.values, hits.order()]
+        at = [mesh.x, mesh.x_end, mesh.inverse_mass, mesh.solid_friction, float(self.friction), self.recovery]
         self.count.fill_(self.contact_count)  # new contacts are appended to these
         self._launch.split(make_contacts, hits.count, [*found, self.count, *at, self.contacts])
         self.contact_count += hits.count
@@ -172,28 +172,28 @@ class ContactSet:
 
 
 @wp.func
-def thickest_of(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
+def mean_thickness(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
     """Thickness of a pair that is not in one uv chart: the mean of both elements."""
     second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
     return real(0.5) * (thickness[at[0]] + thickness[second])
 
 
 @wp.func
-def thickness_of(
+def pair_thickness(
     thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), at: wp.vec4i,
     w: vec4, kind: wp.int32,
 ) -> real:
     """Thickness of a pair: the mean of both elements, limited by their rest distance if they share a uv chart."""
-    tau = thickest_of(thickness, at, kind)
+    tau = mean_thickness(thickness, at, kind)
     piece = uv_chart[at[0]]
     if piece >= 0 and uv_chart[at[1]] == piece and uv_chart[at[2]] == piece and uv_chart[at[3]] == piece:
         apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
-        tau = wp.min(tau, OF_FLAT * apart)
+        tau = wp.min(tau, MAX_REST_FRACTION * apart)
     return tau
 
 
 @wp.func
-def on_side(w: vec4) -> wp.bool:
+def on_boundary(w: vec4) -> wp.bool:
     """Whether a closest point lies on the boundary of its element.
 
     The neighbor element is as close then, and where layers slide over each other a tilted normal would stop them.
@@ -210,22 +210,22 @@ def stays_apart(
 
     Gaps along a fixed direction change linearly in time: elements that it separates at both ends stay separated.
     """
-    at_end = apart_along(found.normal, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack
-    if wp.min(apart_along(found.normal, kind, a, b, c, d), at_end) > margin:
+    at_end = gap_along(found.normal, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack
+    if wp.min(gap_along(found.normal, kind, a, b, c, d), at_end) > margin:
         return True
     nearer = approach(kind, a_end - a, b_end - b, c_end - c, d_end - d)
     return found.distance - nearer - real(2.0) * slack > margin
 
 
 @wp.kernel
-def find_near(
+def find_candidates(
     # in
     first: wp.int32, kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
-    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_seen: wp.array(dtype=vec3),
+    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
     thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
-    ranges: BufferRanges, near_out: wp.array(dtype=Near),
+    ranges: BufferRanges, candidates_out: wp.array(dtype=CandidatePair),
 ):
     """Appends the pairs that may come into contact to the candidates."""
     pair = pairs[first + wp.tid()]
@@ -238,11 +238,11 @@ def find_near(
         at = wp.vec4i(e[0], e[1], f[0], f[1])
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     found = closest_points(kind, a, b, c, d)
-    most = thickest_of(thickness, at, kind)
+    most = mean_thickness(thickness, at, kind)
     apart = bool(False)
-    if found.distance > CLOSE * most or on_side(found.weights):
+    if found.distance > CLOSE_DISTANCE * most or on_boundary(found.weights):
         apart = stays_apart(
-            found, MARGIN * most, slack, kind, a, b, c, d, x_seen[at[0]], x_seen[at[1]], x_seen[at[2]], x_seen[at[3]]
+            found, MARGIN * most, slack, kind, a, b, c, d, x_searched[at[0]], x_searched[at[1]], x_searched[at[2]], x_searched[at[3]]
         )
     if apart:
         return
@@ -250,31 +250,31 @@ def find_near(
         return
     n = next_slot(ranges, first)
     if n >= 0:
-        entry = Near()
+        entry = CandidatePair()
         entry.vertices = at
         entry.pair = pair
         entry.kind = kind
         entry.distance = found.distance
-        entry.thickness = thickness_of(thickness, rest_uv, uv_chart, at, found.weights, kind)
-        near_out[n] = entry
+        entry.thickness = pair_thickness(thickness, rest_uv, uv_chart, at, found.weights, kind)
+        candidates_out[n] = entry
 
 
 @wp.kernel
-def forget(
+def drop_candidates(
     # in
-    first: wp.int32, chosen: wp.array(dtype=wp.int32),
+    first: wp.int32, selected: wp.array(dtype=wp.int32),
     # in and out
-    near_out: wp.array(dtype=Near),
+    candidates_out: wp.array(dtype=CandidatePair),
 ):
     """Disables the candidates with a selected vertex: at an infinite distance they never become contacts."""
     k = first + wp.tid()
-    at = near_out[k].vertices
-    if chosen[at[0]] + chosen[at[1]] + chosen[at[2]] + chosen[at[3]] > 0:
-        near_out[k].distance = INFINITE
+    at = candidates_out[k].vertices
+    if selected[at[0]] + selected[at[1]] + selected[at[2]] + selected[at[3]] > 0:
+        candidates_out[k].distance = INFINITE
 
 
 @wp.func
-def target_of(gap: real, tau: real, recovery: real) -> real:
+def displacement_target(gap: real, tau: real, recovery: real) -> real:
     """The least displacement along the normal: closes the gap, or recovers a fraction of the overlap."""
     return wp.where(gap > tau, tau - gap, recovery * (tau - gap))
 
@@ -289,7 +289,7 @@ def write_contact(
     contacts.kind[n] = kind
     contacts.weights[n] = w
     contacts.normal[n] = normal
-    contacts.target[n] = target_of(gap, tau, recovery)
+    contacts.target[n] = displacement_target(gap, tau, recovery)
     contacts.thickness[n] = tau
     # A negative value stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
@@ -301,62 +301,62 @@ def write_contact(
 
 @wp.func
 def add_hit(
-    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=ContactHit)
+    k: wp.int32, time: real, candidates: wp.array(dtype=CandidatePair), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=ContactHit)
 ):
     """Appends candidate k, in contact from `time` on."""
     n = next_slot(ranges, first)
     if n >= 0:
-        ranges.keys[n] = pair_key(near[k].kind, near[k].pair)
+        ranges.keys[n] = pair_key(candidates[k].kind, candidates[k].pair)
         hit = ContactHit()
-        hit.near = k
+        hit.candidate = k
         hit.time = time
         hits[n] = hit
 
 
 @wp.kernel
-def find_close(
+def find_close_pairs(
     # in
-    first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3),
+    first: wp.int32, candidates: wp.array(dtype=CandidatePair), x: wp.array(dtype=vec3),
     # out
     ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
-    if near[k].distance > CLOSE * near[k].thickness:
+    if candidates[k].distance > CLOSE_DISTANCE * candidates[k].thickness:
         return
-    at = near[k].vertices
-    if not on_side(closest_points(near[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
-        add_hit(k, BEFORE, near, first, ranges, hits_out)
+    at = candidates[k].vertices
+    if not on_boundary(closest_points(candidates[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
+        add_hit(k, AT_START, candidates, first, ranges, hits_out)
 
 
 @wp.kernel
 def find_impacts(
     # in
-    first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    first: wp.int32, candidates: wp.array(dtype=CandidatePair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
     ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     """Finds contacts of pairs that collide during the step: continuous collision detection."""
     k = first + wp.tid()
-    at = near[k].vertices
+    at = candidates[k].vertices
     if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
         return
-    kind = near[k].kind
+    kind = candidates[k].kind
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    margin = MARGIN * near[k].thickness
-    if near[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
+    margin = MARGIN * candidates[k].thickness
+    if candidates[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
         return
     t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
     if t < NEVER:
-        add_hit(k, t, near, first, ranges, hits_out)
+        add_hit(k, t, candidates, first, ranges, hits_out)
 
 
 @wp.kernel
 def make_contacts(
     # in
-    first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
+    first: wp.int32, candidates: wp.array(dtype=CandidatePair), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
     count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
     solid_friction: wp.array(dtype=real), friction: real, recovery: real,
     # out
@@ -365,14 +365,14 @@ def make_contacts(
     """Appends the contacts of all hits, in the order of their elements."""
     i = first + wp.tid()
     hit = hits[order[i]]
-    pair = near[hit.near]
+    pair = candidates[hit.candidate]
     at, kind, tau = pair.vertices, pair.kind, pair.thickness
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     t = wp.max(hit.time, real(0.0))
     da, db, dc, dd = x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d
     found = closest_points(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
     gap = found.distance
-    if hit.time != BEFORE:
+    if hit.time != AT_START:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
     w, normal = found.weights, found.normal
     write_contact(count[0] + i, kind, at, w, normal, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out)

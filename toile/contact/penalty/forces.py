@@ -2,7 +2,7 @@
 
     f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while that is repulsive, else 0
 
-After a solve, springs that pull are removed from the system and missing ones are added (`judge`, `correct`). Deep
+After a solve, springs that pull are removed from the system and missing ones are added (`count_wrong`, `correct_active_set`). Deep
 overlaps are also removed by position alteration (`alter`).
 
 Source      [BW98] secs. 6, 6.2
@@ -18,14 +18,14 @@ import warp as wp
 
 from toile.contact.narrow_phase.closest_points import combine
 from toile.contact.penalty.pairs import PenaltySpring
-from toile.contact.penalty.strength import Law
+from toile.contact.penalty.strength import SpringLaw
 from toile.math.types import identity, mat33, real, vec3, vec4
 
 # Overlap beyond which position alteration acts, as a fraction of the rest length.
-ALTERED = wp.constant(real(0.5))
+ALTERATION_DEPTH = wp.constant(real(0.5))
 # A spring is wrong if it pulls, or is missing, by more than TOLERANCE of its length; one that is missing is deep if it
-# overlaps by more than DEEP of it.
-TOLERANCE, DEEP = wp.constant(real(1e-3)), wp.constant(real(0.5))
+# overlaps by more than DEEP_OVERLAP of it.
+TOLERANCE, DEEP_OVERLAP = wp.constant(real(1e-3)), wp.constant(real(0.5))
 # Entries of the counts.
 WRONG, MISSING_DEEP, ACTIVE, COUNTS = (wp.constant(entry) for entry in range(4))
 
@@ -35,7 +35,7 @@ vec2 = wp.types.vector(length=2, dtype=real)
 @wp.kernel
 def alter(
     # model
-    area: wp.array(dtype=real), masses: wp.array(dtype=real), law: Law,
+    area: wp.array(dtype=real), masses: wp.array(dtype=real), law: SpringLaw,
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     springs: wp.array(dtype=PenaltySpring),
@@ -47,8 +47,8 @@ def alter(
     if k >= count[0]:
         return
     at, w, spring = particles[k], weights[k], springs[k]
-    missing = spring.overlap - ALTERED * spring.length
-    if missing <= real(0.0):
+    excess = spring.overlap - ALTERATION_DEPTH * spring.length
+    if excess <= real(0.0):
         return
     # Densities of both elements, whose vertices have positive and negative weights
     mass = vec2()
@@ -59,7 +59,7 @@ def alter(
         size[s] = size[s] + wp.abs(w[a]) * area[at[a]]
     one, two = mass[0] / size[0], mass[1] / size[1]
     # Each moves in inverse proportion to its density; a particle by the part of its area that belongs to the pair.
-    moved = spring.k / law.stiffness * one * two / (one + two) * missing
+    moved = spring.k / law.stiffness * one * two / (one + two) * excess
     for a in range(4):
         wp.atomic_add(y_out, at[a], moved * w[a] / masses[at[a]] * spring.n)
 
@@ -75,15 +75,15 @@ class SpringResponse:
 
 
 @wp.func
-def response(spring: PenaltySpring, overlap: real, velocity: vec3) -> SpringResponse:
+def spring_response(spring: PenaltySpring, overlap: real, velocity: vec3) -> SpringResponse:
     """The response of a spring as if it were active, whether or not it is."""
-    found = SpringResponse()
+    response = SpringResponse()
     across = wp.outer(spring.n, spring.n)
-    found.K = spring.k * across
-    found.D = spring.d * across + spring.c * (identity() - across)
-    found.f = spring.k * overlap * spring.n - found.D * velocity
-    found.E = real(0.5) * spring.k * overlap * overlap
-    return found
+    response.K = spring.k * across
+    response.D = spring.d * across + spring.c * (identity() - across)
+    response.f = spring.k * overlap * spring.n - response.D * velocity
+    response.E = real(0.5) * spring.k * overlap * overlap
+    return response
 
 
 @wp.func
@@ -93,7 +93,7 @@ def overlap_of(spring: PenaltySpring, at: wp.vec4i, w: vec4, x: wp.array(dtype=v
 
 
 @wp.func
-def should_change(spring: PenaltySpring, overlap: real, velocity: vec3) -> wp.bool:
+def is_wrong(spring: PenaltySpring, overlap: real, velocity: vec3) -> wp.bool:
     """Whether an active spring with its damper pulls, or an inactive one would push, by more than the tolerance."""
     force = spring.k * overlap - spring.d * wp.dot(spring.n, velocity)
     least = TOLERANCE * spring.k * spring.length
@@ -122,16 +122,16 @@ def linearize(
         return
     # Forces are linear in velocity: their values at v_at do not depend on where they are linearized.
     velocity = combine(w, v_at[at[0]], v_at[at[1]], v_at[at[2]], v_at[at[3]])
-    found = response(spring, overlap_of(spring, at, w, x), velocity)
-    B = alpha_x * found.K + alpha_v * found.D
+    response = spring_response(spring, overlap_of(spring, at, w, x), velocity)
+    B = alpha_x * response.K + alpha_v * response.D
     blocks_out[k] = B
     for a in range(4):
-        wp.atomic_add(f_out, at[a], w[a] * found.f)
+        wp.atomic_add(f_out, at[a], w[a] * response.f)
         wp.atomic_add(A_out, diagonal[at[a]], w[a] * w[a] * B)
 
 
 @wp.kernel
-def judge(
+def count_wrong(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
@@ -146,14 +146,14 @@ def judge(
     at, w = particles[k], weights[k]
     overlap = overlap_of(spring, at, w, x)
     wp.atomic_add(counts_out, ACTIVE, spring.active)
-    if should_change(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])):
+    if is_wrong(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])):
         wp.atomic_add(counts_out, WRONG, 1)
-        if overlap > DEEP * spring.length:
+        if overlap > DEEP_OVERLAP * spring.length:
             wp.atomic_add(counts_out, MISSING_DEEP, 1)
 
 
 @wp.kernel
-def correct(
+def correct_active_set(
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in
@@ -170,17 +170,17 @@ def correct(
     at, w, spring = particles[k], weights[k], springs_out[k]
     overlap = overlap_of(spring, at, w, x)
     velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
-    if not should_change(spring, overlap, velocity):
+    if not is_wrong(spring, overlap, velocity):
         return
-    found = response(spring, overlap, velocity)
-    B = alpha_x * found.K + alpha_v * found.D
+    response = spring_response(spring, overlap, velocity)
+    B = alpha_x * response.K + alpha_v * response.D
     sign = real(1.0)
     blocks_out[k] = B
     if spring.active == 1:
         sign = real(-1.0)
         blocks_out[k] = mat33()
     for a in range(4):
-        wp.atomic_add(b_out, at[a], sign * alpha_v * w[a] * found.f)
+        wp.atomic_add(b_out, at[a], sign * alpha_v * w[a] * response.f)
         wp.atomic_add(A_out, diagonal[at[a]], sign * w[a] * w[a] * B)
     spring.active = 1 - spring.active
     springs_out[k] = spring
@@ -201,13 +201,13 @@ def add_forces(
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 1:
         overlap = overlap_of(spring, at, w, x)
-        found = response(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
+        response = spring_response(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
         for a in range(4):
-            wp.atomic_add(f_out, at[a], w[a] * found.f)
+            wp.atomic_add(f_out, at[a], w[a] * response.f)
 
 
 @wp.kernel
-def decide(
+def activate_compressed(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
@@ -239,13 +239,13 @@ def add_damping(
         return
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 1:
-        y = response(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
+        y = spring_response(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
         for a in range(4):
             wp.atomic_add(y_out, at[a], w[a] * y)
 
 
 @wp.kernel
-def measure(
+def measure_energy(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3),
@@ -258,4 +258,4 @@ def measure(
         return
     E_out[k] = real(0.0)
     if springs[k].active == 1:
-        E_out[k] = response(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E
+        E_out[k] = spring_response(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E

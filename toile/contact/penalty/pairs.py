@@ -32,11 +32,11 @@ from toile.model.model import Model
 # A pair whose rest length is its distance in rest uv is below it only by rounding, as a fraction of the length.
 ROUNDING = wp.constant(real(1e-9))
 # Slope by which neighbors of a closest point may come closer.
-SLANT = wp.constant(real(0.1))
+MAX_SLOPE = wp.constant(real(0.1))
 # A closest point with weights below this lies on an edge or a corner.
-NONE = wp.constant(real(1e-9))
+ZERO_WEIGHT = wp.constant(real(1e-9))
 # Depth of a spring that is not compressed yet, as a fraction of the rest length.
-LITTLE = wp.constant(real(1e-6))
+MIN_DEPTH = wp.constant(real(1e-6))
 
 
 @wp.struct
@@ -97,70 +97,70 @@ def make_surface(model: Model, device: str) -> SurfaceTopology:
 
 
 @wp.func
-def on_the_way(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> vec3:
+def position_at(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> vec3:
     """The position of vertex i at time t of the step."""
     return x[i] + t * (x_end[i] - x[i])
 
 
 @wp.func
-def comes_nearer(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
+def rises_toward(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
     """Whether the surface rises from its closest point to a neighbor q, toward the other element."""
-    return wp.dot(q - foot, toward) > SLANT * wp.length(q - foot)
+    return wp.dot(q - foot, toward) > MAX_SLOPE * wp.length(q - foot)
 
 
 @wp.func
-def edge_is_nearest(
+def edge_is_closest(
     surface: SurfaceTopology, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     """Whether a point on an edge is the closest one of both triangles at the edge."""
     flaps = surface.flaps[edge]
-    nearest = bool(True)
+    closest = bool(True)
     for k in range(2):
-        if flaps[k] >= 0 and comes_nearer(on_the_way(flaps[k], t, x, x_end), foot, toward):
-            nearest = bool(False)
-    return nearest
+        if flaps[k] >= 0 and rises_toward(position_at(flaps[k], t, x, x_end), foot, toward):
+            closest = bool(False)
+    return closest
 
 
 @wp.func
-def corner_is_nearest(
+def corner_is_closest(
     surface: SurfaceTopology, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     """Whether a vertex is closer than all its neighbors."""
-    nearest = bool(True)
+    closest = bool(True)
     for k in range(surface.first[corner], surface.first[corner + 1]):
-        if comes_nearer(on_the_way(surface.neighbors[k], t, x, x_end), foot, toward):
-            nearest = bool(False)
-    return nearest
+        if rises_toward(position_at(surface.neighbors[k], t, x, x_end), foot, toward):
+            closest = bool(False)
+    return closest
 
 
 @wp.func
-def is_nearest(
+def is_closest(
     surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     """Whether the points of a pair are the closest among their neighbors, at time t of the step."""
-    p2, p3 = on_the_way(at[2], t, x, x_end), on_the_way(at[3], t, x, x_end)
+    p2, p3 = position_at(at[2], t, x, x_end), position_at(at[3], t, x, x_end)
     if kind == EDGE_EDGE:
         # At an end of an edge the close pair is that of a vertex and a triangle.
-        if wp.abs(w[0]) < NONE or wp.abs(w[1]) < NONE or wp.abs(w[2]) < NONE or wp.abs(w[3]) < NONE:
+        if wp.abs(w[0]) < ZERO_WEIGHT or wp.abs(w[1]) < ZERO_WEIGHT or wp.abs(w[2]) < ZERO_WEIGHT or wp.abs(w[3]) < ZERO_WEIGHT:
             return bool(False)
-        one = w[0] * on_the_way(at[0], t, x, x_end) + w[1] * on_the_way(at[1], t, x, x_end)
+        one = w[0] * position_at(at[0], t, x, x_end) + w[1] * position_at(at[1], t, x, x_end)
         two = -w[2] * p2 - w[3] * p3
-        if not edge_is_nearest(surface, pair[0], one, -n, t, x, x_end):
+        if not edge_is_closest(surface, pair[0], one, -n, t, x, x_end):
             return bool(False)
-        return edge_is_nearest(surface, pair[1], two, n, t, x, x_end)
-    foot = -w[1] * on_the_way(at[1], t, x, x_end) - w[2] * p2 - w[3] * p3
-    none = wp.vec3i(wp.where(-w[1] < NONE, 1, 0), wp.where(-w[2] < NONE, 1, 0), wp.where(-w[3] < NONE, 1, 0))
+        return edge_is_closest(surface, pair[1], two, n, t, x, x_end)
+    foot = -w[1] * position_at(at[1], t, x, x_end) - w[2] * p2 - w[3] * p3
+    none = wp.vec3i(wp.where(-w[1] < ZERO_WEIGHT, 1, 0), wp.where(-w[2] < ZERO_WEIGHT, 1, 0), wp.where(-w[3] < ZERO_WEIGHT, 1, 0))
     missing = none[0] + none[1] + none[2]
     if missing == 0:
         return bool(True)
     if missing == 1:
         side = wp.where(none[2] == 1, 0, wp.where(none[0] == 1, 1, 2))
-        return edge_is_nearest(surface, surface.sides[pair[1]][side], foot, n, t, x, x_end)
+        return edge_is_closest(surface, surface.sides[pair[1]][side], foot, n, t, x, x_end)
     corner = wp.where(none[0] == 0, at[1], wp.where(none[1] == 0, at[2], at[3]))
-    return corner_is_nearest(surface, corner, foot, n, t, x, x_end)
+    return corner_is_closest(surface, corner, foot, n, t, x, x_end)
 
 
 @wp.func
@@ -199,23 +199,23 @@ def find_springs(
         at = wp.vec4i(one[0], one[1], two[0], two[1])
     x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    nearest = closest_points(kind, x0, x1, x2, x3)
-    length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
+    closest = closest_points(kind, x0, x1, x2, x3)
+    length = rest_length(thickness, rest_uv, uv_chart, kind, at, closest.weights)
     t = real(0.0)
-    if nearest.distance >= length + slack:
+    if closest.distance >= length + slack:
         # Not close yet: the pair is taken at its time of impact, if it has one.
-        if nearest.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
+        if closest.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
             return
         t = impact(kind, x0, x1, x2, x3, e0, e1, e2, e3, length)
         if t >= NEVER:
             return
-        nearest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
-        length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
-    gap = wp.dot(nearest.normal, combine(nearest.weights, x0, x1, x2, x3))
-    gap_end = wp.dot(nearest.normal, combine(nearest.weights, e0, e1, e2, e3))
+        closest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
+        length = rest_length(thickness, rest_uv, uv_chart, kind, at, closest.weights)
+    gap = wp.dot(closest.normal, combine(closest.weights, x0, x1, x2, x3))
+    gap_end = wp.dot(closest.normal, combine(closest.weights, e0, e1, e2, e3))
     if wp.min(gap, gap_end) >= length + slack:
         return
-    if not is_nearest(surface, kind, pair, at, nearest.weights, nearest.normal, t, x, x_end):
+    if not is_closest(surface, kind, pair, at, closest.weights, closest.normal, t, x, x_end):
         return
     n = next_slot(ranges, first)
     if n < 0:
@@ -223,20 +223,20 @@ def find_springs(
     ranges.keys[n] = pair_key(kind, pair)
     found = FoundSpring()
     found.particles = at
-    found.weights = nearest.weights
+    found.weights = closest.weights
     spring = PenaltySpring()
-    spring.n = nearest.normal
+    spring.n = closest.normal
     spring.length = length
     spring.overlap = length - gap
     # A pair that is not compressed yet, but may be, gets a small depth: it has a share of the area among pairs like it.
-    spring.depth = wp.clamp(length - wp.min(gap, gap_end), LITTLE * length, length)
+    spring.depth = wp.clamp(length - wp.min(gap, gap_end), MIN_DEPTH * length, length)
     spring.active = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
     found.spring = spring
     found_out[n] = found
 
 
 @wp.kernel
-def put_springs(
+def write_springs(
     # in
     first: wp.int32, found: wp.array(dtype=FoundSpring), order: wp.array(dtype=wp.int32),
     # out

@@ -19,17 +19,17 @@ from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.narrow_phase.closest_points import EDGE_EDGE, VERTEX_TRIANGLE
 from toile.contact.penalty.forces import (
     COUNTS,
+    activate_compressed,
     add_damping,
     add_forces,
     alter,
-    correct,
-    decide,
-    judge,
+    correct_active_set,
+    count_wrong,
     linearize,
-    measure,
+    measure_energy,
 )
-from toile.contact.penalty.pairs import FoundSpring, PenaltySpring, find_springs, make_surface, put_springs
-from toile.contact.penalty.strength import Law, add_normals, find_deepest, set_strength, sum_weights
+from toile.contact.penalty.pairs import FoundSpring, PenaltySpring, find_springs, make_surface, write_springs
+from toile.contact.penalty.strength import SpringLaw, add_normals, find_deepest, set_strength, sum_weights
 from toile.contact.rest_uv import rest_uv_positions
 from toile.device.append_buffer import AppendBuffer, fill
 from toile.device.launcher import Launcher
@@ -38,9 +38,9 @@ from toile.math.types import numpy_real, real, vec3
 from toile.model.model import Model
 
 # Acceleration that pairs are searched with, besides their velocities: gravity [m/s^2]
-FALL = 10.0
+SEARCH_ACCELERATION = 10.0
 # Initial capacity.
-FIRST_CAPACITY = 1024
+INITIAL_CAPACITY = 1024
 # Solves of one step with corrected sets of active springs. A solve is repeated when more than this fraction of the
 # springs pulled or was missing, and for each spring that was missing deep.
 MAX_SOLVES = 6
@@ -48,18 +48,18 @@ WRONG_LEFT = 0.02
 
 
 class PenaltySprings:
-    """All penalty springs of a scene (assembly.PenaltyForce)."""
+    """All penalty springs of a scene (terms.PenaltyForce)."""
 
     name: ClassVar[str] = "penalty"
     is_contact: ClassVar[bool] = True
 
-    def __init__(self, model: Model, law: Law, thickness: float, device: str):
+    def __init__(self, model: Model, law: SpringLaw, thickness: float, device: str):
         """`thickness` [m] is that of cloths without a thickness of their own."""
         self.device, self.law, n = device, law, model.particle_count
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
         self.springs, self._energies = self._reserve(0)
-        self._found = AppendBuffer(FoundSpring, FIRST_CAPACITY, device, keyed=True)
+        self._found = AppendBuffer(FoundSpring, INITIAL_CAPACITY, device, keyed=True)
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
         thicknesses = model.thicknesses(thickness)
@@ -94,8 +94,8 @@ class PenaltySprings:
         """Finds the springs of a step of h that starts with x and v."""
         broad, n = self.broad_phase, len(x)
         # A pair that is not searched may fall to half its thickness in this step, and is found in the next.
-        slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
-        self._launch.split(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
+        slack = max(SEARCH_ACCELERATION * h * h - 0.5 * self._thinnest, 0.0)
+        self._launch.split(extrapolate, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
         elements = [self._surface, self._rest_uv, self._uv_chart, self._thickness]
         self._found.count = 0
@@ -111,7 +111,7 @@ class PenaltySprings:
         c = self.couplings
         c.count.fill_(count)
         out = [c.particles, c.weights, self.springs]
-        self._launch.split(put_springs, count, [self._found.values, self._found.order(), *out])
+        self._launch.split(write_springs, count, [self._found.values, self._found.order(), *out])
         for array in (self._normal, self._deepest, self._sum):
             array.zero_()
         groups = [c.count, c.particles, c.weights]
@@ -142,18 +142,18 @@ class PenaltySprings:
         c = self.couplings
         self._solves += 1
         self._counts.zero_()
-        self._launch(judge, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
+        self._launch(count_wrong, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
         wrong, deep, active = self._counts.numpy()
         if self._solves >= MAX_SOLVES or not (wrong > WRONG_LEFT * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
-        self._launch(correct, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
+        self._launch(correct_active_set, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
         return False
 
     def activate(self, x: wp.array, v: wp.array) -> None:
         """Activates the springs that are compressed at x and v; integrators without a linear solve call this."""
         c = self.couplings
-        self._launch(decide, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])
+        self._launch(activate_compressed, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
         """y += -df/dv u, for active springs."""
@@ -172,12 +172,12 @@ class PenaltySprings:
     def measure(self, x: wp.array, v: wp.array) -> float:
         """Energy in the springs of the last step [J]."""
         c = self.couplings
-        self._launch(measure, c.capacity, [c.count, c.particles, c.weights, self.springs, x, self._energies])
+        self._launch(measure_energy, c.capacity, [c.count, c.particles, c.weights, self.springs, x, self._energies])
         return float(np.sum(self._energies.numpy()[: self.count], dtype=np.float64))
 
 
 @wp.kernel
-def go_on(
+def extrapolate(
     # model
     first: wp.int32, thickness: wp.array(dtype=real),
     # in

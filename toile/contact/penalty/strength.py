@@ -21,7 +21,7 @@ from toile.math.types import real, vec3, vec4
 
 
 @wp.struct
-class Law:
+class SpringLaw:
     """The constants that all springs share."""
 
     stiffness: real
@@ -41,7 +41,7 @@ def add_normals(triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), no
 
 
 @wp.func
-def side(i: wp.int32, w: real, n: vec3, normal: wp.array(dtype=vec3)) -> wp.int32:
+def side_entry(i: wp.int32, w: real, n: vec3, normal: wp.array(dtype=vec3)) -> wp.int32:
     """The entry of the side of particle i that faces the other element."""
     return wp.where(w * wp.dot(n, normal[i]) < real(0.0), 2 * i, 2 * i + 1)
 
@@ -60,7 +60,7 @@ def find_deepest(
         return
     for a in range(4):
         if weights[k][a] != real(0.0):
-            wp.atomic_max(deepest_out, side(particles[k][a], weights[k][a], springs[k].n, normal), springs[k].depth)
+            wp.atomic_max(deepest_out, side_entry(particles[k][a], weights[k][a], springs[k].n, normal), springs[k].depth)
 
 
 @wp.kernel
@@ -77,14 +77,14 @@ def sum_weights(
         return
     for a in range(4):
         if weights[k][a] != real(0.0):
-            s = side(particles[k][a], weights[k][a], springs[k].n, normal)
+            s = side_entry(particles[k][a], weights[k][a], springs[k].n, normal)
             wp.atomic_add(sum_out, s, wp.abs(weights[k][a]) * springs[k].depth / deepest[s])
 
 
 @wp.kernel
 def set_strength(
     # model
-    area: wp.array(dtype=real), law: Law,
+    area: wp.array(dtype=real), law: SpringLaw,
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     normal: wp.array(dtype=vec3), deepest: wp.array(dtype=real), total: wp.array(dtype=real),
@@ -101,7 +101,7 @@ def set_strength(
     both = real(0.0)  # areas of the two elements that belong to this pair
     for a in range(4):
         if w[a] != real(0.0):
-            s = side(at[a], w[a], spring.n, normal)
+            s = side_entry(at[a], w[a], spring.n, normal)
             share = wp.abs(w[a]) * spring.depth / deepest[s]
             both += area[at[a]] * share / wp.max(total[s], real(1.0))
     spring.k = law.stiffness * real(0.5) * both

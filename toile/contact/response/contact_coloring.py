@@ -25,15 +25,15 @@ from toile.math.types import mat33, real
 BITS, WORDS = wp.constant(64), wp.constant(3)
 MAX_COLORS = wp.constant(64 * 3)
 # A claim has 9 bits for the pass, 40 of the hash and, should two be equal, 15 of the index in the list.
-TURN_SHIFT, MIXED_SHIFT = wp.constant(wp.uint64(55)), wp.constant(wp.uint64(15))
-MAX_TURNS, UNMIXED = wp.constant(511), wp.constant(wp.uint64(24))
-PLACES = wp.constant(wp.uint64(2**15 - 1))
+PASS_SHIFT, HASH_SHIFT = wp.constant(wp.uint64(55)), wp.constant(wp.uint64(15))
+MAX_COLORING_PASSES, DROPPED_BITS = wp.constant(511), wp.constant(wp.uint64(24))
+INDEX_MASK = wp.constant(wp.uint64(2**15 - 1))
 UNCLAIMED = wp.constant(wp.uint64(2**64 - 1))
 # Odd, and without a pattern: it carries the lower bits of a number to the upper ones.
-MIXER = wp.constant(wp.uint64(0xD1342543DE82EF95))
+HASH_MULTIPLIER = wp.constant(wp.uint64(0xD1342543DE82EF95))
 
 
-class Colors:
+class ContactColoring:
     """Contact colors of a step.
 
     Contacts of color c are entries ends[c - 1] to ends[c] of `order`; those without a color are the last range.
@@ -45,7 +45,7 @@ class Colors:
         self._taken = wp.zeros((vertex_count, WORDS), dtype=wp.uint64, device=device)
         self._claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
         self._done = wp.zeros(1, dtype=wp.int32, device=device)
-        self._waiting_count = wp.zeros(2, dtype=wp.int32, device=device)
+        self._uncolored_count = wp.zeros(2, dtype=wp.int32, device=device)
         self.ends, self._next = (wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device) for _ in range(2))
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # colors in use
         self._reserve(0)
@@ -59,39 +59,39 @@ class Colors:
         """Colors the contacts that are new; `count` is the number of all, and `known` about the same on the host."""
         if len(self.order) < len(contacts.normal_impulse):
             self._reserve(len(contacts.normal_impulse))
-        own = [self._done, self._taken, self._claims, self._waiting_count, self._waiting, self._color]
-        sorted_out = [self.count, self.ends, self._next, self.order]
+        own = [self._done, self._taken, self._claims, self._uncolored_count, self._uncolored, self._color]
+        sorted_by_color = [self.count, self.ends, self._next, self.order]
         blocks = self._blocks.of(known)
-        self._launch(add_colors, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_out])
+        self._launch(color_contacts, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_by_color])
 
     def _reserve(self, capacity: int) -> None:
         kept = getattr(self, "_color", None)
         self.order, self._color = (wp.zeros(capacity, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._waiting = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
+        self._uncolored = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
         if kept is not None and len(kept):
             wp.copy(self._color, kept, count=len(kept))
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
 
 @wp.func
-def mixed(number: wp.uint64, value: wp.int32) -> wp.uint64:
+def add_to_hash(hash_value: wp.uint64, value: wp.int32) -> wp.uint64:
     """Adds a value to a hash."""
-    product = (number ^ wp.uint64(value)) * MIXER
+    product = (hash_value ^ wp.uint64(value)) * HASH_MULTIPLIER
     return product ^ (product >> wp.uint64(32))
 
 
 @wp.func
-def claim_of(contacts: ContactArrays, k: wp.int32, turn: wp.int32) -> wp.uint64:
+def claim_of(contacts: ContactArrays, k: wp.int32, coloring_pass: wp.int32) -> wp.uint64:
     """The priority of a contact; smaller in every pass, so that claims of the pass before do not count."""
     at = contacts.vertices[k]
-    number = mixed(wp.uint64(contacts.kind[k] + 1), at[0])
-    number = mixed(mixed(mixed(number, at[1]), at[2]), at[3])
-    upper = wp.uint64(MAX_TURNS - turn) << TURN_SHIFT
-    return upper | ((number >> UNMIXED) << MIXED_SHIFT) | (wp.uint64(k) & PLACES)
+    hash_value = add_to_hash(wp.uint64(contacts.kind[k] + 1), at[0])
+    hash_value = add_to_hash(add_to_hash(add_to_hash(hash_value, at[1]), at[2]), at[3])
+    upper = wp.uint64(MAX_COLORING_PASSES - coloring_pass) << PASS_SHIFT
+    return upper | ((hash_value >> DROPPED_BITS) << HASH_SHIFT) | (wp.uint64(k) & INDEX_MASK)
 
 
 @wp.func
-def moves(inverse_mass: mat33) -> wp.bool:
+def can_move(inverse_mass: mat33) -> wp.bool:
     """Whether a vertex with this inverse mass moves at all."""
     return wp.trace(inverse_mass) > real(0.0)
 
@@ -103,27 +103,27 @@ def take_color(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.arra
     for word in range(WORDS):
         used = wp.uint64(0)
         for c in range(4):
-            if moves(inverse_mass[at[c]]):
+            if can_move(inverse_mass[at[c]]):
                 used = used | taken[at[c], word]
         if used != UNCLAIMED:
             bit = int(0)
             while ((used >> wp.uint64(bit)) & one) == one:
                 bit += 1
             for c in range(4):
-                if moves(inverse_mass[at[c]]):
+                if can_move(inverse_mass[at[c]]):
                     taken[at[c], word] = taken[at[c], word] | (one << wp.uint64(bit))
             return BITS * word + bit
     return MAX_COLORS
 
 
 @wp.kernel
-def add_colors(
+def color_contacts(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), contacts: ContactArrays,
     count: wp.array(dtype=wp.int32), inverse_mass: wp.array(dtype=mat33),
     # in and out
     done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
-    waiting_count_out: wp.array(dtype=wp.int32), waiting_out: wp.array2d(dtype=wp.int32),
+    uncolored_count_out: wp.array(dtype=wp.int32), uncolored_out: wp.array2d(dtype=wp.int32),
     color_out: wp.array(dtype=wp.int32),
     # out
     color_count_out: wp.array(dtype=wp.int32), ends_out: wp.array(dtype=wp.int32), next_out: wp.array(dtype=wp.int32),
@@ -133,45 +133,45 @@ def add_colors(
     lane = wp.tid()
     total = count[0]
     done = done_out[0]
-    waiting = total - done
-    if waiting == 0:
+    uncolored = total - done
+    if uncolored == 0:
         return
-    for j in range(lane, waiting, lanes):
-        waiting_out[0, j] = done + j
+    for j in range(lane, uncolored, lanes):
+        uncolored_out[0, j] = done + j
         at = contacts.vertices[done + j]
         for c in range(4):
             claims_out[at[c]] = UNCLAIMED
     grid_barrier(blocks, arrived)
-    here = int(0)
-    turn = int(0)
-    while waiting > 0 and turn < MAX_TURNS:
+    current = int(0)
+    coloring_pass = int(0)
+    while uncolored > 0 and coloring_pass < MAX_COLORING_PASSES:
         if lane == 0:
-            waiting_count_out[1 - here] = 0
-        for j in range(lane, waiting, lanes):
-            k = waiting_out[here, j]
+            uncolored_count_out[1 - current] = 0
+        for j in range(lane, uncolored, lanes):
+            k = uncolored_out[current, j]
             at = contacts.vertices[k]
-            claim = claim_of(contacts, k, turn)
+            claim = claim_of(contacts, k, coloring_pass)
             for c in range(4):
-                if moves(inverse_mass[at[c]]):
+                if can_move(inverse_mass[at[c]]):
                     wp.atomic_min(claims_out, at[c], claim)
         grid_barrier(blocks, arrived)
-        for j in range(lane, waiting, lanes):
-            k = waiting_out[here, j]
+        for j in range(lane, uncolored, lanes):
+            k = uncolored_out[current, j]
             at = contacts.vertices[k]
-            claim = claim_of(contacts, k, turn)
+            claim = claim_of(contacts, k, coloring_pass)
             first = bool(True)
             for c in range(4):
-                if moves(inverse_mass[at[c]]) and claims_out[at[c]] < claim:
+                if can_move(inverse_mass[at[c]]) and claims_out[at[c]] < claim:
                     first = bool(False)
             if first:
                 color_out[k] = take_color(at, inverse_mass, taken_out)
             else:
                 color_out[k] = MAX_COLORS  # unless there is another pass
-                waiting_out[1 - here, wp.atomic_add(waiting_count_out, 1 - here, 1)] = k
+                uncolored_out[1 - current, wp.atomic_add(uncolored_count_out, 1 - current, 1)] = k
         grid_barrier(blocks, arrived)
-        here = 1 - here
-        waiting = waiting_count_out[here]
-        turn += 1
+        current = 1 - current
+        uncolored = uncolored_count_out[current]
+        coloring_pass += 1
     # All contacts are sorted by color.
     for c in range(lane, MAX_COLORS + 1, lanes):
         next_out[c] = 0

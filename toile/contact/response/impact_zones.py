@@ -15,7 +15,7 @@ Deviations  The paper moves zones by a rotation, which is not rigid along straig
 import numpy as np
 
 # Largest misfit between a rigid motion and the held displacements, as a fraction of the size of the zone.
-FIT = 1e-9
+MAX_MISFIT = 1e-9
 
 
 class ImpactZones:
@@ -48,7 +48,7 @@ class ImpactZones:
         return i
 
 
-def body_motion(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarray) -> np.ndarray | None:
+def rigid_motion(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarray) -> np.ndarray | None:
     """Displacements of a zone that moves as a rigid body; None if its held vertices do not.
 
     `held` (n, 3, 3) projects on the directions of each vertex that must keep their displacement; vertices of solids,
@@ -76,7 +76,7 @@ def body_motion(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarr
     H = np.einsum("nij,njk->nik", held[fixed], J[fixed]).reshape(-1, 6)
     wanted = np.einsum("nij,nj->ni", held[fixed], d[fixed]).ravel()
     base, _, rank, _ = np.linalg.lstsq(H, wanted, rcond=1e-10)
-    if np.abs(H @ base - wanted).max() > FIT * max(size, np.abs(wanted).max()):
+    if np.abs(H @ base - wanted).max() > MAX_MISFIT * max(size, np.abs(wanted).max()):
         return None
     _, _, Vt = np.linalg.svd(H)
     free = Vt[rank:].T  # motions that leave the held directions alone
@@ -84,6 +84,6 @@ def body_motion(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarr
     if free.shape[1]:
         inner = free.T @ normal @ free
         motion = base + free @ np.linalg.lstsq(inner, free.T @ (right - normal @ base), rcond=1e-12)[0]
-    moved = J @ motion
-    moved[fixed] += np.einsum("nij,nj->ni", held[fixed], d[fixed] - moved[fixed])  # exact to the last digit
-    return moved
+    displaced = J @ motion
+    displaced[fixed] += np.einsum("nij,nj->ni", held[fixed], d[fixed] - displaced[fixed])  # exact to the last digit
+    return displaced

@@ -21,36 +21,36 @@ import warp as wp
 from toile.contact.collision_mesh import MAX_PLANES, Planes
 from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
-from toile.contact.response.contact_coloring import MAX_COLORS, Colors, moves
+from toile.contact.response.contact_coloring import MAX_COLORS, ContactColoring, can_move
 from toile.device.grid_barrier import CooperativeBlocks, grid_barrier
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, real, vec3, vec4
 
 
-class Sweeps:
+class ProjectedGaussSeidel:
     """Projected Gauss-Seidel over the contacts of a step: in the order in which they were found, or by color."""
 
     def __init__(self, vertex_count: int, device: str):
         # On the CPU one thread without barriers is faster: coloring takes as long as ten sweeps.
         in_colors = wp.get_device(device).is_cuda
-        self._colors = Colors(vertex_count, device) if in_colors else None
+        self._colors = ContactColoring(vertex_count, device) if in_colors else None
         self._blocks = CooperativeBlocks(device)
         self._unsettled = wp.zeros(3, dtype=wp.int32, device=device)
         self.count = wp.zeros(1, dtype=wp.int32, device=device)  # sweeps so far
         self._launch = Launcher(device)
 
-    def begin(self) -> None:
+    def clear(self) -> None:
         """Starts a new step, without contacts."""
         if self._colors is not None:
             self._colors.clear()
 
-    def run(
-        self, contact_set: ContactSet, of_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, max_sweeps: int,
+    def solve(
+        self, contact_set: ContactSet, for_velocities: bool, planes: Planes, clearance: wp.array, tolerance: float, max_sweeps: int,
         normal_impulse_out: wp.array, friction_impulse_out: wp.array, d_out: wp.array,
     ) -> None:  # fmt: skip
         """Sweeps until no contact is corrected by more than `tolerance`, but at most `max_sweeps` times."""
-        inverse_mass = contact_set.bodies.inverse_mass
-        inputs = [contact_set.contacts, inverse_mass, of_velocities, planes.count, planes.normal, clearance, tolerance, max_sweeps]
+        inverse_mass = contact_set.mesh.inverse_mass
+        inputs = [contact_set.contacts, inverse_mass, for_velocities, planes.count, planes.normal, clearance, tolerance, max_sweeps]
         out = [normal_impulse_out, friction_impulse_out, d_out, self.count]
         if self._colors is None:
             self._launch(relax, 1, [contact_set.count, *inputs, *out])
@@ -59,11 +59,11 @@ class Sweeps:
         colors.add(contact_set.contacts, contact_set.count, inverse_mass, contact_set.contact_count)
         blocks = self._blocks.of(contact_set.contact_count)
         order = [*blocks, colors.count, colors.ends, colors.order]
-        self._launch(relax_in_colors, blocks[0], [*order, *inputs, *out, self._unsettled])
+        self._launch(relax_by_color, blocks[0], [*order, *inputs, *out, self._unsettled])
 
 
 @wp.struct
-class Fixed:
+class ContactConstraint:
     """The data of a contact that sweeps do not change."""
 
     at: wp.vec4i  # four different vertices
@@ -74,19 +74,19 @@ class Fixed:
 
 
 @wp.func
-def fixed_of(contacts: ContactArrays, k: wp.int32, of_velocities: wp.bool) -> Fixed:
+def read_constraint(contacts: ContactArrays, k: wp.int32, for_velocities: wp.bool) -> ContactConstraint:
     """Reads contact k; for velocities, contacts without a normal impulse are skipped."""
-    contact = Fixed()
+    contact = ContactConstraint()
     contact.at = contacts.vertices[k]
     contact.weights = contacts.weights[k]
     contact.normal = contacts.normal[k]
-    contact.target = wp.where(of_velocities, real(0.0), contacts.target[k])
-    contact.effective_inverse_mass = wp.where(of_velocities and contacts.normal_impulse[k] == real(0.0), real(0.0), contacts.effective_inverse_mass[k])
+    contact.target = wp.where(for_velocities, real(0.0), contacts.target[k])
+    contact.effective_inverse_mass = wp.where(for_velocities and contacts.normal_impulse[k] == real(0.0), real(0.0), contacts.effective_inverse_mass[k])
     return contact
 
 
 @wp.func
-def planes_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
+def plane_count_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
     """The number of planes at a vertex; vertices of solids have none."""
     if i < plane_count.shape[0]:
         return plane_count[i]
@@ -94,7 +94,7 @@ def planes_at(plane_count: wp.array(dtype=wp.int32), i: wp.int32) -> wp.int32:
 
 
 @wp.func
-def held_out(
+def clip_to_planes(
     d: vec3, i: wp.int32, planes: wp.int32, plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real)
 ) -> vec3:
     """Clips a displacement so that it does not go farther into a solid than `clearance` allows."""
@@ -108,9 +108,9 @@ def held_out(
 
 
 @wp.func
-def relax_one(
+def relax_contact(
     # in
-    k: wp.int32, contact: Fixed, with_friction: wp.bool, mu: wp.array(dtype=real), inverse_mass: wp.array(dtype=mat33),
+    k: wp.int32, contact: ContactConstraint, with_friction: wp.bool, mu: wp.array(dtype=real), inverse_mass: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     # in and out
     normal_impulse_out: wp.array(dtype=real), friction_impulse_out: wp.array(dtype=vec3), d_out: wp.array(dtype=vec3),
@@ -130,8 +130,8 @@ def relax_one(
         return real(0.0)
     inv_m0, inv_m1, inv_m2, inv_m3 = real(1.0) * inverse_mass[at[0]], real(1.0) * inverse_mass[at[1]], real(1.0) * inverse_mass[at[2]], real(1.0) * inverse_mass[at[3]]
     planes = wp.vec4i(
-        planes_at(plane_count, at[0]), planes_at(plane_count, at[1]), planes_at(plane_count, at[2]),
-        planes_at(plane_count, at[3]),
+        plane_count_at(plane_count, at[0]), plane_count_at(plane_count, at[1]), plane_count_at(plane_count, at[2]),
+        plane_count_at(plane_count, at[3]),
     )  # fmt: skip
     friction_impulse = real(1.0) * friction_impulse_out[k]
     limit = mu[k] * normal_impulse
@@ -157,21 +157,21 @@ def relax_one(
     if wp.length_sq(impulse) == real(0.0):
         return real(0.0)
     # A vertex that does not move may be common to contacts of one color, and is not written.
-    if moves(inv_m0):
-        d_out[at[0]] = held_out(d0 + (w[0] * inv_m0) * impulse, at[0], planes[0], plane_normal, clearance)
-    if moves(inv_m1):
-        d_out[at[1]] = held_out(d1 + (w[1] * inv_m1) * impulse, at[1], planes[1], plane_normal, clearance)
-    if moves(inv_m2):
-        d_out[at[2]] = held_out(d2 + (w[2] * inv_m2) * impulse, at[2], planes[2], plane_normal, clearance)
-    if moves(inv_m3):
-        d_out[at[3]] = held_out(d3 + (w[3] * inv_m3) * impulse, at[3], planes[3], plane_normal, clearance)
+    if can_move(inv_m0):
+        d_out[at[0]] = clip_to_planes(d0 + (w[0] * inv_m0) * impulse, at[0], planes[0], plane_normal, clearance)
+    if can_move(inv_m1):
+        d_out[at[1]] = clip_to_planes(d1 + (w[1] * inv_m1) * impulse, at[1], planes[1], plane_normal, clearance)
+    if can_move(inv_m2):
+        d_out[at[2]] = clip_to_planes(d2 + (w[2] * inv_m2) * impulse, at[2], planes[2], plane_normal, clearance)
+    if can_move(inv_m3):
+        d_out[at[3]] = clip_to_planes(d3 + (w[3] * inv_m3) * impulse, at[3], planes[3], plane_normal, clearance)
     return K * wp.length(impulse)
 
 
 @wp.kernel
 def relax(
     # in
-    count: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
+    count: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), for_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     tolerance: real, max_sweeps: wp.int32,
     # in and out
@@ -179,27 +179,27 @@ def relax(
     sweeps_out: wp.array(dtype=wp.int32),
 ):
     """Sweeps in order. Launched with one thread: each contact uses the corrections of the one before it."""
-    going, with_friction = bool(True), bool(False)
+    running, with_friction = bool(True), bool(False)
     sweep = int(0)
-    while sweep < max_sweeps and going:
+    while sweep < max_sweeps and running:
         worst = real(0.0)
         for k in range(count[0]):
-            contact = fixed_of(contacts, k, of_velocities)
-            done = relax_one(k, contact, with_friction, contacts.mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
+            contact = read_constraint(contacts, k, for_velocities)
+            done = relax_contact(k, contact, with_friction, contacts.mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
             worst = wp.max(worst, done)
         sweep += 1
-        going = worst > tolerance or not with_friction
+        running = worst > tolerance or not with_friction
         if worst <= tolerance or 2 * sweep >= max_sweeps:
             with_friction = bool(True)
     sweeps_out[0] = sweeps_out[0] + sweep
 
 
 @wp.kernel
-def relax_in_colors(
+def relax_by_color(
     # in
     lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64),
     color_count: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
-    order: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), of_velocities: wp.bool,
+    order: wp.array(dtype=wp.int32), contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), for_velocities: wp.bool,
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), clearance: wp.array(dtype=real),
     tolerance: real, max_sweeps: wp.int32,
     # in and out
@@ -218,36 +218,36 @@ def relax_in_colors(
     if lane == 0:
         unsettled_out[0] = 0
     grid_barrier(blocks, arrived)
-    going, with_friction = bool(True), bool(False)
+    running, with_friction = bool(True), bool(False)
     sweep = int(0)
-    while sweep < max_sweeps and going:
+    while sweep < max_sweeps and running:
         worst = real(0.0)
         begin, end = int(0), int(0)
         k, ahead = int(-1), int(-1)
-        contact, contact_ahead = Fixed(), Fixed()
+        contact, contact_ahead = ContactConstraint(), ContactConstraint()
         for c in range(-1, color_count[0]):
             k, contact = ahead, contact_ahead
             ahead = int(-1)
             if c + 1 < color_count[0] and end + lane < ends[c + 1]:
                 ahead = order[end + lane]
-                contact_ahead = fixed_of(contacts, ahead, of_velocities)
+                contact_ahead = read_constraint(contacts, ahead, for_velocities)
             if k >= 0:
-                done = relax_one(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
+                done = relax_contact(k, contact, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
-            for place in range(begin + lane + lanes, end, lanes):  # of a color with more contacts than threads
-                j = order[place]
-                other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
+            for entry in range(begin + lane + lanes, end, lanes):  # of a color with more contacts than threads
+                j = order[entry]
+                other = read_constraint(contacts, j, for_velocities)
+                done = relax_contact(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
             begin = end
             if c + 1 < color_count[0]:
                 end = ends[c + 1]
             grid_barrier(blocks, arrived)
         if lane == 0:
-            for place in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # contacts without a color
-                j = order[place]
-                other = fixed_of(contacts, j, of_velocities)
-                done = relax_one(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
+            for entry in range(ends[MAX_COLORS - 1], ends[MAX_COLORS]):  # contacts without a color
+                j = order[entry]
+                other = read_constraint(contacts, j, for_velocities)
+                done = relax_contact(j, other, with_friction, mu, inverse_mass, plane_count, plane_normal, clearance, normal_impulse_out, friction_impulse_out, d_out)
                 worst = wp.max(worst, done)
         # Three flags in turn: the next is cleared while threads still read this one.
         if worst > tolerance:
@@ -257,7 +257,7 @@ def relax_in_colors(
         grid_barrier(blocks, arrived)
         unsettled = unsettled_out[sweep % 3] == 1
         sweep += 1
-        going = unsettled or not with_friction
+        running = unsettled or not with_friction
         if not unsettled or 2 * sweep >= max_sweeps:
             with_friction = bool(True)
     if lane == 0:

@@ -21,7 +21,7 @@ from toile.math.types import real
 # Slots of the table, at least, per contact: collisions are rare.
 SLOTS_PER_CONTACT = 2
 # Odd, and without a pattern.
-MIXER = wp.constant(wp.uint32(0x9E3779B1))
+HASH_MULTIPLIER = wp.constant(wp.uint32(0x9E3779B1))
 
 
 class ContactList:
@@ -60,7 +60,7 @@ class ContactMerger:
         self.device = device
         self._reserve((0, 0))
 
-    def merge(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], found: ContactList) -> None:
+    def merge(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], merged: ContactList) -> None:
         """Merges two lists, each with its count and loads [kg m]; the sum of the loads is the normal impulse found."""
         (first, _, _), (second, _, _) = lists
         capacities = max(self._capacities[0], len(first.normal_impulse)), max(self._capacities[1], len(second.normal_impulse))
@@ -68,32 +68,32 @@ class ContactMerger:
             self._reserve(capacities)
         self._table.fill_(-1)
         self._load.zero_()
-        self._leader.fill_(self._size)
-        self._place_of.fill_(-1)
-        table = [self._mask, self._table, self._leader, self._load, self._place_of]
+        self._first_entry.fill_(self._size)
+        self._slot.fill_(-1)
+        table = [self._mask, self._table, self._first_entry, self._load, self._slot]
         for (_, count, load), begin in zip(lists, self._begins, strict=True):
-            self._launch(enter, count, [first, second, self._begins[1], begin, load, *table])
-        self._launch(choose, self._size, [self._place_of, self._leader, self._number])
-        wp.utils.array_scan(self._number, self._number, inclusive=True)
-        found.count = int(self._readback()[0]) if self._size else 0
-        found.reserve(found.count)
-        chosen = [self._place_of, self._leader, self._load, self._number]
-        self._launch(collect, self._size, [first, second, self._begins[1], *chosen, found.contacts])
+            self._launch(insert_contacts, count, [first, second, self._begins[1], begin, load, *table])
+        self._launch(mark_first, self._size, [self._slot, self._first_entry, self._index])
+        wp.utils.array_scan(self._index, self._index, inclusive=True)
+        merged.count = int(self._readback()[0]) if self._size else 0
+        merged.reserve(merged.count)
+        table = [self._slot, self._first_entry, self._load, self._index]
+        self._launch(write_merged, self._size, [first, second, self._begins[1], *table, merged.contacts])
 
     def _reserve(self, capacities: tuple[int, int]) -> None:
         """Allocates for these capacities; entries of the second list follow the capacity of the first."""
         self._capacities, self._begins, self._size = capacities, (0, capacities[0]), sum(capacities)
-        places = 1 << (SLOTS_PER_CONTACT * max(self._size, 1) - 1).bit_length()
-        self._mask = places - 1
-        self._table, self._leader = (wp.zeros(places, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._load = wp.zeros(places, dtype=real, device=self.device)
-        self._place_of, self._number = (wp.zeros(self._size, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._readback = Readback(self._number[self._size - 1 :] if self._size else self._number)
+        slots = 1 << (SLOTS_PER_CONTACT * max(self._size, 1) - 1).bit_length()
+        self._mask = slots - 1
+        self._table, self._first_entry = (wp.zeros(slots, dtype=wp.int32, device=self.device) for _ in range(2))
+        self._load = wp.zeros(slots, dtype=real, device=self.device)
+        self._slot, self._index = (wp.zeros(self._size, dtype=wp.int32, device=self.device) for _ in range(2))
+        self._readback = Readback(self._index[self._size - 1 :] if self._size else self._index)
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
 
 @wp.struct
-class Pair:
+class PairKey:
     """The key of a contact: its vertices and its kind."""
 
     at: wp.vec4i
@@ -101,9 +101,9 @@ class Pair:
 
 
 @wp.func
-def pair_of(first: ContactArrays, second: ContactArrays, begin: wp.int32, entry: wp.int32) -> Pair:
+def key_of(first: ContactArrays, second: ContactArrays, begin: wp.int32, entry: wp.int32) -> PairKey:
     """The key of an entry of the first or the second list."""
-    pair = Pair()
+    pair = PairKey()
     if entry < begin:
         pair.at = first.vertices[entry]
         pair.kind = first.kind[entry]
@@ -114,61 +114,61 @@ def pair_of(first: ContactArrays, second: ContactArrays, begin: wp.int32, entry:
 
 
 @wp.func
-def mixed(number: wp.uint32, value: wp.int32) -> wp.uint32:
+def add_to_hash(index: wp.uint32, value: wp.int32) -> wp.uint32:
     """Adds a value to a hash."""
-    product = (number ^ wp.uint32(value)) * MIXER
+    product = (index ^ wp.uint32(value)) * HASH_MULTIPLIER
     return product ^ (product >> wp.uint32(15))
 
 
 @wp.func
-def first_place(pair: Pair, mask: wp.int32) -> wp.int32:
+def first_slot(pair: PairKey, mask: wp.int32) -> wp.int32:
     """The slot in which the search for a pair starts."""
-    number = mixed(wp.uint32(pair.kind + 1), pair.at[0])
-    number = mixed(mixed(mixed(number, pair.at[1]), pair.at[2]), pair.at[3])
-    return wp.int32(number & wp.uint32(mask))
+    index = add_to_hash(wp.uint32(pair.kind + 1), pair.at[0])
+    index = add_to_hash(add_to_hash(add_to_hash(index, pair.at[1]), pair.at[2]), pair.at[3])
+    return wp.int32(index & wp.uint32(mask))
 
 
 @wp.kernel
-def enter(
+def insert_contacts(
     # in
     first: ContactArrays, second: ContactArrays, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real), mask: wp.int32,
     # in and out
-    table_out: wp.array(dtype=wp.int32), leader_out: wp.array(dtype=wp.int32), load_out: wp.array(dtype=real),
+    table_out: wp.array(dtype=wp.int32), first_entry_out: wp.array(dtype=wp.int32), load_out: wp.array(dtype=real),
     # out
-    place_out: wp.array(dtype=wp.int32),
+    slot_out: wp.array(dtype=wp.int32),
 ):
     """Inserts each contact with a load into the table, and adds its load there."""
     k = wp.tid()
     if load[k] <= real(0.0):
         return
     entry = own_begin + k
-    pair = pair_of(first, second, begin, entry)
-    place = first_place(pair, mask)
-    there = wp.atomic_cas(table_out, place, -1, entry)
-    while there >= 0:
-        other = pair_of(first, second, begin, there)
+    pair = key_of(first, second, begin, entry)
+    slot = first_slot(pair, mask)
+    occupant = wp.atomic_cas(table_out, slot, -1, entry)
+    while occupant >= 0:
+        other = key_of(first, second, begin, occupant)
         if other.at == pair.at and other.kind == pair.kind:
-            there = -1
+            occupant = -1
         else:
-            place = (place + 1) & mask
-            there = wp.atomic_cas(table_out, place, -1, entry)
-    place_out[entry] = place
-    wp.atomic_min(leader_out, place, entry)
-    wp.atomic_add(load_out, place, load[k])
+            slot = (slot + 1) & mask
+            occupant = wp.atomic_cas(table_out, slot, -1, entry)
+    slot_out[entry] = slot
+    wp.atomic_min(first_entry_out, slot, entry)
+    wp.atomic_add(load_out, slot, load[k])
 
 
 @wp.kernel
-def choose(
+def mark_first(
     # in
-    place: wp.array(dtype=wp.int32), leader: wp.array(dtype=wp.int32),
+    slot: wp.array(dtype=wp.int32), first_entry: wp.array(dtype=wp.int32),
     # out
-    chosen_out: wp.array(dtype=wp.int32),
+    is_first_out: wp.array(dtype=wp.int32),
 ):
     """Marks the first contact of each pair."""
     entry = wp.tid()
-    chosen_out[entry] = 0
-    if place[entry] >= 0 and leader[place[entry]] == entry:
-        chosen_out[entry] = 1
+    is_first_out[entry] = 0
+    if slot[entry] >= 0 and first_entry[slot[entry]] == entry:
+        is_first_out[entry] = 1
 
 
 @wp.func
@@ -187,20 +187,20 @@ def copy_contact(contacts: ContactArrays, k: wp.int32, contacts_out: ContactArra
 
 
 @wp.kernel
-def collect(
+def write_merged(
     # in
-    first: ContactArrays, second: ContactArrays, begin: wp.int32, place: wp.array(dtype=wp.int32),
-    leader: wp.array(dtype=wp.int32), load: wp.array(dtype=real), number: wp.array(dtype=wp.int32),
+    first: ContactArrays, second: ContactArrays, begin: wp.int32, slot: wp.array(dtype=wp.int32),
+    first_entry: wp.array(dtype=wp.int32), load: wp.array(dtype=real), index: wp.array(dtype=wp.int32),
     # out
     contacts_out: ContactArrays,
 ):
     """Writes the first contact of each pair with the sum of its loads."""
     entry = wp.tid()
-    if place[entry] < 0 or leader[place[entry]] != entry:
+    if slot[entry] < 0 or first_entry[slot[entry]] != entry:
         return
-    to = number[entry] - 1
+    to = index[entry] - 1
     if entry < begin:
         copy_contact(first, entry, contacts_out, to)
     else:
         copy_contact(second, entry - begin, contacts_out, to)
-    contacts_out.normal_impulse[to] = load[place[entry]]
+    contacts_out.normal_impulse[to] = load[slot[entry]]

@@ -20,9 +20,9 @@ from typing import Any
 
 import warp as wp
 
-from toile.contact.collision_mesh import Bodies
+from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import closest_points, combine, effective_inverse_mass
-from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
+from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactArrays, ContactSet, on_boundary
 from toile.contact.response.merge_contacts import ContactList, ContactMerger, copy_contact
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
@@ -32,82 +32,82 @@ from toile.model.state_dict import StateDict
 
 # Stiffness relative to the inertia of the four particles; they have to stop many times that inertia. The solver's
 # iterations grow with its root where its preconditioner, such as a factor, does not include the couplings.
-STIFF = 1000.0
+STIFFNESS_RATIO = 1000.0
 # Separation in a step above which a contact is dropped, as a fraction of the thickness.
-PARTS = wp.constant(real(0.1))
+MAX_SEPARATION = wp.constant(real(0.1))
 # A spring that is stretched by more than this fraction of the thickness pulls. A solve is repeated when more than
 # PULLING_LEFT of all springs did, at most MAX_SOLVES times.
-PULLS, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
+PULL_TOLERANCE, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
-SLIPS = wp.constant(real(0.002))
+SLIP_REGULARIZATION = wp.constant(real(0.002))
 
 
 class PersistentContacts:
-    """The contact springs of a step (assembly.ContactForce).
+    """The contact springs of a step (terms.ContactForce).
 
-    They start as the contacts of the step before (warm start); `hold` adds those of this step.
+    They start as the contacts of the step before (warm start); `add_new_contacts` adds those of this step.
     """
 
     name = "self_contact"
 
-    def __init__(self, bodies: Bodies, contact_set: ContactSet):
-        self.bodies, self.contact_set = bodies, contact_set
-        self.couplings = Couplings(bodies.device)
+    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet):
+        self.mesh, self.contact_set = mesh, contact_set
+        self.couplings = Couplings(mesh.device)
         # The springs of this step, the contacts that the next step starts with, and a list to fill.
-        self._springs, self._kept, self._spare = (ContactList(bodies.device) for _ in range(3))
-        self._merger = ContactMerger(bodies.device)
-        self._solves, self._h, self._kept_h = 0, 0.0, 0.0
-        self._launch = Launcher(bodies.device)
-        self._stiffness, self._drag, self._load, self._slip = self._make_values(0)
-        self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
+        self._springs, self._warm_start, self._spare = (ContactList(mesh.device) for _ in range(3))
+        self._merger = ContactMerger(mesh.device)
+        self._solves, self._h, self._warm_start_h = 0, 0.0, 0.0
+        self._launch = Launcher(mesh.device)
+        self._stiffness, self._friction, self._load, self._slip = self._make_values(0)
+        self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
-        self._start = bodies.x
+        self._x_start = mesh.x
 
-    def hold(self) -> None:
+    def add_new_contacts(self) -> None:
         """Adds the contacts with an impulse in this step to the linear system, for another solve."""
         self._merge()
         self._springs, self._spare = self._spare, self._springs
         self._reserve()
         self._slip.zero_()  # the slip is that of the solved positions
-        self._start = self.bodies.x
+        self._x_start = self.mesh.x
 
-    def keep(self) -> None:
+    def store_warm_start(self) -> None:
         """Stores the loads of an accepted step for the warm start of the next."""
         self._merge()
-        self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
+        self._warm_start, self._spare, self._warm_start_h = self._spare, self._warm_start, self._h
 
     def state_dict(self) -> StateDict:
         """The contacts of the last step with their impulses, and its inverse masses: springs are made before these are
         updated."""
-        return {"inverse_mass": self.bodies.inverse_mass.numpy(), "h": self._kept_h, **self._kept.numpy()}
+        return {"inverse_mass": self.mesh.inverse_mass.numpy(), "h": self._warm_start_h, **self._warm_start.numpy()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        self.bodies.inverse_mass.assign(state_dict["inverse_mass"])
-        self._kept_h = float(state_dict["h"])
-        self._kept.assign(state_dict)
+        self.mesh.inverse_mass.assign(state_dict["inverse_mass"])
+        self._warm_start_h = float(state_dict["h"])
+        self._warm_start.assign(state_dict)
 
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
         """Updates the contacts of the step before to x and v; those that separate are dropped."""
-        self._start, self._h = x, h
-        springs, count = self._springs, self._kept.count
+        self._x_start, self._h = x, h
+        springs, count = self._springs, self._warm_start.count
         springs.reserve(count)
         springs.count = count
         self._reserve()
-        ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
-        at = [x, v, h, ratio, self.bodies.moving_count]
-        self._launch(renew, count, [self._kept.contacts, *at, springs.contacts, self._slip])
+        ratio = (h / self._warm_start_h) ** 2 if self._warm_start_h else 1.0
+        at = [x, v, h, ratio, self.mesh.moving_count]
+        self._launch(update_warm_start, count, [self._warm_start.contacts, *at, springs.contacts, self._slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
-        c, bodies = self.couplings, self.bodies
+        c, mesh = self.couplings, self.mesh
         springs = self._springs
         if c.capacity < springs.count:
             c.reserve(springs.capacity)
-            self._launch = Launcher(bodies.device)
+            self._launch = Launcher(mesh.device)
         self._solves = 0
         c.count.fill_(springs.count)
-        at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
-        inputs = [springs.contacts, STIFF, bodies.inverse_mass, self._slip, *at_x]
-        out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
+        at_x = [self._x_start, mesh.x_end, mesh.moving_count, at.x, at.h]
+        inputs = [springs.contacts, STIFFNESS_RATIO, mesh.inverse_mass, self._slip, *at_x]
+        out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._friction, self._load]
         self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
@@ -117,12 +117,12 @@ class PersistentContacts:
             return True
         self._solves += 1
         self._counts.zero_()
-        springs = [self._springs.contacts, self._stiffness, self._drag]
-        inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
+        springs = [self._springs.contacts, self._stiffness, self._friction]
+        inputs = [*springs, self._x_start, self.mesh.x_end, self.mesh.moving_count, x, h]
         out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
-        self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
-        pulled, held = self._readback()
-        return bool(pulled <= PULLING_LEFT * held) or self._solves >= MAX_SOLVES
+        self._launch(remove_pulling_springs, count, [*inputs, A_out.diagonal, *out])
+        pulling, active = self._readback()
+        return bool(pulling <= PULLING_LEFT * active) or self._solves >= MAX_SOLVES
 
     def _merge(self) -> None:
         """Merges springs with a load and contacts with an impulse into the spare list."""
@@ -132,38 +132,38 @@ class PersistentContacts:
 
     def _reserve(self) -> None:
         if len(self._load) < self._springs.count:
-            self._stiffness, self._drag, self._load, self._slip = self._make_values(self._springs.capacity)
-            self._launch = Launcher(self.bodies.device)
+            self._stiffness, self._friction, self._load, self._slip = self._make_values(self._springs.capacity)
+            self._launch = Launcher(self.mesh.device)
 
     def _make_values(self, capacity: int) -> list[wp.array]:
-        return [wp.zeros(capacity, dtype=real, device=self.bodies.device) for _ in range(4)]
+        return [wp.zeros(capacity, dtype=real, device=self.mesh.device) for _ in range(4)]
 
 
 @wp.kernel
-def renew(
+def update_warm_start(
     # in
-    kept: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
+    previous: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
     # out
     contacts_out: ContactArrays, slip_out: wp.array(dtype=real),
 ):
     """Warm start: contacts of the step before at their new closest points, with the impulses scaled to the new step."""
     k = wp.tid()
-    copy_contact(kept, k, contacts_out, k)
-    at = kept.vertices[k]
-    contacts_out.normal_impulse[k] = ratio * kept.normal_impulse[k]
+    copy_contact(previous, k, contacts_out, k)
+    at = previous.vertices[k]
+    contacts_out.normal_impulse[k] = ratio * previous.normal_impulse[k]
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
         contacts_out.normal_impulse[k] = real(0.0)
         return
-    found = closest_points(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
-    w, tau = found.weights, kept.thickness[k]
+    found = closest_points(previous.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+    w, tau = found.weights, previous.thickness[k]
     contacts_out.weights[k] = w
     contacts_out.normal[k] = found.normal
     # Overlaps are recovered by impulses, which add no velocity.
     contacts_out.target[k] = wp.min(tau - found.distance, real(0.0))
-    moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
-    parting = wp.dot(found.normal, moves)
-    slip_out[k] = wp.length(moves - parting * found.normal)
-    if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
+    displacement = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    separation = wp.dot(found.normal, displacement)
+    slip_out[k] = wp.length(displacement - separation * found.normal)
+    if found.distance > CLOSE_DISTANCE * tau or separation > MAX_SEPARATION * tau or on_boundary(w):
         contacts_out.normal_impulse[k] = real(0.0)
 
 
@@ -184,7 +184,7 @@ def relative_motion(
 
 
 @wp.struct
-class Bond:
+class ContactSpring:
     """Force and stiffness of a contact spring."""
 
     force: vec3  # [N]  on the first element
@@ -192,9 +192,9 @@ class Bond:
 
 
 @wp.func
-def bond(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
+def contact_spring(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> ContactSpring:
     """The spring of a contact whose closest points have moved by r relative to each other."""
-    found = Bond()
+    found = ContactSpring()
     n = contacts.normal[t]
     across = identity() - wp.outer(n, n)
     found.block = k * wp.outer(n, n) + c * across
@@ -214,7 +214,7 @@ def add_springs(
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     # out
     particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33),
-    stiffness_out: wp.array(dtype=real), drag_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
+    stiffness_out: wp.array(dtype=real), friction_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
 ):
     """Adds the springs of all contacts with a load to the force, the diagonal of A and the couplings."""
     t = wp.tid()
@@ -231,9 +231,9 @@ def add_springs(
         return
     k = stiff / (K * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * contacts.thickness[t]))
+    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIP_REGULARIZATION * contacts.thickness[t]))
     c = wp.min(contacts.mu[t] * contacts.normal_impulse[t] / (h * h * slip), k)
-    spring = bond(contacts, t, k, c, r)
+    spring = contact_spring(contacts, t, k, c, r)
     particles, weights = wp.vec4i(), vec4()
     for a in range(4):
         i = at[a]
@@ -246,13 +246,13 @@ def add_springs(
     weights_out[t] = weights
     blocks_out[t] = (h * h) * spring.block
     stiffness_out[t] = k
-    drag_out[t] = c
+    friction_out[t] = c
 
 
 @wp.kernel
-def let_go_pulling(
+def remove_pulling_springs(
     # in
-    contacts: ContactArrays, stiffness: wp.array(dtype=real), drag: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
+    contacts: ContactArrays, stiffness: wp.array(dtype=real), friction: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
     # model
     diagonal: wp.array(dtype=wp.int32),
@@ -271,10 +271,10 @@ def let_go_pulling(
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     apart = wp.dot(contacts.normal[t], r) - contacts.target[t]
     load_out[t] = wp.max(-h * h * stiffness[t] * apart, real(0.0))
-    if apart < PULLS * contacts.thickness[t]:
+    if apart < PULL_TOLERANCE * contacts.thickness[t]:
         return
     wp.atomic_add(counts_out, 0, 1)
-    spring = bond(contacts, t, stiffness[t], drag[t], r)
+    spring = contact_spring(contacts, t, stiffness[t], friction[t], r)
     for a in range(4):
         i = at[a]
         if i < moving_count:

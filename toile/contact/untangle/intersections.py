@@ -32,9 +32,9 @@ ERROR = wp.constant(wp.float64(8.0 * 2.0**-53))
 OUTWARDS, LEAST = wp.constant(wp.float32(1.2e-7)), wp.constant(wp.float32(1e-37))
 
 # Initial capacity.
-FIRST_CAPACITY = 256
+INITIAL_CAPACITY = 256
 # The tree is refitted while cloth moves, and rebuilt once in this many searches, at ten times the cost.
-REBUILD = 256
+REBUILD_INTERVAL = 256
 
 
 class EdgeTriangleIntersections:
@@ -60,7 +60,7 @@ class EdgeTriangleIntersections:
         self._uppers = wp.zeros(len(triangles), dtype=wp.vec3, device=device)
         self._tree: wp.Bvh | None = None
         self._searches = 0
-        self._intersections = AppendBuffer(EdgeTriangleIntersection, FIRST_CAPACITY, device)
+        self._intersections = AppendBuffer(EdgeTriangleIntersection, INITIAL_CAPACITY, device)
 
     def find(self, x: wp.array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Edge and triangle of every intersection, ordered by edge and then triangle, and its position [m]."""
@@ -72,14 +72,14 @@ class EdgeTriangleIntersections:
         found = self._intersections.values.numpy()[: self._intersections.count]
         pairs = found["pair"]
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # the same on every device
-        return pairs[order, 0], pairs[order, 1], found["place"][order]
+        return pairs[order, 0], pairs[order, 1], found["position"][order]
 
     def _update_tree(self, x: wp.array) -> None:
         self._launch.split(triangle_boxes, len(self.triangles), [self.triangles, x, self._lowers, self._uppers])
         if self._tree is None:
             self._tree = wp.Bvh(self._lowers, self._uppers, leaf_size=2)
             self._tree_id = self._tree.id  # one object: packed launches are keyed by identity
-        elif self._searches % REBUILD == 0:
+        elif self._searches % REBUILD_INTERVAL == 0:
             self._tree.rebuild()
         else:
             self._tree.refit()
@@ -91,7 +91,7 @@ class EdgeTriangleIntersection:
     """An edge, the triangle that it intersects, and the position."""
 
     pair: wp.vec2i  # edge and triangle
-    place: wp.vec3d  # [m]
+    position: wp.vec3d  # [m]
 
 
 @wp.func
@@ -245,5 +245,5 @@ def find_intersections(
                 if slot >= 0:
                     intersection = EdgeTriangleIntersection()
                     intersection.pair = wp.vec2i(fan_edges[e], j)
-                    intersection.place = p0 + share * (p1 - p0)
+                    intersection.position = p0 + share * (p1 - p0)
                     intersections_out[slot] = intersection

@@ -64,18 +64,18 @@ from toile.math.types import numpy_real, vec3
 
 # Smaller sines are replaced by it. A contour at a flat angle moves far for the least motion, out on one side and back
 # on the other: with the true sines stiff cloth oscillates and stays tangled.
-LEAST_SINE = 0.5
+MIN_SINE = 0.5
 # The mean of unit directions is a direction if it is this long; the mean of random ones is short.
 AGREEMENT = 0.3
 # A contour that ends this close to a border, as a fraction of its extent, counts as one that reaches it.
-ALMOST = 0.25
+BORDER_TOLERANCE = 0.25
 # Two surfaces whose normals have a smaller sine between them are coplanar: their line of intersection is not reliable.
 COPLANAR = 1e-6
 # Rings of vertices that move with an intersection: cloth that hardly stretches would pull single vertices back.
-SPREAD = 8
+SPREAD_RINGS = 8
 
 
-class Untangling:
+class Untangler:
     """Moves surfaces that intersect apart.
 
     edges, triangles    (m, 2) and (k, 3) vertices
@@ -89,15 +89,15 @@ class Untangling:
         triangles: np.ndarray,
         vertex_count: int,
         moving_count: int,
-        masses: wp.array,
+        inverse_masses: wp.array,
         device: str,
     ) -> None:
         self.intersections = EdgeTriangleIntersections(edges, triangles, vertex_count, moving_count, device)
-        self.masses = masses
+        self.inverse_masses = inverse_masses
         self._surface = ConnectedSurface.of(edges, triangles, vertex_count)
         self._none = np.zeros(len(triangles), dtype=bool)
         self._displacements = wp.zeros(vertex_count, dtype=vec3, device=device)
-        self._at_rest = True  # whether _displacements holds only zeros
+        self._is_zero = True  # whether _displacements holds only zeros
 
     def exempt(self, x: wp.array) -> np.ndarray:
         """Triangles that intersect, and those that share a vertex with them: contact must let these pass."""
@@ -112,19 +112,19 @@ class Untangling:
         ring[surface.edges[edge]] = True
         return ring[surface.triangles].any(axis=1)
 
-    def displacements(self, x: wp.array, most: float) -> wp.array:
-        """Returns what to add to the positions [m], at most `most` for any vertex. The next call overwrites the array.
-        """
-        edge, triangle, where = self.intersections.find(x)
+    def displacements(self, x: wp.array, max_displacement: float) -> wp.array:
+        """Returns the displacement to add to each vertex [m], at most `max_displacement`. The next call overwrites the
+        array."""
+        edge, triangle, position = self.intersections.find(x)
         if len(edge) == 0:
-            if not self._at_rest:
+            if not self._is_zero:
                 self._displacements.zero_()
-                self._at_rest = True
+                self._is_zero = True
             return self._displacements
-        tangle = Tangle(self._surface, x.numpy().astype(float), edge, triangle, where)
-        moves = shared(tangle, wanted(tangle), self.masses.numpy().astype(float), most)
+        tangle = Tangle(self._surface, x.numpy().astype(float), edge, triangle, position)
+        moves = distribute(tangle, wanted_motion(tangle), self.inverse_masses.numpy().astype(float), max_displacement)
         self._displacements.assign(moves.astype(numpy_real))
-        self._at_rest = False
+        self._is_zero = False
         return self._displacements
 
 
@@ -156,7 +156,7 @@ class ConnectedSurface:
         return ConnectedSurface(edges, triangles, n, beside, components(edges, n))
 
 
-    def spread(self, inverse_masses: np.ndarray) -> csr_array:
+    def diffusion(self, inverse_masses: np.ndarray) -> csr_array:
         """One step of diffusion, from rows to columns: a uniform motion of a sheet stays uniform, whatever its mesh.
 
         The flow along an edge is the same either way for equal motions, so that it is symmetric in the masses.
@@ -198,7 +198,7 @@ class Tangle:
     x: np.ndarray
     edge: np.ndarray
     triangle: np.ndarray
-    where: np.ndarray
+    position: np.ndarray
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -214,10 +214,10 @@ class Tangle:
         """Weights of the vertices in the motion of the edge, positive, relative to the triangle, negative."""
         p, q = self.x[self.ends[:, 0]], self.x[self.ends[:, 1]]
         length_sq = dot(q - p, q - p)
-        s = np.clip(dot(self.where - p, q - p) / np.where(length_sq > 0.0, length_sq, 1.0), 0.0, 1.0)
+        s = np.clip(dot(self.position - p, q - p) / np.where(length_sq > 0.0, length_sq, 1.0), 0.0, 1.0)
         a, b, c = (self.x[self.corners[:, k]] for k in range(3))
         n = np.cross(b - a, c - a)
-        cut = [dot(n, np.cross(v - u, self.where - u)) for u, v in ((b, c), (c, a), (a, b))]
+        cut = [dot(n, np.cross(v - u, self.position - u)) for u, v in ((b, c), (c, a), (a, b))]
         w = np.clip(np.stack(cut, axis=1), 0.0, None)
         whole = w.sum(axis=1, keepdims=True)
         w = np.divide(w, whole, out=np.full_like(w, 1.0 / 3.0), where=whole > 0.0)
@@ -266,7 +266,7 @@ class Tangle:
             inwards = center - dot(center, E)[:, None] * E
             R += np.where(dot(line, inwards) < 0.0, -1.0, 1.0)[:, None] * line
         sine = dot(E, self.N)
-        sine = np.where(np.abs(sine) < LEAST_SINE, np.copysign(LEAST_SINE, sine), sine)
+        sine = np.where(np.abs(sine) < MIN_SINE, np.copysign(MIN_SINE, sine), sine)
         return np.where(self.flat[:, None], 0.0, R - (2.0 * dot(E, R) / sine)[:, None] * self.N)
 
     @cached_property
@@ -309,9 +309,9 @@ class Tangle:
         between = dict(zip(zip(one.tolist(), two.tolist(), strict=True), linked.tolist(), strict=True))
         cut = []
         for c in ends:
-            of_contour = self.where[contour == contour[c]]
+            of_contour = self.position[contour == contour[c]]
             k = int(self.triangle[c])
-            if distance[k] < ALMOST * np.linalg.norm(np.ptp(of_contour, axis=0)):
+            if distance[k] < BORDER_TOLERANCE * np.linalg.norm(np.ptp(of_contour, axis=0)):
                 while k != outside:
                     following = int(towards[k])
                     cut.append(between[(k, following) if (k, following) in between else (following, k)])
@@ -343,16 +343,16 @@ class Tangle:
         return piece, rank, area
 
 
-def wanted(tangle: Tangle) -> np.ndarray:
+def wanted_motion(tangle: Tangle) -> np.ndarray:
     """The motion of the edge relative to the triangle that each intersection wants: of length one at most."""
     contour, side = tangle.contours
     count = int(contour.max()) + 1
-    edge_back, edge_area = sent_back(tangle, tangle.ends, tangle.N)
-    triangle_back, triangle_area = sent_back(tangle, tangle.corners, tangle.M)
+    edge_back, edge_area = direction_back(tangle, tangle.ends, tangle.N)
+    triangle_back, triangle_area = direction_back(tangle, tangle.corners, tangle.M)
     triangle_back = -triangle_back
     # The direction of an intersection by itself: by side if it has one, else by length, else apart.
     alone = unit(edge_back + triangle_back)
-    for other in (unit(tangle.G), apart(tangle)):
+    for other in (unit(tangle.G), separating_direction(tangle)):
         alone = np.where(np.any(alone != 0.0, axis=1, keepdims=True), alone, other)
 
     # For each contour: A goes back, B goes back, or it gets shorter; as motions of A relative to B.
@@ -381,12 +381,12 @@ def border_end(tangle: Tangle, surface: int) -> np.ndarray:
     contour, side = tangle.contours
     ends = (side == surface) & (tangle.beside[:, 1] < 0)
     count = int(contour.max()) + 1
-    total = np.stack([np.bincount(contour[ends], p, count) for p in tangle.where[ends].T], axis=1)
+    total = np.stack([np.bincount(contour[ends], p, count) for p in tangle.position[ends].T], axis=1)
     number = np.bincount(contour[ends], minlength=count)[:, None]
     return np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
 
 
-def sent_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def direction_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The direction along +-normal from vertices that are cut off to those nearer to the body; zero where none is cut
     off.
 
@@ -405,7 +405,7 @@ def sent_back(tangle: Tangle, vertices: np.ndarray, normal: np.ndarray) -> tuple
     return sign[:, None] * normal, area[cut_off]
 
 
-def apart(tangle: Tangle) -> np.ndarray:
+def separating_direction(tangle: Tangle) -> np.ndarray:
     """Directions for coplanar surfaces: along the normal of the one that comes first, so that all agree."""
     first, second = tangle.surface.sheet[tangle.ends[:, 0]], tangle.surface.sheet[tangle.corners[:, 0]]
     edge_later = np.where(first == second, tangle.ends.min(axis=1) > tangle.corners.min(axis=1), first > second)
@@ -419,14 +419,13 @@ def mean_direction(contour: np.ndarray, d: np.ndarray, count: int) -> tuple[np.n
     return unit(total), np.linalg.norm(total, axis=1) / np.maximum(members, 1), members
 
 
-def shared(tangle: Tangle, D: np.ndarray, inverse_masses: np.ndarray, most: float) -> np.ndarray:
-    """The motion of all vertices when every intersection moves its particles by D, scaled so that none exceeds `most`.
-    """
-    weights, spread = tangle.weights(), tangle.surface.spread(inverse_masses)
-    for _ in range(SPREAD):
-        weights = weights @ spread
+def distribute(tangle: Tangle, D: np.ndarray, inverse_masses: np.ndarray, max_displacement: float) -> np.ndarray:
+    """The motion of all vertices when every intersection moves its particles by D, at most `max_displacement` each."""
+    weights, diffusion = tangle.weights(), tangle.surface.diffusion(inverse_masses)
+    for _ in range(SPREAD_RINGS):
+        weights = weights @ diffusion
     give = weights @ diags_array(inverse_masses)
     asked = abs(give).sum(axis=0)
     largest = (abs(give).sign() @ diags_array(asked)).max(axis=1).toarray().ravel()
-    share = np.divide(most, largest, out=np.zeros_like(largest), where=largest > 0.0)
+    share = np.divide(max_displacement, largest, out=np.zeros_like(largest), where=largest > 0.0)
     return np.asarray(give.T @ (share[:, None] * D))
