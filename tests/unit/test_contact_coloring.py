@@ -11,9 +11,10 @@ import warp as wp
 from analytic.cloths import THICKNESS, cloths, grid
 from reference.contact_problem import Problem, random_problem, relaxed
 
+from toile.contact.narrow_phase.contact_set import make_impulses
 from toile.contact.response import contact_coloring as of_colors
-from toile.contact.response.contact_coloring import MAX_COLORS, ContactColoring
-from toile.contact.response.impulses import ProjectedGaussSeidel
+from toile.contact.response.contact_coloring import MAX_COLORS, ContactColoring, ContactColors
+from toile.contact.response.impulses import ProjectedGaussSeidel, make_response
 from toile.device import grid_barrier as blocks
 from toile.device.grid_barrier import CooperativeBlocks
 from toile.device.launcher import Launcher
@@ -80,14 +81,15 @@ PROBLEMS = {
 }
 
 
-def colored(problem: Problem, device: str, batches: int = 1) -> tuple[ContactColoring, np.ndarray, np.ndarray]:
+def colored(problem: Problem, device: str, batches: int = 1) -> tuple[ContactColors, np.ndarray, np.ndarray]:
     """The colors, the touches in their order, and the ends of the colors in it."""
-    colors, contacts = ContactColoring(len(problem.d), device), problem.contacts(device)
+    coloring, contacts = ContactColoring(len(problem.d), device), problem.contacts(device)
     count = len(problem.targets)
     inverse_mass = wp.array(problem.inverse_mass, dtype=mat33, device=device)
     for batch in range(1, batches + 1):
         number = wp.array([count * batch // batches], dtype=wp.int32, device=device)
-        colors.add(contacts, number, inverse_mass)
+        coloring.add(contacts, number, inverse_mass)
+    colors = coloring.colors
     return colors, colors.order.numpy()[:count], colors.ends.numpy()
 
 
@@ -245,7 +247,9 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     contact_set.contact_count = 1
     contact_set.count.fill_(1)
     sweeps = ProjectedGaussSeidel(n, device)
-    none = contact.resolver._no_planes
+    response = make_response(
+        contact.collision_mesh.inverse_mass, contact.resolver._no_planes, contact.resolver._clearance
+    )
 
     def normal_impulse_at(height: float) -> float:
         """Of one touch, whose first particle is asked to rise."""
@@ -256,10 +260,11 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
         for array in (normal_impulse, friction_impulse, d):
             array.zero_()
         sweeps.clear()
-        sweeps.solve(contact_set, False, none, contact.resolver._clearance, 1e-12, 20, normal_impulse, friction_impulse, d)
+        sweeps.solve(contact_set, response, False, 1e-12, 20, impulses, d)
         return float(d.numpy()[0, 2])
 
     normal_impulse, friction_impulse, d = (wp.zeros(4 * len(contact_set.contacts.normal_impulse), dtype=kind, device=device) for kind in (real, vec3, vec3))
+    impulses = make_impulses(normal_impulse, friction_impulse)
     assert normal_impulse_at(0.5) == pytest.approx(0.25)
     contact_set._grow(2 * len(contact_set.contacts.normal_impulse))
     assert normal_impulse_at(0.8) == pytest.approx(0.4)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.rest_uv import rest_uv_positions
+from toile.contact.narrow_phase.thickness import make_rest_geometry
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.mesh import find_edges
@@ -54,15 +54,12 @@ class CollisionMesh:
         frictions = [np.full(len(solid.positions), solid.settings.friction) for solid in self.solids]
         of_solid = np.full(self.count - self.moving_count, solid_thickness)
 
-        def on_device(values: np.ndarray, kind: Any) -> wp.array:
-            return wp.array(values.astype(numpy_real if kind is not wp.int32 else np.int32), dtype=kind, device=device)
-
-        self.thickness = on_device(np.concatenate([thickness, of_solid]), real)
+        self.rest = make_rest_geometry(model, np.concatenate([thickness, of_solid]), device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
         # Friction of solids; -1 stands for cloth, whose friction is one value for all cloths.
-        self.solid_friction = on_device(np.concatenate([np.full(self.moving_count, -1.0), *frictions]), real)
-        self.rest_uv, self.uv_chart = (on_device(array, kind) for array, kind in _rest_uv(model, self.count))
+        friction = np.concatenate([np.full(self.moving_count, -1.0), *frictions])
+        self.solid_friction = wp.array(friction.astype(numpy_real), dtype=real, device=device)
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
         self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
@@ -84,8 +81,8 @@ class CollisionMesh:
         if planes is None:
             self._launch(update_inverse_mass, self.moving_count, [masses, S, self.inverse_mass])
         else:
-            at = [planes.count, planes.normal]
-            self._launch(inverse_mass_on_solids, self.moving_count, [masses, S, S_user, *at, self.inverse_mass])
+            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass]
+            self._launch(update_inverse_mass_on_solids, self.moving_count, inputs)
 
     def finish(self, x_out: wp.array, v_out: wp.array) -> None:
         """Copies the corrected step back."""
@@ -93,21 +90,15 @@ class CollisionMesh:
         wp.copy(v_out, self.v_end, count=self.moving_count)
 
 
-def _rest_uv(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
-    """Rest uv position of each vertex [m], and its uv chart; -1 for seams and for vertices of solids."""
-    rest_uv, uv_chart = np.zeros((count, 3)), np.full(count, -1)
-    rest_uv[: model.particle_count], uv_chart[: model.particle_count] = rest_uv_positions(model)
-    return [(rest_uv, vec3), (uv_chart, wp.int32)]
-
-
 @wp.kernel
 def update_inverse_mass(masses: wp.array(dtype=real), S: wp.array(dtype=mat33), W_out: wp.array(dtype=mat33)):
+    """W = S / m."""
     i = wp.tid()
     W_out[i] = S[i] / masses[i]
 
 
 @wp.kernel
-def inverse_mass_on_solids(
+def update_inverse_mass_on_solids(
     # in
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),

@@ -33,16 +33,18 @@ class RelativeMotion:
 
     def find(self, x: wp.array, x_end: wp.array) -> float:
         """Returns the largest displacement relative to the mean [m]; `mean` then holds the mean of this motion."""
-        inputs, ranges = [*self._blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
-        self._launch(find_motion, self._blocks[0], [*inputs, *ranges, self.mean, self._max])
+        lanes, blocks, arrived = self._blocks
+        inputs, partial = [lanes, blocks, self._moving_count, x, x_end], [self._sums, self._farthest]
+        self._launch(find_motion, lanes, [*inputs, arrived, *partial, self.mean, self._max])
         return float(self._readback()[0])
 
 
 @wp.kernel
 def find_motion(
     # in
-    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), moving_count: wp.int32,
-    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    lanes: wp.int32, blocks: wp.int32, moving_count: wp.int32, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    # in and out
+    arrived_out: wp.array(dtype=wp.uint64),
     # out
     sums_out: wp.array(dtype=vec3), farthest_out: wp.array(dtype=real), mean_out: wp.array(dtype=vec3),
     max_out: wp.array(dtype=real),
@@ -52,7 +54,7 @@ def find_motion(
     for i in range(lane, moving_count, lanes):
         own += x_end[i] - x[i]
     sums_out[lane] = own
-    grid_barrier(blocks, arrived)
+    grid_barrier(blocks, arrived_out)
     mean = vec3()
     for k in range(lanes):
         mean += sums_out[k]
@@ -61,7 +63,7 @@ def find_motion(
     for i in range(lane, x.shape[0], lanes):
         farthest = wp.max(farthest, wp.length_sq(x_end[i] - x[i] - mean))
     farthest_out[lane] = farthest
-    grid_barrier(blocks, arrived)
+    grid_barrier(blocks, arrived_out)
     if lane == 0:
         for k in range(lanes):
             farthest = wp.max(farthest, farthest_out[k])

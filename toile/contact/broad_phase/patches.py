@@ -20,7 +20,10 @@ PASSES = 2
 
 @wp.struct
 class Patches:
-    """Vertices, edges and triangles of the patches: those of patch p are entries start[p] to start[p + 1]."""
+    """A mesh, and the vertices, edges and triangles of its patches: entries start[p] to start[p + 1] for patch p."""
+
+    edges: wp.array(dtype=wp.vec2i)  # vertices of each edge of the mesh
+    triangles: wp.array(dtype=wp.vec3i)
 
     vertex_start: wp.array(dtype=wp.int32)
     vertex: wp.array(dtype=wp.int32)
@@ -28,6 +31,27 @@ class Patches:
     edge: wp.array(dtype=wp.int32)
     triangle_start: wp.array(dtype=wp.int32)
     triangle: wp.array(dtype=wp.int32)
+
+
+def make_patches(of_vertex: np.ndarray, edges: np.ndarray, triangles: np.ndarray, device: str) -> Patches:
+    """The patches of a mesh, from the patch of each vertex.
+
+    An element that lies between patches goes to the first, so to cloth if it has any vertex of cloth.
+    """
+    patches, count = Patches(), int(of_vertex.max(initial=-1)) + 1
+    patches.edges = wp.array(edges.astype(np.int32), dtype=wp.vec2i, device=device)
+    patches.triangles = wp.array(triangles.astype(np.int32), dtype=wp.vec3i, device=device)
+    patches.vertex_start, patches.vertex = _listed(of_vertex, count, device)
+    patches.edge_start, patches.edge = _listed(of_vertex[edges].min(axis=1), count, device)
+    patches.triangle_start, patches.triangle = _listed(of_vertex[triangles].min(axis=1), count, device)
+    return patches
+
+
+def _listed(patch: np.ndarray, count: int, device: str) -> list[wp.array]:
+    """The first entry of each patch, and the elements in the order of their patches."""
+    order = np.argsort(patch, kind="stable")
+    start = np.searchsorted(patch[order], np.arange(count + 1))
+    return [wp.array(values.astype(np.int32), dtype=wp.int32, device=device) for values in (start, order)]
 
 
 def partition(edges: np.ndarray, vertex_count: int, moving_count: int) -> np.ndarray:

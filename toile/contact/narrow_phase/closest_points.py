@@ -13,12 +13,11 @@ Deviations  none
 
 import warp as wp
 
+from toile.contact.narrow_phase.elements import VERTEX_TRIANGLE
 from toile.contact.narrow_phase.impact_time import edge_edge_impact, vertex_triangle_impact
 from toile.math.edges import nearest_of_edges
 from toile.math.triangle import nearest_on_triangle
 from toile.math.types import TINY, double, mat33, real, vec3, vec4
-
-VERTEX_TRIANGLE, EDGE_EDGE = wp.constant(0), wp.constant(1)
 
 
 @wp.struct

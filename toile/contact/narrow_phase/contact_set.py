@@ -23,8 +23,6 @@ import warp as wp
 from toile.contact.broad_phase.broad_phase import OverlappingPairs
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import (
-    EDGE_EDGE,
-    VERTEX_TRIANGLE,
     ClosestPoints,
     approach,
     closest_points,
@@ -33,7 +31,15 @@ from toile.contact.narrow_phase.closest_points import (
     gap_along,
     impact,
 )
+from toile.contact.narrow_phase.elements import (
+    EDGE_EDGE,
+    VERTEX_TRIANGLE,
+    MeshElements,
+    make_elements,
+    pair_vertices,
+)
 from toile.contact.narrow_phase.impact_time import NEVER
+from toile.contact.narrow_phase.thickness import RestGeometry, mean_thickness, pair_thickness
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3, vec4
@@ -86,6 +92,21 @@ class ContactArrays:
     thickness: wp.array(dtype=real)  # [m]
 
 
+@wp.struct
+class ContactImpulses:
+    """Accumulated impulses of contacts: [kg m] for displacements, [kg m/s] for velocities."""
+
+    normal: wp.array(dtype=real)
+    friction: wp.array(dtype=vec3)
+
+
+def make_impulses(normal: wp.array, friction: wp.array) -> ContactImpulses:
+    """Impulses in these arrays."""
+    impulses = ContactImpulses()
+    impulses.normal, impulses.friction = normal, friction
+    return impulses
+
+
 CONTACT_FIELDS = {
     "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
     "effective_inverse_mass": real, "normal_impulse": real, "friction_impulse": vec3, "thickness": real,
@@ -95,17 +116,19 @@ CONTACT_FIELDS = {
 class ContactSet:
     """Candidate pairs and contacts of a step. Arrays grow when their capacity is exceeded; no pair is dropped."""
 
-    def __init__(self, mesh: CollisionMesh, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
-        self.mesh, self.edges, self.triangles, self.friction = mesh, edges, triangles, friction
-        self.device = mesh.device
+    def __init__(
+        self, mesh: CollisionMesh, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096
+    ):
+        self.mesh, self.friction, self.device = mesh, friction, mesh.device
+        self._elements = make_elements(edges, triangles)
         self.candidates = AppendBuffer(CandidatePair, capacity, self.device)
         self._hits = AppendBuffer(ContactHit, capacity, self.device, keyed=True)
-        self.contacts = ContactArrays()
+        self.contacts, self.impulses = ContactArrays(), ContactImpulses()
         self.recovery = RECOVERY  # in this step
         self.contact_count = 0
         self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # contact_count, for kernels
-        self.changed = wp.zeros(mesh.count, dtype=wp.int32, device=self.device)  # vertices that the last correction moved
-        self.exempt = wp.zeros(mesh.count, dtype=wp.int32, device=self.device)  # vertices that may pass through each other
+        # Vertices that the last correction moved, and vertices that may pass through each other
+        self.changed, self.exempt = (wp.zeros(mesh.count, dtype=wp.int32, device=self.device) for _ in range(2))
         self._capacity = 0
         self._launch = Launcher(self.device)
         self._grow(capacity)
@@ -114,9 +137,10 @@ class ContactSet:
     def candidate_count(self) -> int:
         return self.candidates.count
 
-    def find_candidates(self, pairs: OverlappingPairs, x_searched: wp.array, slack: float, only: wp.array | None = None) -> None:
-        """Finds the candidates among pairs of the broad phase that may collide while no end moves farther than `slack`
-        from x_seen.
+    def find_candidates(
+        self, pairs: OverlappingPairs, x_searched: wp.array, slack: float, only: wp.array | None = None
+    ) -> None:
+        """Finds the pairs that may come into contact while no end moves farther than `slack` from x_searched.
 
         With `only`, replaces the candidates of the vertices where it is not 0.
         """
@@ -128,10 +152,9 @@ class ContactSet:
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         )
-        mesh = self.mesh
-        geometry = [mesh.x, x_searched, mesh.thickness, mesh.rest_uv, mesh.uv_chart]
         for kind, array, count in lists:
-            inputs = [int(kind), array, self.edges, self.triangles, *geometry, self.exempt, slack]
+            model = [int(kind), self._elements, self.mesh.rest]
+            inputs = [*model, array, self.mesh.x, x_searched, self.exempt, slack]
             fill([self.candidates], self._launch, find_candidates, count, inputs, kept=self.candidates.count)
 
     def find_close_contacts(self) -> int:
@@ -148,48 +171,30 @@ class ContactSet:
         fill([hits], self._launch, kernel, self.candidates.count, [self.candidates.values, *inputs])
         if self.contact_count + hits.count > self._capacity:
             self._grow(3 * (self.contact_count + hits.count) // 2)
-        found = [self.candidates.values, hits.values, hits.order()]
-        at = [mesh.x, mesh.x_end, mesh.inverse_mass, mesh.solid_friction, float(self.friction), self.recovery]
+        model = [mesh.solid_friction, float(self.friction)]
+        found = [self.candidates.values, hits.values, hits.order(), self.count]
+        state = [mesh.x, mesh.x_end, mesh.inverse_mass, self.recovery]
         self.count.fill_(self.contact_count)  # new contacts are appended to these
-        self._launch.split(make_contacts, hits.count, [*found, self.count, *at, self.contacts])
+        self._launch.split(make_contacts, hits.count, [*model, *found, *state, self.contacts])
         self.contact_count += hits.count
         self.count.fill_(self.contact_count)
         return hits.count
 
     def _grow(self, capacity: int) -> None:
         """Grows the capacity and keeps the contacts."""
-        self._capacity = capacity
+        self._capacity, contacts = capacity, ContactArrays()
         for name, kind in CONTACT_FIELDS.items():
             grown = wp.zeros(capacity, dtype=kind, device=self.device)
             if self.contact_count:
                 wp.copy(grown, getattr(self.contacts, name), count=self.contact_count)
-            setattr(self.contacts, name, grown)
+            setattr(contacts, name, grown)
+        self.contacts = contacts
+        self.impulses = make_impulses(contacts.normal_impulse, contacts.friction_impulse)
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
     def vertices_of(self, begin: int) -> np.ndarray:
         """The four vertices of each contact from `begin` on."""
         return self.contacts.vertices.numpy()[begin : self.contact_count]
-
-
-@wp.func
-def mean_thickness(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
-    """Thickness of a pair that is not in one uv chart: the mean of both elements."""
-    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
-    return real(0.5) * (thickness[at[0]] + thickness[second])
-
-
-@wp.func
-def pair_thickness(
-    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), at: wp.vec4i,
-    w: vec4, kind: wp.int32,
-) -> real:
-    """Thickness of a pair: the mean of both elements, limited by their rest distance if they share a uv chart."""
-    tau = mean_thickness(thickness, at, kind)
-    piece = uv_chart[at[0]]
-    if piece >= 0 and uv_chart[at[1]] == piece and uv_chart[at[2]] == piece and uv_chart[at[3]] == piece:
-        apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
-        tau = wp.min(tau, MAX_REST_FRACTION * apart)
-    return tau
 
 
 @wp.func
@@ -219,43 +224,36 @@ def stays_apart(
 
 @wp.kernel
 def find_candidates(
+    # model
+    first: wp.int32, kind: wp.int32, elements: MeshElements, rest: RestGeometry,
     # in
-    first: wp.int32, kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
-    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
-    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
+    pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
-    ranges: BufferRanges, candidates_out: wp.array(dtype=CandidatePair),
+    ranges_out: BufferRanges, candidates_out: wp.array(dtype=CandidatePair),
 ):
     """Appends the pairs that may come into contact to the candidates."""
     pair = pairs[first + wp.tid()]
-    at = wp.vec4i()
-    if kind == VERTEX_TRIANGLE:
-        t = triangles[pair[1]]
-        at = wp.vec4i(pair[0], t[0], t[1], t[2])
-    else:
-        e, f = edges[pair[0]], edges[pair[1]]
-        at = wp.vec4i(e[0], e[1], f[0], f[1])
+    at = pair_vertices(elements, kind, pair)
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     found = closest_points(kind, a, b, c, d)
-    most = mean_thickness(thickness, at, kind)
+    tau = mean_thickness(rest, kind, at)
     apart = bool(False)
-    if found.distance > CLOSE_DISTANCE * most or on_boundary(found.weights):
-        apart = stays_apart(
-            found, MARGIN * most, slack, kind, a, b, c, d, x_searched[at[0]], x_searched[at[1]], x_searched[at[2]], x_searched[at[3]]
-        )
+    if found.distance > CLOSE_DISTANCE * tau or on_boundary(found.weights):
+        a_end, b_end, c_end, d_end = x_searched[at[0]], x_searched[at[1]], x_searched[at[2]], x_searched[at[3]]
+        apart = stays_apart(found, MARGIN * tau, slack, kind, a, b, c, d, a_end, b_end, c_end, d_end)
     if apart:
         return
     if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
         return
-    n = next_slot(ranges, first)
+    n = next_slot(ranges_out, first)
     if n >= 0:
         entry = CandidatePair()
         entry.vertices = at
         entry.pair = pair
         entry.kind = kind
         entry.distance = found.distance
-        entry.thickness = pair_thickness(thickness, rest_uv, uv_chart, at, found.weights, kind)
+        entry.thickness = pair_thickness(rest, kind, at, found.weights, MAX_REST_FRACTION)
         candidates_out[n] = entry
 
 
@@ -294,14 +292,17 @@ def write_contact(
     # A negative value stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
-    contacts.effective_inverse_mass[n] = effective_inverse_mass(w, normal, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
+    contacts.effective_inverse_mass[n] = effective_inverse_mass(
+        w, normal, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]]
+    )
     contacts.normal_impulse[n] = real(0.0)
     contacts.friction_impulse[n] = vec3()
 
 
 @wp.func
 def add_hit(
-    k: wp.int32, time: real, candidates: wp.array(dtype=CandidatePair), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=ContactHit)
+    k: wp.int32, time: real, candidates: wp.array(dtype=CandidatePair), first: wp.int32, ranges: BufferRanges,
+    hits: wp.array(dtype=ContactHit),
 ):
     """Appends candidate k, in contact from `time` on."""
     n = next_slot(ranges, first)
@@ -318,7 +319,7 @@ def find_close_pairs(
     # in
     first: wp.int32, candidates: wp.array(dtype=CandidatePair), x: wp.array(dtype=vec3),
     # out
-    ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
+    ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
@@ -326,7 +327,7 @@ def find_close_pairs(
         return
     at = candidates[k].vertices
     if not on_boundary(closest_points(candidates[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
-        add_hit(k, AT_START, candidates, first, ranges, hits_out)
+        add_hit(k, AT_START, candidates, first, ranges_out, hits_out)
 
 
 @wp.kernel
@@ -335,7 +336,7 @@ def find_impacts(
     first: wp.int32, candidates: wp.array(dtype=CandidatePair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
-    ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
+    ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     """Finds contacts of pairs that collide during the step: continuous collision detection."""
     k = first + wp.tid()
@@ -350,15 +351,17 @@ def find_impacts(
         return
     t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
     if t < NEVER:
-        add_hit(k, t, candidates, first, ranges, hits_out)
+        add_hit(k, t, candidates, first, ranges_out, hits_out)
 
 
 @wp.kernel
 def make_contacts(
+    # model
+    first: wp.int32, solid_friction: wp.array(dtype=real), friction: real,
     # in
-    first: wp.int32, candidates: wp.array(dtype=CandidatePair), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
-    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
-    solid_friction: wp.array(dtype=real), friction: real, recovery: real,
+    candidates: wp.array(dtype=CandidatePair), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
+    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    inverse_mass: wp.array(dtype=mat33), recovery: real,
     # out
     contacts_out: ContactArrays,
 ):
@@ -374,5 +377,7 @@ def make_contacts(
     gap = found.distance
     if hit.time != AT_START:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
-    w, normal = found.weights, found.normal
-    write_contact(count[0] + i, kind, at, w, normal, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out)
+    w, n = found.weights, found.normal
+    write_contact(
+        count[0] + i, kind, at, w, n, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out
+    )

@@ -30,6 +30,7 @@ Deviations  The approach is bounded along n for each r_i, where Li et al. take o
 
 import warp as wp
 
+from toile.contact.narrow_phase.elements import EDGE_EDGE, VERTEX_TRIANGLE
 from toile.math.edges import nearest_of_edges
 from toile.math.triangle import INSIDE, nearest_on_triangle
 from toile.math.types import double, real, vec3
@@ -98,66 +99,36 @@ def no_later(t: wp.float64) -> real:
 
 
 @wp.func
-def vertex_triangle_impact(
-    p: vec3, a: vec3, b: vec3, c: vec3, p_end: vec3, a_end: vec3, b_end: vec3, c_end: vec3, margin: real
-) -> real:
-    """The time in 0..1 at which the distance of the vertex p and the triangle abc falls to `nearest`, or NEVER.
-
-    Until then the distance is certainly not 0. At that time it is between `nearest` and ARRIVED * nearest. A pair in
-    contact at the start gets 0, unless nothing moves.
+def closest_direction(kind: wp.int32, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
+    """The unit vector from the origin to the closest point of the triangle abc, or of the parallelogram on ab and ac.
     """
-    p0, p1 = double(p), double(p_end)
-    a0, b0, c0 = double(a) - p0, double(b) - p0, double(c) - p0
-    a1, b1, c1 = double(a_end) - p1, double(b_end) - p1, double(c_end) - p1
-    t, nearest = wp.float64(0.0), wp.float64(0.0)
-    for step in range(STEPS):
-        a_t, b_t, c_t = between(a0, a1, t), between(b0, b1, t), between(c0, c1, t)
-        found = nearest_on_triangle(wp.vec3d(), a_t, b_t, c_t)
+    if kind == VERTEX_TRIANGLE:
+        found = nearest_on_triangle(wp.vec3d(), a, b, c)
         normal = wp.vec3d()
         if found.part == INSIDE:
             normal = found.normal
-        n = direction(a_t + found.s * (b_t - a_t) + found.t * (c_t - a_t), normal, b_t - a_t)
-        start = wp.vec4d(wp.dot(n, a0), wp.dot(n, b0), wp.dot(n, c0), wp.dot(n, c0))
-        end = wp.vec4d(wp.dot(n, a1), wp.dot(n, b1), wp.dot(n, c1), wp.dot(n, c1))
-        if step == 0:
-            nearest = wp.min(wp.float64(margin), wp.float64(0.5) * wp.min(start))
-            longest = wp.max(
-                wp.max(wp.max(wp.dot(a0, a0), wp.dot(b0, b0)), wp.dot(c0, c0)),
-                wp.max(wp.max(wp.dot(a1, a1), wp.dot(b1, b1)), wp.dot(c1, c1)),
-            )
-            if nearest <= ROUNDING * wp.sqrt(longest):
-                if a0 == a1 and b0 == b1 and c0 == c1:
-                    return NEVER
-                return no_later(t)
-        after = time_after(t, start, end, nearest)
-        if after == t or after > wp.float64(1.0):
-            return no_later(after)
-        t = after
-    return no_later(t)
+        return direction(a + found.s * (b - a) + found.t * (c - a), normal, b - a)
+    zero, one = wp.float64(0.0), wp.float64(1.0)
+    points = nearest_of_edges(a, b, wp.vec3d(), a - c)
+    across = wp.vec3d()
+    if points.s > zero and points.s < one and points.t > zero and points.t < one:
+        across = wp.cross(b - a, c - a)
+    return direction(a + points.s * (b - a) + points.t * (c - a), across, b - a)
 
 
 @wp.func
-def edge_edge_impact(
-    p0: vec3, p1: vec3, q0: vec3, q1: vec3, p0_end: vec3, p1_end: vec3, q0_end: vec3, q1_end: vec3, margin: real
-) -> real:
-    """The time in 0..1 at which the distance of the edges p0-p1 and q0-q1 falls to `nearest`, or NEVER.
+def hull_impact(
+    kind: wp.int32, a0: wp.vec3d, b0: wp.vec3d, c0: wp.vec3d, d0: wp.vec3d,
+    a1: wp.vec3d, b1: wp.vec3d, c1: wp.vec3d, d1: wp.vec3d, margin: real,
+) -> real:  # fmt: skip
+    """The time in 0..1 at which the distance of the origin from the hull of four points falls to `nearest`, or NEVER.
 
-    Until then the distance is certainly not 0. At that time it is between `nearest` and ARRIVED * nearest. A pair in
-    contact at the start gets 0, unless nothing moves.
+    Until then the distance is certainly not 0. At that time it is between `nearest` and ARRIVED * nearest. A hull that
+    holds the origin at the start gets 0, unless nothing moves.
     """
-    u0, u1, v0, v1 = double(p0), double(p1), double(q0), double(q1)
-    a0, b0, c0, d0 = u0 - v0, u1 - v0, u0 - v1, u1 - v1
-    u0, u1, v0, v1 = double(p0_end), double(p1_end), double(q0_end), double(q1_end)
-    a1, b1, c1, d1 = u0 - v0, u1 - v0, u0 - v1, u1 - v1
-    zero, one = wp.float64(0.0), wp.float64(1.0)
     t, nearest = wp.float64(0.0), wp.float64(0.0)
     for step in range(STEPS):
-        a_t, b_t, c_t = between(a0, a1, t), between(b0, b1, t), between(c0, c1, t)
-        found = nearest_of_edges(a_t, b_t, wp.vec3d(), a_t - c_t)
-        normal = wp.vec3d()
-        if found.s > zero and found.s < one and found.t > zero and found.t < one:
-            normal = wp.cross(b_t - a_t, c_t - a_t)
-        n = direction(a_t + found.s * (b_t - a_t) + found.t * (c_t - a_t), normal, b_t - a_t)
+        n = closest_direction(kind, between(a0, a1, t), between(b0, b1, t), between(c0, c1, t))
         start = wp.vec4d(wp.dot(n, a0), wp.dot(n, b0), wp.dot(n, c0), wp.dot(n, d0))
         end = wp.vec4d(wp.dot(n, a1), wp.dot(n, b1), wp.dot(n, c1), wp.dot(n, d1))
         if step == 0:
@@ -175,3 +146,25 @@ def edge_edge_impact(
             return no_later(after)
         t = after
     return no_later(t)
+
+
+@wp.func
+def vertex_triangle_impact(
+    p: vec3, a: vec3, b: vec3, c: vec3, p_end: vec3, a_end: vec3, b_end: vec3, c_end: vec3, margin: real
+) -> real:
+    """The time of impact of the vertex p and the triangle abc, or NEVER (`hull_impact`)."""
+    p0, p1 = double(p), double(p_end)
+    a0, b0, c0 = double(a) - p0, double(b) - p0, double(c) - p0
+    a1, b1, c1 = double(a_end) - p1, double(b_end) - p1, double(c_end) - p1
+    return hull_impact(VERTEX_TRIANGLE, a0, b0, c0, c0, a1, b1, c1, c1, margin)
+
+
+@wp.func
+def edge_edge_impact(
+    p0: vec3, p1: vec3, q0: vec3, q1: vec3, p0_end: vec3, p1_end: vec3, q0_end: vec3, q1_end: vec3, margin: real
+) -> real:
+    """The time of impact of the edges p0-p1 and q0-q1, or NEVER (`hull_impact`)."""
+    u0, u1, v0, v1 = double(p0), double(p1), double(q0), double(q1)
+    a0, b0, c0, d0 = u0 - v0, u1 - v0, u0 - v1, u1 - v1
+    u0, u1, v0, v1 = double(p0_end), double(p1_end), double(q0_end), double(q1_end)
+    return hull_impact(EDGE_EDGE, a0, b0, c0, d0, u0 - v0, u1 - v0, u0 - v1, u1 - v1, margin)

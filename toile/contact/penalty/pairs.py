@@ -16,21 +16,18 @@ Deviations  The paper tests the motion that led to the start of the step; here i
 import numpy as np
 import warp as wp
 
-from toile.contact.narrow_phase.closest_points import (
-    EDGE_EDGE,
-    VERTEX_TRIANGLE,
-    approach,
-    closest_points,
-    combine,
-    impact,
-)
+from toile.contact.narrow_phase.closest_points import approach, closest_points, combine, impact
+from toile.contact.narrow_phase.elements import EDGE_EDGE, MeshElements, pair_vertices
 from toile.contact.narrow_phase.impact_time import NEVER
+from toile.contact.narrow_phase.thickness import RestGeometry, pair_thickness
 from toile.device.append_buffer import BufferRanges, next_slot, pair_key
 from toile.math.types import real, vec3, vec4
 from toile.model.model import Model
 
 # A pair whose rest length is its distance in rest uv is below it only by rounding, as a fraction of the length.
 ROUNDING = wp.constant(real(1e-9))
+# Largest rest length of neighbors in one uv chart, as a fraction of their distance in rest uv.
+MAX_REST_FRACTION = wp.constant(real(1.0))
 # Slope by which neighbors of a closest point may come closer.
 MAX_SLOPE = wp.constant(real(0.1))
 # A closest point with weights below this lies on an edge or a corner.
@@ -66,8 +63,6 @@ class FoundSpring:
 class SurfaceTopology:
     """Connectivity of all cloths as one surface."""
 
-    triangles: wp.array(dtype=wp.vec3i)
-    edges: wp.array(dtype=wp.vec2i)
     sides: wp.array(dtype=wp.vec3i)  # edges of a triangle, from each corner to the next
     flaps: wp.array(dtype=wp.vec2i)  # third corners of the triangles at an edge; -1 where there is none
     first: wp.array(dtype=wp.int32)  # neighbors of vertex i are first[i] .. first[i + 1]
@@ -86,8 +81,6 @@ def make_surface(model: Model, device: str) -> SurfaceTopology:
     ends = np.concatenate([model.edges, model.edges[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
     surface = SurfaceTopology()
-    surface.triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
-    surface.edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
     surface.sides = wp.array(model.edge_triangles, dtype=wp.vec3i, device=device)
     surface.flaps = wp.array(flaps, dtype=wp.vec2i, device=device)
     first = np.searchsorted(ends[:, 0], np.arange(model.particle_count + 1))
@@ -163,44 +156,22 @@ def is_closest(
     return corner_is_closest(surface, corner, foot, n, t, x, x_end)
 
 
-@wp.func
-def rest_length(
-    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), kind: wp.int32,
-    at: wp.vec4i, w: vec4,
-) -> real:
-    """The mean thickness of both elements, limited by their rest distance if they share a uv chart."""
-    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
-    mean = real(0.5) * (thickness[at[0]] + thickness[second])
-    piece = uv_chart[at[0]]
-    if piece < 0 or uv_chart[at[1]] != piece or uv_chart[at[2]] != piece or uv_chart[at[3]] != piece:
-        return mean
-    apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
-    return wp.min(mean, apart)
-
-
 @wp.kernel
 def find_springs(
     # model
-    first: wp.int32, surface: SurfaceTopology, rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
-    thickness: wp.array(dtype=real),
+    first: wp.int32, kind: wp.int32, elements: MeshElements, surface: SurfaceTopology, rest: RestGeometry,
     # in
-    kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
+    pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
     # out
-    ranges: BufferRanges, found_out: wp.array(dtype=FoundSpring),
+    ranges_out: BufferRanges, found_out: wp.array(dtype=FoundSpring),
 ):
     """Appends a spring for each pair that is compressed at the start or the end of the step."""
     pair = pairs[first + wp.tid()]
-    at = wp.vec4i()
-    if kind == VERTEX_TRIANGLE:
-        corners = surface.triangles[pair[1]]
-        at = wp.vec4i(pair[0], corners[0], corners[1], corners[2])
-    else:
-        one, two = surface.edges[pair[0]], surface.edges[pair[1]]
-        at = wp.vec4i(one[0], one[1], two[0], two[1])
+    at = pair_vertices(elements, kind, pair)
     x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
     closest = closest_points(kind, x0, x1, x2, x3)
-    length = rest_length(thickness, rest_uv, uv_chart, kind, at, closest.weights)
+    length = pair_thickness(rest, kind, at, closest.weights, MAX_REST_FRACTION)
     t = real(0.0)
     if closest.distance >= length + slack:
         # Not close yet: the pair is taken at its time of impact, if it has one.
@@ -210,17 +181,17 @@ def find_springs(
         if t >= NEVER:
             return
         closest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
-        length = rest_length(thickness, rest_uv, uv_chart, kind, at, closest.weights)
+        length = pair_thickness(rest, kind, at, closest.weights, MAX_REST_FRACTION)
     gap = wp.dot(closest.normal, combine(closest.weights, x0, x1, x2, x3))
     gap_end = wp.dot(closest.normal, combine(closest.weights, e0, e1, e2, e3))
     if wp.min(gap, gap_end) >= length + slack:
         return
     if not is_closest(surface, kind, pair, at, closest.weights, closest.normal, t, x, x_end):
         return
-    n = next_slot(ranges, first)
+    n = next_slot(ranges_out, first)
     if n < 0:
         return
-    ranges.keys[n] = pair_key(kind, pair)
+    ranges_out.keys[n] = pair_key(kind, pair)
     found = FoundSpring()
     found.particles = at
     found.weights = closest.weights

@@ -16,7 +16,8 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
-from toile.contact.narrow_phase.closest_points import EDGE_EDGE, VERTEX_TRIANGLE
+from toile.contact.narrow_phase.elements import EDGE_EDGE, VERTEX_TRIANGLE, make_elements
+from toile.contact.narrow_phase.thickness import make_rest_geometry
 from toile.contact.penalty.forces import (
     COUNTS,
     activate_compressed,
@@ -30,7 +31,6 @@ from toile.contact.penalty.forces import (
 )
 from toile.contact.penalty.pairs import FoundSpring, PenaltySpring, find_springs, make_surface, write_springs
 from toile.contact.penalty.strength import SpringLaw, add_normals, find_deepest, set_strength, sum_weights
-from toile.contact.rest_uv import rest_uv_positions
 from toile.device.append_buffer import AppendBuffer, fill
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
@@ -63,12 +63,10 @@ class PenaltySprings:
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
         thicknesses = model.thicknesses(thickness)
-        self._thickness = wp.array(thicknesses.astype(numpy_real), dtype=real, device=device)
+        self._rest = make_rest_geometry(model, thicknesses, device)
         self._thinnest = float(np.min(thicknesses, initial=np.inf))
         self._reach = wp.zeros(n, dtype=real, device=device)
-        rest_uv, uv_chart = rest_uv_positions(model)
-        self._rest_uv = wp.array(rest_uv.astype(numpy_real), dtype=vec3, device=device)
-        self._uv_chart = wp.array(uv_chart.astype(np.int32), dtype=wp.int32, device=device)
+        self._elements = make_elements(self.broad_phase.edges, self.broad_phase.triangles)
         self._surface = make_surface(model, device)
         self._x_end, self._normal = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
         self._deepest, self._sum = (wp.zeros(2 * n, dtype=real, device=device) for _ in range(2))
@@ -95,15 +93,14 @@ class PenaltySprings:
         broad, n = self.broad_phase, len(x)
         # A pair that is not searched may fall to half its thickness in this step, and is found in the next.
         slack = max(SEARCH_ACCELERATION * h * h - 0.5 * self._thinnest, 0.0)
-        self._launch.split(extrapolate, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
+        self._launch.split(extrapolate, n, [self._rest.thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
-        elements = [self._surface, self._rest_uv, self._uv_chart, self._thickness]
         self._found.count = 0
         for kind, array, count in (
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         ):
-            inputs = [*elements, int(kind), array, x, self._x_end, slack]
+            inputs = [int(kind), self._elements, self._surface, self._rest, array, x, self._x_end, slack]
             fill([self._found], self._launch, find_springs, count, inputs, kept=self._found.count)
         count = self._found.count
         if count > self.couplings.capacity:

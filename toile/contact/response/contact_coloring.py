@@ -33,43 +33,70 @@ UNCLAIMED = wp.constant(wp.uint64(2**64 - 1))
 HASH_MULTIPLIER = wp.constant(wp.uint64(0xD1342543DE82EF95))
 
 
-class ContactColoring:
-    """Contact colors of a step.
+@wp.struct
+class ContactColors:
+    """Contacts by color: those of color c are entries ends[c - 1] to ends[c] of `order`; the last have no color."""
 
-    Contacts of color c are entries ends[c - 1] to ends[c] of `order`; those without a color are the last range.
-    """
+    count: wp.array(dtype=wp.int32)  # colors in use
+    ends: wp.array(dtype=wp.int32)
+    order: wp.array(dtype=wp.int32)
+
+
+@wp.struct
+class ColoringWorkspace:
+    """Arrays that coloring keeps between calls of one step, and scratch arrays."""
+
+    done: wp.array(dtype=wp.int32)  # contacts that have been colored
+    taken: wp.array2d(dtype=wp.uint64)  # bit masks of the colors at each vertex
+    color: wp.array(dtype=wp.int32)  # of each contact
+    claims: wp.array(dtype=wp.uint64)  # scratch: the first contact at each vertex
+    uncolored: wp.array2d(dtype=wp.int32)  # scratch: contacts without a color, in this pass and the next
+    uncolored_count: wp.array(dtype=wp.int32)
+    next: wp.array(dtype=wp.int32)  # scratch: where the next contact of a color goes
+
+
+class ContactColoring:
+    """Colors the contacts of a step, as they are found."""
 
     def __init__(self, vertex_count: int, device: str):
         self.device = device
         self._blocks = CooperativeBlocks(device)
-        self._taken = wp.zeros((vertex_count, WORDS), dtype=wp.uint64, device=device)
-        self._claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
-        self._done = wp.zeros(1, dtype=wp.int32, device=device)
-        self._uncolored_count = wp.zeros(2, dtype=wp.int32, device=device)
-        self.ends, self._next = (wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device) for _ in range(2))
-        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # colors in use
+        self.colors, self._workspace = ContactColors(), ColoringWorkspace()
+        self.colors.count = wp.zeros(1, dtype=wp.int32, device=device)
+        self.colors.ends = wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device)
+        work = self._workspace
+        work.done = wp.zeros(1, dtype=wp.int32, device=device)
+        work.taken = wp.zeros((vertex_count, WORDS), dtype=wp.uint64, device=device)
+        work.claims = wp.zeros(vertex_count, dtype=wp.uint64, device=device)
+        work.uncolored_count = wp.zeros(2, dtype=wp.int32, device=device)
+        work.next = wp.zeros(MAX_COLORS + 1, dtype=wp.int32, device=device)
+        self._capacity = -1
         self._reserve(0)
 
     def clear(self) -> None:
         """Starts a new step, without contacts."""
-        for array in (self._taken, self._done, self.count, self.ends):
+        for array in (self._workspace.taken, self._workspace.done, self.colors.count, self.colors.ends):
             array.zero_()
 
     def add(self, contacts: ContactArrays, count: wp.array, inverse_mass: wp.array, known: int = 0) -> None:
         """Colors the contacts that are new; `count` is the number of all, and `known` about the same on the host."""
-        if len(self.order) < len(contacts.normal_impulse):
+        if self._capacity < len(contacts.normal_impulse):
             self._reserve(len(contacts.normal_impulse))
-        own = [self._done, self._taken, self._claims, self._uncolored_count, self._uncolored, self._color]
-        sorted_by_color = [self.count, self.ends, self._next, self.order]
-        blocks = self._blocks.of(known)
-        self._launch(color_contacts, blocks[0], [*blocks, contacts, count, inverse_mass, *own, *sorted_by_color])
+        lanes, blocks, arrived = self._blocks.of(known)
+        inputs = [lanes, blocks, contacts, count, inverse_mass, arrived, self._workspace, self.colors]
+        self._launch(color_contacts, lanes, inputs)
 
     def _reserve(self, capacity: int) -> None:
-        kept = getattr(self, "_color", None)
-        self.order, self._color = (wp.zeros(capacity, dtype=wp.int32, device=self.device) for _ in range(2))
-        self._uncolored = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
-        if kept is not None and len(kept):
-            wp.copy(self._color, kept, count=len(kept))
+        """Grows the capacity and keeps the colors."""
+        before, colors, work = self._workspace, ContactColors(), ColoringWorkspace()
+        for name in ("done", "taken", "claims", "uncolored_count", "next"):
+            setattr(work, name, getattr(before, name))
+        work.color, colors.order = (wp.zeros(capacity, dtype=wp.int32, device=self.device) for _ in range(2))
+        work.uncolored = wp.zeros((2, capacity), dtype=wp.int32, device=self.device)
+        if self._capacity > 0:
+            wp.copy(work.color, before.color, count=self._capacity)
+        colors.count, colors.ends = self.colors.count, self.colors.ends
+        self.colors, self._workspace, self._capacity = colors, work, capacity
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
 
@@ -119,78 +146,75 @@ def take_color(at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), taken: wp.arra
 @wp.kernel
 def color_contacts(
     # in
-    lanes: wp.int32, blocks: wp.int32, arrived: wp.array(dtype=wp.uint64), contacts: ContactArrays,
-    count: wp.array(dtype=wp.int32), inverse_mass: wp.array(dtype=mat33),
+    lanes: wp.int32, blocks: wp.int32, contacts: ContactArrays, count: wp.array(dtype=wp.int32),
+    inverse_mass: wp.array(dtype=mat33),
     # in and out
-    done_out: wp.array(dtype=wp.int32), taken_out: wp.array2d(dtype=wp.uint64), claims_out: wp.array(dtype=wp.uint64),
-    uncolored_count_out: wp.array(dtype=wp.int32), uncolored_out: wp.array2d(dtype=wp.int32),
-    color_out: wp.array(dtype=wp.int32),
+    arrived_out: wp.array(dtype=wp.uint64), work_out: ColoringWorkspace,
     # out
-    color_count_out: wp.array(dtype=wp.int32), ends_out: wp.array(dtype=wp.int32), next_out: wp.array(dtype=wp.int32),
-    order_out: wp.array(dtype=wp.int32),
+    colors_out: ContactColors,
 ):
     """Launched with cooperative blocks; colors the new contacts, then sorts all contacts by color."""
     lane = wp.tid()
     total = count[0]
-    done = done_out[0]
+    done = work_out.done[0]
     uncolored = total - done
     if uncolored == 0:
         return
     for j in range(lane, uncolored, lanes):
-        uncolored_out[0, j] = done + j
+        work_out.uncolored[0, j] = done + j
         at = contacts.vertices[done + j]
         for c in range(4):
-            claims_out[at[c]] = UNCLAIMED
-    grid_barrier(blocks, arrived)
+            work_out.claims[at[c]] = UNCLAIMED
+    grid_barrier(blocks, arrived_out)
     current = int(0)
     coloring_pass = int(0)
     while uncolored > 0 and coloring_pass < MAX_COLORING_PASSES:
         if lane == 0:
-            uncolored_count_out[1 - current] = 0
+            work_out.uncolored_count[1 - current] = 0
         for j in range(lane, uncolored, lanes):
-            k = uncolored_out[current, j]
+            k = work_out.uncolored[current, j]
             at = contacts.vertices[k]
             claim = claim_of(contacts, k, coloring_pass)
             for c in range(4):
                 if can_move(inverse_mass[at[c]]):
-                    wp.atomic_min(claims_out, at[c], claim)
-        grid_barrier(blocks, arrived)
+                    wp.atomic_min(work_out.claims, at[c], claim)
+        grid_barrier(blocks, arrived_out)
         for j in range(lane, uncolored, lanes):
-            k = uncolored_out[current, j]
+            k = work_out.uncolored[current, j]
             at = contacts.vertices[k]
             claim = claim_of(contacts, k, coloring_pass)
             first = bool(True)
             for c in range(4):
-                if can_move(inverse_mass[at[c]]) and claims_out[at[c]] < claim:
+                if can_move(inverse_mass[at[c]]) and work_out.claims[at[c]] < claim:
                     first = bool(False)
             if first:
-                color_out[k] = take_color(at, inverse_mass, taken_out)
+                work_out.color[k] = take_color(at, inverse_mass, work_out.taken)
             else:
-                color_out[k] = MAX_COLORS  # unless there is another pass
-                uncolored_out[1 - current, wp.atomic_add(uncolored_count_out, 1 - current, 1)] = k
-        grid_barrier(blocks, arrived)
+                work_out.color[k] = MAX_COLORS  # unless there is another pass
+                work_out.uncolored[1 - current, wp.atomic_add(work_out.uncolored_count, 1 - current, 1)] = k
+        grid_barrier(blocks, arrived_out)
         current = 1 - current
-        uncolored = uncolored_count_out[current]
+        uncolored = work_out.uncolored_count[current]
         coloring_pass += 1
     # All contacts are sorted by color.
     for c in range(lane, MAX_COLORS + 1, lanes):
-        next_out[c] = 0
-    grid_barrier(blocks, arrived)
+        work_out.next[c] = 0
+    grid_barrier(blocks, arrived_out)
     for k in range(lane, total, lanes):
-        wp.atomic_add(next_out, color_out[k], 1)
-    grid_barrier(blocks, arrived)
+        wp.atomic_add(work_out.next, work_out.color[k], 1)
+    grid_barrier(blocks, arrived_out)
     if lane == 0:
         end = int(0)
         used = int(0)
         for c in range(MAX_COLORS + 1):
-            size = next_out[c]
-            next_out[c] = end
+            size = work_out.next[c]
+            work_out.next[c] = end
             end += size
-            ends_out[c] = end
+            colors_out.ends[c] = end
             if size > 0 and c < MAX_COLORS:
                 used = c + 1
-        color_count_out[0] = used
-        done_out[0] = total
-    grid_barrier(blocks, arrived)
+        colors_out.count[0] = used
+        work_out.done[0] = total
+    grid_barrier(blocks, arrived_out)
     for k in range(lane, total, lanes):
-        order_out[wp.atomic_add(next_out, color_out[k], 1)] = k
+        colors_out.order[wp.atomic_add(work_out.next, work_out.color[k], 1)] = k

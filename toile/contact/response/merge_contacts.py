@@ -63,9 +63,9 @@ class ContactMerger:
     def merge(self, lists: tuple[tuple[ContactArrays, int, wp.array], ...], merged: ContactList) -> None:
         """Merges two lists, each with its count and loads [kg m]; the sum of the loads is the normal impulse found."""
         (first, _, _), (second, _, _) = lists
-        capacities = max(self._capacities[0], len(first.normal_impulse)), max(self._capacities[1], len(second.normal_impulse))
-        if self._capacities != capacities:
-            self._reserve(capacities)
+        lengths = len(first.normal_impulse), len(second.normal_impulse)
+        if lengths[0] > self._capacities[0] or lengths[1] > self._capacities[1]:
+            self._reserve((max(self._capacities[0], lengths[0]), max(self._capacities[1], lengths[1])))
         self._table.fill_(-1)
         self._load.zero_()
         self._first_entry.fill_(self._size)
@@ -131,7 +131,8 @@ def first_slot(pair: PairKey, mask: wp.int32) -> wp.int32:
 @wp.kernel
 def insert_contacts(
     # in
-    first: ContactArrays, second: ContactArrays, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real), mask: wp.int32,
+    first: ContactArrays, second: ContactArrays, begin: wp.int32, own_begin: wp.int32, load: wp.array(dtype=real),
+    mask: wp.int32,
     # in and out
     table_out: wp.array(dtype=wp.int32), first_entry_out: wp.array(dtype=wp.int32), load_out: wp.array(dtype=real),
     # out

@@ -1,7 +1,7 @@
 """Persistent contacts in the linear system of a step: compliant springs that keep pairs apart during the solve.
 
     f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
-    k = STIFF / (K h^2),    c = mu lambda / (h^2 slip),    at most k
+    k = STIFFNESS_RATIO / (K h^2),    c = mu lambda / (h^2 slip),    at most k
 
 Impulses alone move the particles in contact and not their neighbors: without these springs the solve lets folds
 collapse and draws cloth in from around, and impulses push it out again, step after step. So each step has a warm start:
@@ -32,7 +32,7 @@ from toile.model.state_dict import StateDict
 
 # Stiffness relative to the inertia of the four particles; they have to stop many times that inertia. The solver's
 # iterations grow with its root where its preconditioner, such as a factor, does not include the couplings.
-STIFFNESS_RATIO = 1000.0
+STIFFNESS_RATIO = wp.constant(real(1000.0))
 # Separation in a step above which a contact is dropped, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
 # A spring that is stretched by more than this fraction of the thickness pulls. A solve is repeated when more than
@@ -40,6 +40,25 @@ MAX_SEPARATION = wp.constant(real(0.1))
 PULL_TOLERANCE, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
+
+
+@wp.struct
+class SpringArrays:
+    """Properties of the springs that contacts have in the linear system."""
+
+    stiffness: wp.array(dtype=real)  # [N/m]  k
+    friction: wp.array(dtype=real)  # [N/m]  c
+    load: wp.array(dtype=real)  # [kg m]  normal force times h^2
+    slip: wp.array(dtype=real)  # [m]  that velocities lead to
+
+
+@wp.struct
+class CouplingArrays:
+    """Arrays of a block_matrix.Couplings."""
+
+    particles: wp.array(dtype=wp.vec4i)
+    weights: wp.array(dtype=vec4)
+    blocks: wp.array(dtype=mat33)
 
 
 class PersistentContacts:
@@ -58,7 +77,7 @@ class PersistentContacts:
         self._merger = ContactMerger(mesh.device)
         self._solves, self._h, self._warm_start_h = 0, 0.0, 0.0
         self._launch = Launcher(mesh.device)
-        self._stiffness, self._friction, self._load, self._slip = self._make_values(0)
+        self._values, self._coupling_arrays = self._make_values(0), self._make_coupling_arrays()
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
         self._x_start = mesh.x
@@ -68,7 +87,7 @@ class PersistentContacts:
         self._merge()
         self._springs, self._spare = self._spare, self._springs
         self._reserve()
-        self._slip.zero_()  # the slip is that of the solved positions
+        self._values.slip.zero_()  # the slip is that of the solved positions
         self._x_start = self.mesh.x
 
     def store_warm_start(self) -> None:
@@ -95,20 +114,21 @@ class PersistentContacts:
         self._reserve()
         ratio = (h / self._warm_start_h) ** 2 if self._warm_start_h else 1.0
         at = [x, v, h, ratio, self.mesh.moving_count]
-        self._launch(update_warm_start, count, [self._warm_start.contacts, *at, springs.contacts, self._slip])
+        self._launch(update_warm_start, count, [self._warm_start.contacts, *at, springs.contacts, self._values.slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
         c, mesh = self.couplings, self.mesh
         springs = self._springs
         if c.capacity < springs.count:
             c.reserve(springs.capacity)
+            self._coupling_arrays = self._make_coupling_arrays()
             self._launch = Launcher(mesh.device)
         self._solves = 0
         c.count.fill_(springs.count)
-        at_x = [self._x_start, mesh.x_end, mesh.moving_count, at.x, at.h]
-        inputs = [springs.contacts, STIFFNESS_RATIO, mesh.inverse_mass, self._slip, *at_x]
-        out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._friction, self._load]
-        self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
+        model = [A_out.diagonal, mesh.moving_count]
+        inputs = [mesh.inverse_mass, self._x_start, mesh.x_end, at.x, at.h]
+        out = [f_out, A_out.values, springs.contacts, self._values, self._coupling_arrays]
+        self._launch(add_springs, springs.count, [*model, *inputs, *out])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
         """Removes springs that pull; False if more than PULLING_LEFT did, and the step must be solved again."""
@@ -117,32 +137,45 @@ class PersistentContacts:
             return True
         self._solves += 1
         self._counts.zero_()
-        springs = [self._springs.contacts, self._stiffness, self._friction]
-        inputs = [*springs, self._x_start, self.mesh.x_end, self.mesh.moving_count, x, h]
-        out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
-        self._launch(remove_pulling_springs, count, [*inputs, A_out.diagonal, *out])
+        model, inputs = [A_out.diagonal, self.mesh.moving_count], [self._x_start, self.mesh.x_end, x, h]
+        system = [A_out.values, b_out, self.couplings.blocks]
+        out = [*system, self._springs.contacts, self._values, self._counts]
+        self._launch(remove_pulling_springs, count, [*model, *inputs, *out])
         pulling, active = self._readback()
         return bool(pulling <= PULLING_LEFT * active) or self._solves >= MAX_SOLVES
 
     def _merge(self) -> None:
         """Merges springs with a load and contacts with an impulse into the spare list."""
         springs, contact_set = self._springs, self.contact_set
-        loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.normal_impulse))
-        self._merger.merge(loads, self._spare)
+        contacts = contact_set.contacts
+        old, new = self._values.load, contacts.normal_impulse
+        lists = ((springs.contacts, springs.count, old), (contacts, contact_set.contact_count, new))
+        self._merger.merge(lists, self._spare)
 
     def _reserve(self) -> None:
-        if len(self._load) < self._springs.count:
-            self._stiffness, self._friction, self._load, self._slip = self._make_values(self._springs.capacity)
+        """Makes the arrays of the springs as long as the list; their values are lost when they grow."""
+        if len(self._values.load) < self._springs.count:
+            self._values = self._make_values(self._springs.capacity)
             self._launch = Launcher(self.mesh.device)
 
-    def _make_values(self, capacity: int) -> list[wp.array]:
-        return [wp.zeros(capacity, dtype=real, device=self.mesh.device) for _ in range(4)]
+    def _make_values(self, capacity: int) -> SpringArrays:
+        values = SpringArrays()
+        values.stiffness, values.friction, values.load, values.slip = (
+            wp.zeros(capacity, dtype=real, device=self.mesh.device) for _ in range(4)
+        )
+        return values
+
+    def _make_coupling_arrays(self) -> CouplingArrays:
+        arrays, c = CouplingArrays(), self.couplings
+        arrays.particles, arrays.weights, arrays.blocks = c.particles, c.weights, c.blocks
+        return arrays
 
 
 @wp.kernel
 def update_warm_start(
     # in
-    previous: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
+    previous: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real,
+    moving_count: wp.int32,
     # out
     contacts_out: ContactArrays, slip_out: wp.array(dtype=real),
 ):
@@ -204,36 +237,35 @@ def contact_spring(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: ve
 
 @wp.kernel
 def add_springs(
-    # in
-    contacts: ContactArrays, stiff: real, inverse_mass: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
-    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3),
-    h: real,
     # model
-    diagonal: wp.array(dtype=wp.int32),
+    diagonal: wp.array(dtype=wp.int32), moving_count: wp.int32,
+    # in
+    inverse_mass: wp.array(dtype=mat33), x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    x: wp.array(dtype=vec3), h: real,
     # in and out
-    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), contacts_out: ContactArrays, springs_out: SpringArrays,
     # out
-    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33),
-    stiffness_out: wp.array(dtype=real), friction_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
+    couplings_out: CouplingArrays,
 ):
     """Adds the springs of all contacts with a load to the force, the diagonal of A and the couplings."""
     t = wp.tid()
-    particles_out[t] = wp.vec4i()
-    weights_out[t] = vec4()
-    blocks_out[t] = mat33()
-    load_out[t] = real(0.0)
-    at = contacts.vertices[t]
-    w = contacts.weights[t]
-    n = contacts.normal[t]
+    couplings_out.particles[t] = wp.vec4i()
+    couplings_out.weights[t] = vec4()
+    couplings_out.blocks[t] = mat33()
+    springs_out.load[t] = real(0.0)
+    at = contacts_out.vertices[t]
+    w = contacts_out.weights[t]
+    n = contacts_out.normal[t]
     K = effective_inverse_mass(w, n, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
-    if contacts.normal_impulse[t] == real(0.0) or K < TINY:
-        contacts.normal_impulse[t] = real(0.0)
+    if contacts_out.normal_impulse[t] == real(0.0) or K < TINY:
+        contacts_out.normal_impulse[t] = real(0.0)
         return
-    k = stiff / (K * h * h)
+    k = STIFFNESS_RATIO / (K * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIP_REGULARIZATION * contacts.thickness[t]))
-    c = wp.min(contacts.mu[t] * contacts.normal_impulse[t] / (h * h * slip), k)
-    spring = contact_spring(contacts, t, k, c, r)
+    least = wp.max(springs_out.slip[t], SLIP_REGULARIZATION * contacts_out.thickness[t])
+    slip = wp.max(wp.length(r - wp.dot(n, r) * n), least)
+    c = wp.min(contacts_out.mu[t] * contacts_out.normal_impulse[t] / (h * h * slip), k)
+    spring = contact_spring(contacts_out, t, k, c, r)
     particles, weights = wp.vec4i(), vec4()
     for a in range(4):
         i = at[a]
@@ -242,43 +274,43 @@ def add_springs(
             weights[a] = w[a]
             wp.atomic_add(f_out, i, w[a] * spring.force)
             wp.atomic_add(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
-    particles_out[t] = particles
-    weights_out[t] = weights
-    blocks_out[t] = (h * h) * spring.block
-    stiffness_out[t] = k
-    friction_out[t] = c
+    couplings_out.particles[t] = particles
+    couplings_out.weights[t] = weights
+    couplings_out.blocks[t] = (h * h) * spring.block
+    springs_out.stiffness[t] = k
+    springs_out.friction[t] = c
 
 
 @wp.kernel
 def remove_pulling_springs(
-    # in
-    contacts: ContactArrays, stiffness: wp.array(dtype=real), friction: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
-    x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
     # model
-    diagonal: wp.array(dtype=wp.int32),
+    diagonal: wp.array(dtype=wp.int32), moving_count: wp.int32,
+    # in
+    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3), h: real,
     # in and out
     A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3), blocks_out: wp.array(dtype=mat33),
+    contacts_out: ContactArrays, springs_out: SpringArrays,
     # out
-    load_out: wp.array(dtype=real), counts_out: wp.array(dtype=wp.int32),
+    counts_out: wp.array(dtype=wp.int32),
 ):
     """Removes springs that pull from the system and from its residual b; counts them, and all springs."""
     t = wp.tid()
-    if contacts.normal_impulse[t] == real(0.0):
+    if contacts_out.normal_impulse[t] == real(0.0):
         return
     wp.atomic_add(counts_out, 1, 1)
-    at = contacts.vertices[t]
-    w = contacts.weights[t]
+    at = contacts_out.vertices[t]
+    w = contacts_out.weights[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    apart = wp.dot(contacts.normal[t], r) - contacts.target[t]
-    load_out[t] = wp.max(-h * h * stiffness[t] * apart, real(0.0))
-    if apart < PULL_TOLERANCE * contacts.thickness[t]:
+    stretch = wp.dot(contacts_out.normal[t], r) - contacts_out.target[t]
+    springs_out.load[t] = wp.max(-h * h * springs_out.stiffness[t] * stretch, real(0.0))
+    if stretch < PULL_TOLERANCE * contacts_out.thickness[t]:
         return
     wp.atomic_add(counts_out, 0, 1)
-    spring = contact_spring(contacts, t, stiffness[t], friction[t], r)
+    spring = contact_spring(contacts_out, t, springs_out.stiffness[t], springs_out.friction[t], r)
     for a in range(4):
         i = at[a]
         if i < moving_count:
             wp.atomic_sub(b_out, i, (h * w[a]) * spring.force)
             wp.atomic_sub(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
     blocks_out[t] = mat33()
-    contacts.normal_impulse[t] = real(0.0)
+    contacts_out.normal_impulse[t] = real(0.0)

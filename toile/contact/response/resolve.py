@@ -17,9 +17,9 @@ import warp as wp
 from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import CollisionMesh, Planes
-from toile.contact.narrow_phase.contact_set import RECOVERY, ContactSet
+from toile.contact.narrow_phase.contact_set import RECOVERY, ContactImpulses, ContactSet, make_impulses
 from toile.contact.response.impact_zones import ImpactZones, rigid_motion
-from toile.contact.response.impulses import ProjectedGaussSeidel, find_clearance
+from toile.contact.response.impulses import ParticleResponse, ProjectedGaussSeidel, find_clearance, make_response
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
@@ -65,11 +65,15 @@ class ContactResolver:
         self._stale, self._stale_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._readback = Readback(self._stale_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
-        self._normal_impulse_v, self._friction_impulse_v = wp.zeros(0, dtype=real), wp.zeros(0, dtype=vec3)
+        self._impulses_v = self._make_impulses(0)
         self._solver = ProjectedGaussSeidel(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
-        self._clearance, self._clearance_v = (wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2))
+        self._clearance, self._clearance_v = (
+            wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)
+        )
+        # Responses of displacements and of velocities, for each set of planes
+        self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
         self.zone_count = 0  # of the fail-safe, in the last step
@@ -77,36 +81,51 @@ class ContactResolver:
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
-        mesh, contact_set = self.mesh, self.contact_set
-        planes = planes or self._no_planes
+        contact_set = self.contact_set
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
-        self._launch(find_clearance, len(planes.count), [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal,
-                                                    self._clearance, self._clearance_v])  # fmt: skip
+        response, response_v = self._find_responses(planes or self._no_planes)
         self._search()
         self._solver.clear()
         if contact_set.find_close_contacts():
-            self._apply_impulses(planes)
+            self._apply_impulses(response)
             self._search_stale()
         hits, passes = contact_set.find_impacts(False), 0
         while hits and passes < MAX_IMPACT_PASSES:
-            self._apply_impulses(planes)
+            self._apply_impulses(response)
             self._mark_last_contacts(hits)
             self._search_stale()
             hits = contact_set.find_impacts(True)
             passes += 1
         self.contact_count = contact_set.contact_count
         if contact_set.contact_count:
-            self._correct_velocities(planes, h)
+            self._correct_velocities(response_v, h)
         self.zone_count = 0
         return self._apply_zones(hits, h) if hits else None
+
+    def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
+        """The responses of displacements and of velocities, with the clearances of the candidate step."""
+        mesh, key = self.mesh, (id(planes.count), id(planes.normal))
+        if key not in self._responses:  # which keeps the arrays: nothing else can have their identity
+            self._responses[key] = (
+                make_response(mesh.inverse_mass, planes, self._clearance),
+                make_response(mesh.inverse_mass, planes, self._clearance_v),
+            )
+        inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, self._clearance, self._clearance_v]
+        self._launch(find_clearance, len(planes.count), inputs)
+        return self._responses[key]
+
+    def _make_impulses(self, capacity: int) -> ContactImpulses:
+        normal, friction = (wp.zeros(capacity, dtype=kind, device=self.device) for kind in (real, vec3))
+        return make_impulses(normal, friction)
 
     def _search(self) -> None:
         """Finds the candidate pairs for the present x_end."""
         mesh = self.mesh
         largest_motion = self._motion.find(mesh.x, mesh.x_end)
-        slack = min(SLACK_OF_THICKNESS * mesh.thickest + SLACK_OF_MOTION * largest_motion, SLACK_OF_EDGES * mesh.edge_length)
+        least = SLACK_OF_THICKNESS * mesh.thickest
+        slack = min(least + SLACK_OF_MOTION * largest_motion, SLACK_OF_EDGES * mesh.edge_length)
         # A power of two, because packed launches are keyed by their numbers.
-        self._slack = float(2.0 ** np.floor(np.log2(max(slack, SLACK_OF_THICKNESS * mesh.thickest))))
+        self._slack = float(2.0 ** np.floor(np.log2(max(slack, least))))
         wp.copy(self._x_searched, mesh.x_end)
         self._find_candidates(None)
 
@@ -125,19 +144,18 @@ class ContactResolver:
     def _find_candidates(self, only: wp.array | None) -> None:
         """Runs the broad phase and updates the candidates, all or those of some vertices."""
         mesh = self.mesh
-        at = [self._x_searched, self._motion.mean, mesh.thickness, self._slack]
+        at = [self._x_searched, self._motion.mean, mesh.rest.thickness, self._slack]
         self._launch(prepare_search, mesh.count, [*at, self._x_searched_relative, self._reach])
         pairs = self.broad_phase.find(mesh.x, self._x_searched_relative, self._reach, only)
         self.contact_set.find_candidates(pairs, self._x_searched_relative, self._slack, only)
 
-    def _apply_impulses(self, planes: Planes) -> None:
+    def _apply_impulses(self, response: ParticleResponse) -> None:
         """Solves for the contact impulses and moves x_end by them."""
         mesh, contact_set = self.mesh, self.contact_set
         n = mesh.count
         self._launch(find_displacement, n, [mesh.x, mesh.x_end, self._d])
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest)
-        unknowns = [contact_set.contacts.normal_impulse, contact_set.contacts.friction_impulse, self._d]
-        self._solver.solve(contact_set, False, planes, self._clearance, tolerance, MAX_SWEEPS, *unknowns)
+        self._solver.solve(contact_set, response, False, tolerance, MAX_SWEEPS, contact_set.impulses, self._d)
         self._launch(apply_displacement, n, [mesh.x, self._d, mesh.x_end, contact_set.changed])
 
     def _mark_last_contacts(self, hits: int) -> None:
@@ -145,17 +163,15 @@ class ContactResolver:
         contact_set = self.contact_set
         self._launch(mark_last_contacts, hits, [contact_set.contacts.vertices, contact_set.count, contact_set.changed])
 
-    def _correct_velocities(self, planes: Planes, h: float) -> None:
+    def _correct_velocities(self, response: ParticleResponse, h: float) -> None:
         """Applies impulses to the velocities: pairs with a normal impulse must not approach at the end of the step."""
         mesh, contact_set = self.mesh, self.contact_set
-        if len(self._normal_impulse_v) < contact_set.contact_count:
-            self._normal_impulse_v = wp.zeros(2 * contact_set.contact_count, dtype=real, device=self.device)
-            self._friction_impulse_v = wp.zeros(2 * contact_set.contact_count, dtype=vec3, device=self.device)
-        self._normal_impulse_v.zero_()
-        self._friction_impulse_v.zero_()
+        if len(self._impulses_v.normal) < contact_set.contact_count:
+            self._impulses_v = self._make_impulses(2 * contact_set.contact_count)
+        self._impulses_v.normal.zero_()
+        self._impulses_v.friction.zero_()
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest / h)
-        unknowns = [self._normal_impulse_v, self._friction_impulse_v, mesh.v_end]
-        self._solver.solve(contact_set, True, planes, self._clearance_v, tolerance, MAX_SWEEPS, *unknowns)
+        self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self._impulses_v, mesh.v_end)
 
     def _apply_zones(self, hits: int, h: float) -> str | None:
         """The fail-safe: rigid impact zones grow until no pair collides."""

@@ -21,16 +21,14 @@ Deviations  The error is bounded by the sizes of the vectors (sums of the absolu
 import numpy as np
 import warp as wp
 
+from toile.contact.broad_phase.boxes import rounded_down, rounded_up
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
 from toile.device.launcher import Launcher
-from toile.math.types import vec3
+from toile.math.types import double, vec3
 
 # Error of a volume, or of an area in projection along a normal, over the product of the sizes of its three vectors:
 # less than 8 roundings.
 ERROR = wp.constant(wp.float64(8.0 * 2.0**-53))
-# Boxes are in single precision: relative margin of one unit in the last place, and an absolute one near zero.
-OUTWARDS, LEAST = wp.constant(wp.float32(1.2e-7)), wp.constant(wp.float32(1e-37))
-
 # Initial capacity.
 INITIAL_CAPACITY = 256
 # The tree is refitted while cloth moves, and rebuilt once in this many searches, at ten times the cost.
@@ -92,22 +90,6 @@ class EdgeTriangleIntersection:
 
     pair: wp.vec2i  # edge and triangle
     position: wp.vec3d  # [m]
-
-
-@wp.func
-def double(p: vec3) -> wp.vec3d:
-    return wp.vec3d(wp.float64(p[0]), wp.float64(p[1]), wp.float64(p[2]))
-
-
-@wp.func
-def rounded_down(p: vec3) -> wp.vec3:
-    low = wp.vec3(wp.float32(p[0]), wp.float32(p[1]), wp.float32(p[2]))
-    return low - OUTWARDS * wp.abs(low) - wp.vec3(LEAST, LEAST, LEAST)
-
-
-@wp.func
-def rounded_up(p: vec3) -> wp.vec3:
-    return -rounded_down(-p)
 
 
 @wp.kernel
@@ -204,7 +186,7 @@ def find_intersections(
     # in
     lowers: wp.array(dtype=wp.vec3), uppers: wp.array(dtype=wp.vec3), x: wp.array(dtype=vec3),
     # out
-    ranges: BufferRanges, intersections_out: wp.array(dtype=EdgeTriangleIntersection),
+    ranges_out: BufferRanges, intersections_out: wp.array(dtype=EdgeTriangleIntersection),
 ):
     """Tests all edges that start at one vertex."""
     v = first + wp.tid()
@@ -241,7 +223,7 @@ def find_intersections(
                 share = wp.float64(0.5)
                 if h0 != h1:
                     share = wp.clamp(h0 / (h0 - h1), wp.float64(0.0), wp.float64(1.0))
-                slot = next_slot(ranges, first)
+                slot = next_slot(ranges_out, first)
                 if slot >= 0:
                     intersection = EdgeTriangleIntersection()
                     intersection.pair = wp.vec2i(fan_edges[e], j)
