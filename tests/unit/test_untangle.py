@@ -11,7 +11,8 @@ import warp as wp
 from reference.contours import contour_length
 from scipy.spatial.transform import Rotation
 
-from toile.contact.untangle.untangle import Tangle, Untangler
+from toile.contact.untangle.contours import Tangle
+from toile.contact.untangle.untangle import Untangler
 from toile.math.types import real, vec3
 from toile.shapes.grid import Grid
 
