@@ -395,7 +395,7 @@ def contact_growth(resolutions: tuple[int, ...] = (32, 63, 127)) -> dict[str, An
                 calls[0] = 0
             else:
                 ms += entry["ms"]["C/C"]
-                near.append(contacts.resolver.contact_set.candidate_count)
+                near.append(contacts.resolver.contact_set.near_pair_count)
         rows.append({
             "vertices": simulation.model.particle_count,
             "ms": ms / calls[0],

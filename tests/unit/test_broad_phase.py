@@ -13,7 +13,7 @@ from reference.pairs import pairs_by_hand
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from toile.contact.broad_phase.broad_phase import REBUILD_INTERVAL, BroadPhase, OverlappingPairs
+from toile.contact.broad_phase.broad_phase import REBUILD_INTERVAL, BroadPhase, CandidatePairs
 from toile.contact.broad_phase.patches import partition
 from toile.device import threads
 from toile.math.types import numpy_real, real, vec3
@@ -54,13 +54,13 @@ def array(values: np.ndarray, device: str, dtype: type = vec3) -> wp.array:
 
 def find(
     phase: BroadPhase, x: np.ndarray, x_end: np.ndarray, reach: np.ndarray, reach_end: np.ndarray | None = None
-) -> OverlappingPairs:
+) -> CandidatePairs:
     places = [array(x, phase.device), array(x_end, phase.device)]
     reaches = [None if values is None else array(values, phase.device, real) for values in (reach, reach_end)]
     return phase.find(*places, reaches[0], None, reaches[1])
 
 
-def as_arrays(pairs: OverlappingPairs) -> tuple[np.ndarray, np.ndarray]:
+def as_arrays(pairs: CandidatePairs) -> tuple[np.ndarray, np.ndarray]:
     return (
         pairs.vertex_triangle.numpy()[: pairs.vertex_triangle_count],
         pairs.edge_edge.numpy()[: pairs.edge_edge_count],

@@ -12,7 +12,7 @@ from analytic.cloths import THICKNESS, cloths, contact_of, grid
 from analytic.sheets import positions
 from scipy.spatial.transform import Rotation
 
-from toile.contact.broad_phase.broad_phase import BroadPhase, OverlappingPairs
+from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
 from toile.contact.intersection_audit import Audit
 from toile.contact.narrow_phase.contact_set import ContactSet
 from toile.contact.response.resolve import ContactResolver
@@ -141,12 +141,12 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     tight.contact_set.find_close_contacts()
     tight.contact_set.find_impacts(False)
     found = arrays_of(tight.contact_set)
-    assert tight.contact_set.candidate_count == contacts.contact_set.candidate_count > 100
+    assert tight.contact_set.near_pair_count == contacts.contact_set.near_pair_count > 100
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     assert len(wanted["kind"]) > 50
 
 
-def all_pairs(contacts: ContactResolver) -> OverlappingPairs:
+def all_pairs(contacts: ContactResolver) -> CandidatePairs:
     """Every vertex with every triangle and every edge with every other, but for common vertices."""
     edges, triangles = contacts.mesh.edges, contacts.mesh.triangles
     vertices = np.arange(contacts.mesh.count)[:, None]
@@ -154,7 +154,7 @@ def all_pairs(contacts: ContactResolver) -> OverlappingPairs:
     others = ~(edges[:, None, :, None] == edges[None, :, None, :]).any(axis=(2, 3))
     found = [np.argwhere(apart), np.argwhere(np.triu(others))]
     arrays = [wp.array(pairs.astype(np.int32), dtype=wp.vec2i, device=contacts.device) for pairs in found]
-    return OverlappingPairs(*arrays, *map(len, found))
+    return CandidatePairs(*arrays, *map(len, found))
 
 
 def noise(x: np.ndarray, random: np.random.Generator, size: float) -> np.ndarray:
@@ -196,8 +196,8 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
             contact_set.find_impacts(False)
             found = arrays_of(contact_set)
             reference = ContactSet(mesh, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction)
-            reference.find_candidates(all_pairs(contacts), mesh.x_end, 1e6)
-            assert reference.candidate_count > 20_000
+            reference.find_near_pairs(all_pairs(contacts), mesh.x_end, 1e6)
+            assert reference.near_pair_count > 20_000
             reference.find_close_contacts()
             reference.find_impacts(False)
             wanted = arrays_of(reference)

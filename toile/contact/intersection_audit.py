@@ -305,9 +305,7 @@ def intersect(first: wp.vec3i, second: wp.vec3i, x: wp.array(dtype=wp.vec3d)) ->
     if on_one_side(a, b, c, p, q, r):
         return NO
     # YES if one of the edges intersects the other triangle; UNSURE before NO.
-    of_first = wp.max(wp.max(edge_intersects_triangle(p, q, a, b, c), edge_intersects_triangle(q, r, a, b, c)), edge_intersects_triangle(r, p, a, b, c))
-    of_second = wp.max(wp.max(edge_intersects_triangle(a, b, p, q, r), edge_intersects_triangle(b, c, p, q, r)), edge_intersects_triangle(c, a, p, q, r))
-    return wp.max(of_first, of_second)
+    return wp.max(edges_intersect_triangle(p, q, r, a, b, c), edges_intersect_triangle(a, b, c, p, q, r))
 
 
 @wp.func
@@ -319,6 +317,13 @@ def on_one_side(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d,
     if side(p, q, r, b) != of_a:
         return False
     return side(p, q, r, c) == of_a
+
+
+@wp.func
+def edges_intersect_triangle(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> int:
+    """Whether an edge of the triangle pqr intersects the triangle abc: YES before UNSURE before NO."""
+    pq, qr = edge_intersects_triangle(p, q, a, b, c), edge_intersects_triangle(q, r, a, b, c)
+    return wp.max(wp.max(pq, qr), edge_intersects_triangle(r, p, a, b, c))
 
 
 @wp.func

@@ -80,10 +80,11 @@ class SelfContactCorrection(Correction):
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
         self.persistent_contacts = PersistentContacts(self.collision_mesh, self.resolver.contact_set)
         self.contact_forces = (self.persistent_contacts,)
-        gives_way = np.where(self.collision_mesh.masses > 0.0, 1.0 / np.maximum(self.collision_mesh.masses, 1e-300), 0.0)  # [1/kg]
+        mesh = self.collision_mesh
+        inverse_masses = np.where(mesh.masses > 0.0, 1.0 / np.maximum(mesh.masses, 1e-300), 0.0)  # [1/kg]
         self.untangler: Untangler | None = Untangler(
-            self.collision_mesh.edges, self.collision_mesh.triangles, self.collision_mesh.count, self.collision_mesh.moving_count,
-            wp.array(gives_way.astype(numpy_real), dtype=real, device=device), device,
+            mesh.edges, mesh.triangles, mesh.count, mesh.moving_count,
+            wp.array(inverse_masses.astype(numpy_real), dtype=real, device=device), device,
         )  # fmt: skip
         self._launch = Launcher(device)
 

@@ -1,4 +1,4 @@
-"""Broad phase: pairs of a vertex and a triangle, or of two edges, whose boxes overlap at some instant of a step.
+"""Broad phase: candidate pairs of a vertex and a triangle, or of two edges, whose boxes overlap at some instant.
 
 Boxes move with their elements (boxes.py, patch_boxes.py). Hulls of the whole motion would overlap far more often: in
 cloth that falls ten edge lengths in a step, each element would be paired with ten neighbors that fall with it.
@@ -42,8 +42,8 @@ BLOCK = 64
 
 
 @dataclass
-class OverlappingPairs:
-    """Pairs of elements, each once. The arrays may be longer than the counts; the next search overwrites them."""
+class CandidatePairs:
+    """Candidate pairs, each once. The arrays may be longer than the counts; the next search overwrites them."""
 
     vertex_triangle: wp.array  # vec2i: vertex, triangle
     edge_edge: wp.array  # vec2i: edge, edge; the first is the smaller
@@ -52,7 +52,7 @@ class OverlappingPairs:
 
 
 class BroadPhase:
-    """Finds pairs of elements. Vertices from `moving_count` on belong to solids, which are not paired with solids."""
+    """Finds candidate pairs. Vertices from `moving_count` on belong to solids, which are not paired with solids."""
 
     def __init__(
         self, edges: np.ndarray, triangles: np.ndarray, vertex_count: int, moving_count: int, device: str,
@@ -82,14 +82,14 @@ class BroadPhase:
     def find(
         self, x: wp.array, x_end: wp.array, reach: wp.array, only: wp.array | None = None,
         reach_end: wp.array | None = None,
-    ) -> OverlappingPairs:  # fmt: skip
+    ) -> CandidatePairs:  # fmt: skip
         """Returns all pairs without a common vertex whose boxes overlap.
 
         With `only`, returns just the pairs with a vertex where it is not 0; only these vertices may have other boxes
         than in the search before. `reach` holds at the end of the step too, unless `reach_end` is given.
         """
         if self._tree is None:
-            return OverlappingPairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
+            return CandidatePairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
         selected = self._all_selected if only is None else only
         motion = [x, x_end, reach, reach if reach_end is None else reach_end]
         inputs = [self._patches, selected, *motion, self._active, self._boxes]
@@ -103,7 +103,7 @@ class BroadPhase:
         fill([self._patch_pairs], self._launch, find_patches, self._patch_count, inputs, BLOCK)
         self._find_element_pairs(selected)
         vertices, edges = self._pairs
-        return OverlappingPairs(vertices.values, edges.values, vertices.count, edges.count)
+        return CandidatePairs(vertices.values, edges.values, vertices.count, edges.count)
 
     @staticmethod
     def runs_on_gpu(device: str) -> bool:

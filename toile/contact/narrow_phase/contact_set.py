@@ -1,7 +1,7 @@
-"""Candidate pairs of a step, and the contacts among them: pairs that start close, and pairs that collide.
+"""Near pairs of a step, and the contacts among them: pairs that start close, and pairs that collide.
 
-    candidate  closer than 2 tau at the start; or neither the distance there, less the largest possible approach, nor
-               the gap along its direction shows that the pair stays apart
+    near pair  a candidate of the broad phase that is closer than 2 tau at the start; or for which neither the distance
+               there, less the largest possible approach, nor the gap along its direction shows that it stays apart
     contact    n . sum of w_a d_a >= target    for the displacements d of the step
     target     tau - gap: the pair may close its gap down to its thickness tau; where it starts closer than that, the
                step recovers a tenth of the overlap
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase.broad_phase import OverlappingPairs
+from toile.contact.broad_phase.broad_phase import CandidatePairs
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import (
     ClosestPoints,
@@ -58,8 +58,8 @@ MAX_REST_FRACTION = wp.constant(real(0.5))
 
 
 @wp.struct
-class CandidatePair:
-    """A candidate pair: elements that may come into contact in this step."""
+class NearPair:
+    """A near pair: elements that may come into contact in this step."""
 
     vertices: wp.vec4i
     pair: wp.vec2i
@@ -70,9 +70,9 @@ class CandidatePair:
 
 @wp.struct
 class ContactHit:
-    """A candidate pair that is in contact, and the time of it: at the start, if it is close there."""
+    """A near pair that is in contact, and the time of it: at the start, if it is close there."""
 
-    candidate: wp.int32
+    near_pair: wp.int32
     time: real
 
 
@@ -114,14 +114,14 @@ CONTACT_FIELDS = {
 
 
 class ContactSet:
-    """Candidate pairs and contacts of a step. Arrays grow when their capacity is exceeded; no pair is dropped."""
+    """Near pairs and contacts of a step. Arrays grow when their capacity is exceeded; no pair is dropped."""
 
     def __init__(
         self, mesh: CollisionMesh, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096
     ):
         self.mesh, self.friction, self.device = mesh, friction, mesh.device
         self._elements = make_elements(edges, triangles)
-        self.candidates = AppendBuffer(CandidatePair, capacity, self.device)
+        self.near_pairs = AppendBuffer(NearPair, capacity, self.device)
         self._hits = AppendBuffer(ContactHit, capacity, self.device, keyed=True)
         self.contacts, self.impulses = ContactArrays(), ContactImpulses()
         self.recovery = RECOVERY  # in this step
@@ -134,20 +134,20 @@ class ContactSet:
         self._grow(capacity)
 
     @property
-    def candidate_count(self) -> int:
-        return self.candidates.count
+    def near_pair_count(self) -> int:
+        return self.near_pairs.count
 
-    def find_candidates(
-        self, pairs: OverlappingPairs, x_searched: wp.array, slack: float, only: wp.array | None = None
+    def find_near_pairs(
+        self, pairs: CandidatePairs, x_searched: wp.array, slack: float, only: wp.array | None = None
     ) -> None:
         """Finds the pairs that may come into contact while no end moves farther than `slack` from x_searched.
 
-        With `only`, replaces the candidates of the vertices where it is not 0.
+        With `only`, replaces the near pairs of the vertices where it is not 0.
         """
         if only is None:
-            self.candidates.count = 0
+            self.near_pairs.count = 0
         else:
-            self._launch.split(drop_candidates, self.candidates.count, [only, self.candidates.values])
+            self._launch.split(drop_near_pairs, self.near_pairs.count, [only, self.near_pairs.values])
         lists = (
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
@@ -155,7 +155,7 @@ class ContactSet:
         for kind, array, count in lists:
             model = [int(kind), self._elements, self.mesh.rest]
             inputs = [*model, array, self.mesh.x, x_searched, self.exempt, slack]
-            fill([self.candidates], self._launch, find_candidates, count, inputs, kept=self.candidates.count)
+            fill([self.near_pairs], self._launch, find_near_pairs, count, inputs, kept=self.near_pairs.count)
 
     def find_close_contacts(self) -> int:
         """Starts a new set with the contacts of pairs that start close; returns their number."""
@@ -168,11 +168,11 @@ class ContactSet:
 
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
         mesh, hits = self.mesh, self._hits
-        fill([hits], self._launch, kernel, self.candidates.count, [self.candidates.values, *inputs])
+        fill([hits], self._launch, kernel, self.near_pairs.count, [self.near_pairs.values, *inputs])
         if self.contact_count + hits.count > self._capacity:
             self._grow(3 * (self.contact_count + hits.count) // 2)
         model = [mesh.solid_friction, float(self.friction)]
-        found = [self.candidates.values, hits.values, hits.order(), self.count]
+        found = [self.near_pairs.values, hits.values, hits.order(), self.count]
         state = [mesh.x, mesh.x_end, mesh.inverse_mass, self.recovery]
         self.count.fill_(self.contact_count)  # new contacts are appended to these
         self._launch.split(make_contacts, hits.count, [*model, *found, *state, self.contacts])
@@ -223,16 +223,16 @@ def stays_apart(
 
 
 @wp.kernel
-def find_candidates(
+def find_near_pairs(
     # model
     first: wp.int32, kind: wp.int32, elements: MeshElements, rest: RestGeometry,
     # in
     pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
-    ranges_out: BufferRanges, candidates_out: wp.array(dtype=CandidatePair),
+    ranges_out: BufferRanges, near_pairs_out: wp.array(dtype=NearPair),
 ):
-    """Appends the pairs that may come into contact to the candidates."""
+    """Appends the candidate pairs that may come into contact."""
     pair = pairs[first + wp.tid()]
     at = pair_vertices(elements, kind, pair)
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
@@ -248,27 +248,27 @@ def find_candidates(
         return
     n = next_slot(ranges_out, first)
     if n >= 0:
-        entry = CandidatePair()
+        entry = NearPair()
         entry.vertices = at
         entry.pair = pair
         entry.kind = kind
         entry.distance = found.distance
         entry.thickness = pair_thickness(rest, kind, at, found.weights, MAX_REST_FRACTION)
-        candidates_out[n] = entry
+        near_pairs_out[n] = entry
 
 
 @wp.kernel
-def drop_candidates(
+def drop_near_pairs(
     # in
     first: wp.int32, selected: wp.array(dtype=wp.int32),
     # in and out
-    candidates_out: wp.array(dtype=CandidatePair),
+    near_pairs_out: wp.array(dtype=NearPair),
 ):
-    """Disables the candidates with a selected vertex: at an infinite distance they never become contacts."""
+    """Disables the near pairs with a selected vertex: at an infinite distance they never become contacts."""
     k = first + wp.tid()
-    at = candidates_out[k].vertices
+    at = near_pairs_out[k].vertices
     if selected[at[0]] + selected[at[1]] + selected[at[2]] + selected[at[3]] > 0:
-        candidates_out[k].distance = INFINITE
+        near_pairs_out[k].distance = INFINITE
 
 
 @wp.func
@@ -301,15 +301,15 @@ def write_contact(
 
 @wp.func
 def add_hit(
-    k: wp.int32, time: real, candidates: wp.array(dtype=CandidatePair), first: wp.int32, ranges: BufferRanges,
+    k: wp.int32, time: real, near_pairs: wp.array(dtype=NearPair), first: wp.int32, ranges: BufferRanges,
     hits: wp.array(dtype=ContactHit),
 ):
-    """Appends candidate k, in contact from `time` on."""
+    """Appends near pair k, in contact from `time` on."""
     n = next_slot(ranges, first)
     if n >= 0:
-        ranges.keys[n] = pair_key(candidates[k].kind, candidates[k].pair)
+        ranges.keys[n] = pair_key(near_pairs[k].kind, near_pairs[k].pair)
         hit = ContactHit()
-        hit.candidate = k
+        hit.near_pair = k
         hit.time = time
         hits[n] = hit
 
@@ -317,41 +317,41 @@ def add_hit(
 @wp.kernel
 def find_close_pairs(
     # in
-    first: wp.int32, candidates: wp.array(dtype=CandidatePair), x: wp.array(dtype=vec3),
+    first: wp.int32, near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3),
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
-    if candidates[k].distance > CLOSE_DISTANCE * candidates[k].thickness:
+    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
         return
-    at = candidates[k].vertices
-    if not on_boundary(closest_points(candidates[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
-        add_hit(k, AT_START, candidates, first, ranges_out, hits_out)
+    at = near_pairs[k].vertices
+    if not on_boundary(closest_points(near_pairs[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
+        add_hit(k, AT_START, near_pairs, first, ranges_out, hits_out)
 
 
 @wp.kernel
 def find_impacts(
     # in
-    first: wp.int32, candidates: wp.array(dtype=CandidatePair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    first: wp.int32, near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
     """Finds contacts of pairs that collide during the step: continuous collision detection."""
     k = first + wp.tid()
-    at = candidates[k].vertices
+    at = near_pairs[k].vertices
     if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
         return
-    kind = candidates[k].kind
+    kind = near_pairs[k].kind
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    margin = MARGIN * candidates[k].thickness
-    if candidates[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
+    margin = MARGIN * near_pairs[k].thickness
+    if near_pairs[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
         return
     t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
     if t < NEVER:
-        add_hit(k, t, candidates, first, ranges_out, hits_out)
+        add_hit(k, t, near_pairs, first, ranges_out, hits_out)
 
 
 @wp.kernel
@@ -359,7 +359,7 @@ def make_contacts(
     # model
     first: wp.int32, solid_friction: wp.array(dtype=real), friction: real,
     # in
-    candidates: wp.array(dtype=CandidatePair), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
+    near_pairs: wp.array(dtype=NearPair), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
     count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     inverse_mass: wp.array(dtype=mat33), recovery: real,
     # out
@@ -368,7 +368,7 @@ def make_contacts(
     """Appends the contacts of all hits, in the order of their elements."""
     i = first + wp.tid()
     hit = hits[order[i]]
-    pair = candidates[hit.candidate]
+    pair = near_pairs[hit.near_pair]
     at, kind, tau = pair.vertices, pair.kind, pair.thickness
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     t = wp.max(hit.time, real(0.0))

@@ -2,7 +2,7 @@
 
     f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while that is repulsive, else 0
 
-After a solve, springs that pull are removed from the system and missing ones are added (`count_wrong`, `correct_active_set`). Deep
+After a solve, springs that pull are removed from the system and missing ones are added (`correct_active_set`). Deep
 overlaps are also removed by position alteration (`alter`).
 
 Source      [BW98] secs. 6, 6.2
@@ -106,7 +106,8 @@ def linearize(
     diagonal: wp.array(dtype=wp.int32),
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
+    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real,
+    alpha_v: real,
     # in and out
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     # out

@@ -130,14 +130,14 @@ def corner_is_closest(
 
 @wp.func
 def is_closest(
-    surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
-    x_end: wp.array(dtype=vec3),
+    surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real,
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
     """Whether the points of a pair are the closest among their neighbors, at time t of the step."""
     p2, p3 = position_at(at[2], t, x, x_end), position_at(at[3], t, x, x_end)
     if kind == EDGE_EDGE:
         # At an end of an edge the close pair is that of a vertex and a triangle.
-        if wp.abs(w[0]) < ZERO_WEIGHT or wp.abs(w[1]) < ZERO_WEIGHT or wp.abs(w[2]) < ZERO_WEIGHT or wp.abs(w[3]) < ZERO_WEIGHT:
+        if wp.min(wp.min(wp.abs(w[0]), wp.abs(w[1])), wp.min(wp.abs(w[2]), wp.abs(w[3]))) < ZERO_WEIGHT:
             return bool(False)
         one = w[0] * position_at(at[0], t, x, x_end) + w[1] * position_at(at[1], t, x, x_end)
         two = -w[2] * p2 - w[3] * p3
@@ -145,7 +145,9 @@ def is_closest(
             return bool(False)
         return edge_is_closest(surface, pair[1], two, n, t, x, x_end)
     foot = -w[1] * position_at(at[1], t, x, x_end) - w[2] * p2 - w[3] * p3
-    none = wp.vec3i(wp.where(-w[1] < ZERO_WEIGHT, 1, 0), wp.where(-w[2] < ZERO_WEIGHT, 1, 0), wp.where(-w[3] < ZERO_WEIGHT, 1, 0))
+    none = wp.vec3i(
+        wp.where(-w[1] < ZERO_WEIGHT, 1, 0), wp.where(-w[2] < ZERO_WEIGHT, 1, 0), wp.where(-w[3] < ZERO_WEIGHT, 1, 0)
+    )  # fmt: skip
     missing = none[0] + none[1] + none[2]
     if missing == 0:
         return bool(True)
@@ -211,7 +213,8 @@ def write_springs(
     # in
     first: wp.int32, found: wp.array(dtype=FoundSpring), order: wp.array(dtype=wp.int32),
     # out
-    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=PenaltySpring),
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4),
+    springs_out: wp.array(dtype=PenaltySpring),
 ):
     """Writes the springs in the order of their elements: sums over springs depend on it."""
     k = first + wp.tid()

@@ -36,15 +36,12 @@ from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import numpy_real, real, vec3
 from toile.model.model import Model
+from toile.step_limits import MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG
 
 # Acceleration that pairs are searched with, besides their velocities: gravity [m/s^2]
 SEARCH_ACCELERATION = 10.0
 # Initial capacity.
 INITIAL_CAPACITY = 1024
-# Solves of one step with corrected sets of active springs. A solve is repeated when more than this fraction of the
-# springs pulled or was missing, and for each spring that was missing deep.
-MAX_SOLVES = 6
-WRONG_LEFT = 0.02
 
 
 class PenaltySprings:
@@ -141,10 +138,11 @@ class PenaltySprings:
         self._counts.zero_()
         self._launch(count_wrong, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
         wrong, deep, active = self._counts.numpy()
-        if self._solves >= MAX_SOLVES or not (wrong > WRONG_LEFT * active or deep):
+        if self._solves >= MAX_PENALTY_SOLVES or not (wrong > MAX_SPRINGS_WRONG * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
-        self._launch(correct_active_set, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
+        out = [self.springs, b_out, A_out.values, c.blocks]
+        self._launch(correct_active_set, c.capacity, [A_out.diagonal, *state, *out])
         return False
 
     def activate(self, x: wp.array, v: wp.array) -> None:

@@ -60,7 +60,8 @@ def find_deepest(
         return
     for a in range(4):
         if weights[k][a] != real(0.0):
-            wp.atomic_max(deepest_out, side_entry(particles[k][a], weights[k][a], springs[k].n, normal), springs[k].depth)
+            s = side_entry(particles[k][a], weights[k][a], springs[k].n, normal)
+            wp.atomic_max(deepest_out, s, springs[k].depth)
 
 
 @wp.kernel

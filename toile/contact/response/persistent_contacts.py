@@ -29,15 +29,15 @@ from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.state_dict import StateDict
+from toile.step_limits import MAX_PERSISTENT_SOLVES, MAX_PULLING
 
 # Stiffness relative to the inertia of the four particles; they have to stop many times that inertia. The solver's
 # iterations grow with its root where its preconditioner, such as a factor, does not include the couplings.
 STIFFNESS_RATIO = wp.constant(real(1000.0))
 # Separation in a step above which a contact is dropped, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
-# A spring that is stretched by more than this fraction of the thickness pulls. A solve is repeated when more than
-# PULLING_LEFT of all springs did, at most MAX_SOLVES times.
-PULL_TOLERANCE, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
+# A spring that is stretched by more than this fraction of the thickness pulls.
+PULL_TOLERANCE = wp.constant(real(0.02))
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
 
@@ -131,7 +131,7 @@ class PersistentContacts:
         self._launch(add_springs, springs.count, [*model, *inputs, *out])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Removes springs that pull; False if more than PULLING_LEFT did, and the step must be solved again."""
+        """Removes springs that pull; False if more than MAX_PULLING did, and the step must be solved again."""
         count = self._springs.count
         if not count:
             return True
@@ -142,7 +142,7 @@ class PersistentContacts:
         out = [*system, self._springs.contacts, self._values, self._counts]
         self._launch(remove_pulling_springs, count, [*model, *inputs, *out])
         pulling, active = self._readback()
-        return bool(pulling <= PULLING_LEFT * active) or self._solves >= MAX_SOLVES
+        return bool(pulling <= MAX_PULLING * active) or self._solves >= MAX_PERSISTENT_SOLVES
 
     def _merge(self) -> None:
         """Merges springs with a load and contacts with an impulse into the spare list."""

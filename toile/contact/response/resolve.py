@@ -23,16 +23,10 @@ from toile.contact.response.impulses import ParticleResponse, ProjectedGaussSeid
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
+from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, MAX_ZONE_PASSES, SWEEP_TOLERANCE
 
-# Passes of impulses for pairs that collide, before they move as rigid zones.
-MAX_IMPACT_PASSES = 10
-# Passes in which zones grow, before the step is given up.
-MAX_ZONE_PASSES = 60
-# Sweeps over all contacts in a pass, and the correction below which they end [thickness]. With 20, friction between
-# layers was 5 to 15 % too strong; most passes end after a few.
-MAX_SWEEPS, SWEEP_TOLERANCE = 100, 1e-3
 # How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
-# most a fraction of the edge length, because otherwise all neighbors in the mesh are candidates.
+# most a fraction of the edge length, because otherwise all neighbors in the mesh are near pairs.
 SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
 # If more than this fraction of all vertices is to be searched again, all are.
 MAX_STALE = 0.25
@@ -119,7 +113,7 @@ class ContactResolver:
         return make_impulses(normal, friction)
 
     def _search(self) -> None:
-        """Finds the candidate pairs for the present x_end."""
+        """Finds the near pairs for the present x_end."""
         mesh = self.mesh
         largest_motion = self._motion.find(mesh.x, mesh.x_end)
         least = SLACK_OF_THICKNESS * mesh.thickest
@@ -127,7 +121,7 @@ class ContactResolver:
         # A power of two, because packed launches are keyed by their numbers.
         self._slack = float(2.0 ** np.floor(np.log2(max(slack, least))))
         wp.copy(self._x_searched, mesh.x_end)
-        self._find_candidates(None)
+        self._find_near_pairs(None)
 
     def _search_stale(self) -> None:
         """Searches again for ends that have moved farther than the last search allows."""
@@ -139,15 +133,15 @@ class ContactResolver:
         if count > MAX_STALE * mesh.count:
             self._search()
         elif count:
-            self._find_candidates(self._stale)
+            self._find_near_pairs(self._stale)
 
-    def _find_candidates(self, only: wp.array | None) -> None:
-        """Runs the broad phase and updates the candidates, all or those of some vertices."""
+    def _find_near_pairs(self, only: wp.array | None) -> None:
+        """Runs the broad phase and updates the near pairs, all or those of some vertices."""
         mesh = self.mesh
         at = [self._x_searched, self._motion.mean, mesh.rest.thickness, self._slack]
         self._launch(prepare_search, mesh.count, [*at, self._x_searched_relative, self._reach])
         pairs = self.broad_phase.find(mesh.x, self._x_searched_relative, self._reach, only)
-        self.contact_set.find_candidates(pairs, self._x_searched_relative, self._slack, only)
+        self.contact_set.find_near_pairs(pairs, self._x_searched_relative, self._slack, only)
 
     def _apply_impulses(self, response: ParticleResponse) -> None:
         """Solves for the contact impulses and moves x_end by them."""
