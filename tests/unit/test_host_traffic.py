@@ -60,7 +60,7 @@ def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Readback, "__call__", counted_readback)
     monkeypatch.setattr(wp.array, "numpy", counted)
     for owner, name in (
-        (contact, "apply"), (contact, "accept"), (contact, "hold"), (contact.persistent_contacts, "detect"),
+        (contact, "apply"), (contact, "accept"), (contact, "extend_system"), (contact.persistent_contacts, "detect"),
         (contact.persistent_contacts, "linearize"), (contact.persistent_contacts, "check"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, watched(getattr(owner, name)))

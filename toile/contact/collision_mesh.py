@@ -53,7 +53,6 @@ class CollisionMesh:
         self.edges = np.concatenate(edges).astype(np.int32).reshape(-1, 2)
         frictions = [np.full(len(solid.positions), solid.settings.friction) for solid in self.solids]
         of_solid = np.full(self.count - self.moving_count, solid_thickness)
-
         self.rest = make_rest_geometry(model, np.concatenate([thickness, of_solid]), device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0

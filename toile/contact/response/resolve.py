@@ -52,7 +52,8 @@ class ContactResolver:
         def vectors() -> wp.array:
             return wp.zeros(n, dtype=vec3, device=self.device)
 
-        # Positions in the frame that moves with the mean of all: free fall has no motion in it.
+        # Ends of the last search, in the frame that moves with the mean of all and at rest: free fall has no motion in
+        # the first.
         self._x_searched_relative, self._x_searched, self._d = vectors(), vectors(), vectors()
         self._motion = RelativeMotion(mesh.moving_count, self.device)
         self._slack = 0.0
@@ -66,7 +67,7 @@ class ContactResolver:
         self._clearance, self._clearance_v = (
             wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)
         )
-        # Responses of displacements and of velocities, for each set of planes
+        # Responses of displacements and of velocities, for each set of planes.
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
