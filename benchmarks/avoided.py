@@ -92,7 +92,7 @@ MEASURED: dict[str, tuple[str, str, int, list[str], Change]] = {
     "energies": ("three kernels", "swing", 15, ["cloth[0].shape.resolution=[101,101]"], apart),
     "tree": (
         "built in each search", "drape", 25, ["cloth[0].shape.resolution=[71,71]"],
-        lambda: changed(broad_phase, "REBUILD", 1),
+        lambda: changed(broad_phase, "REBUILD_INTERVAL", 1),
     ),
 }  # fmt: skip
 

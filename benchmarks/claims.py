@@ -395,11 +395,11 @@ def contact_growth(resolutions: tuple[int, ...] = (32, 63, 127)) -> dict[str, An
                 calls[0] = 0
             else:
                 ms += entry["ms"]["C/C"]
-                near.append(contacts.contacts.contact_set.near_count)
+                near.append(contacts.resolver.contact_set.near_pair_count)
         rows.append({
             "vertices": simulation.model.particle_count,
             "ms": ms / calls[0],
-            "megabytes": array_bytes([contacts.bodies, contacts.contacts, contacts.persistent_contacts]) / 1e6,
+            "megabytes": array_bytes([contacts.collision_mesh, contacts.resolver, contacts.persistent_contacts]) / 1e6,
             "near_pairs": max(near),
             "contacts": contacts.contact_count(),
             "ms_of_last_frame": entry["ms"],

@@ -13,8 +13,8 @@
     +- improve: linearize again at the result while cloth is stretched beyond   MAX_IMPROVEMENTS
     |  its extension
     +- correct the result with the filters of the scene; self_contact is last
-    |    candidate pairs -> impulses until nothing collides                     MAX_IMPACT_PASSES x MAX_SWEEPS
-    |    fail-safe: zones that move as one body                                 MAX_ZONE_PASSES
+    |    near pairs -> impulses until nothing collides                          MAX_IMPACT_PASSES x MAX_SWEEPS
+    |    fail-safe: impact zones that move rigidly                              MAX_ZONE_PASSES
     +- where corrections stretched the cloth: add their contacts to the linear  MAX_RESOLVES
     |  system, improve and correct again
     +- accept the step, or reject it: not solved, not resolved, stretched by    step control ([BW98] sec. 7)
@@ -54,3 +54,24 @@ MAX_SOLID_SOLVES = 4
 MAX_STATES_WRONG, MAX_FRICTION_WRONG, MAX_FRICTION_INEXACT = 0.05, 0.05, 0.1
 # Changes of state of one particle in one step: more would let it alternate forever.
 MAX_STATE_CHANGES = wp.constant(2)
+
+# --- Contact between cloths by impulses (toile/contact/response)
+
+# Passes of impulses and continuous collision detection over pairs that still collide, before these move as rigid zones.
+# A pass may cause new impacts, and zones are always safe: the number weighs time against motions that zones make stiff.
+MAX_IMPACT_PASSES = 10
+# Sweeps of projected Gauss-Seidel over all contacts in a pass, and the correction below which they end, as a fraction
+# of the thickness. With 20, friction between layers was 5 to 15 % too strong; most passes end after a few.
+MAX_SWEEPS, SWEEP_TOLERANCE = 100, 1e-3
+# Passes in which impact zones grow, before the step is rejected. Zones only grow, so that the loop ends by itself
+# unless held vertices prevent a rigid motion: the number only bounds the time.
+MAX_ZONE_PASSES = 60
+# Solves of one linearization with the springs of persistent contacts that pull removed in between. A solve is repeated
+# when more than this fraction of the springs pulled.
+MAX_PERSISTENT_SOLVES, MAX_PULLING = 3, 0.02
+
+# --- Contact between cloths by penalty springs (toile/contact/penalty)
+
+# Solves of one linearization with corrected sets of active springs. A solve is repeated when more than this fraction of
+# the active springs pulled or was missing, and for each spring that was missing deep.
+MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG = 6, 0.02

@@ -245,10 +245,10 @@ def test_room_does_not_matter(device: str) -> None:
     """Arrays with room for one pair and one touch grow as they have to: the same bits."""
     tight = thrown(device, 4.0, tolerance=1e-4)
     contact = contact_of(tight)
-    bodies, contacts = contact.bodies, contact.contacts
-    pairs = BroadPhase(bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, tight.device, capacity=1)
+    mesh, contacts = contact.collision_mesh, contact.resolver
+    pairs = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, tight.device, capacity=1)
     contacts.broad_phase = pairs
-    contacts.contact_set = ContactSet(bodies, pairs.edges, pairs.triangles, contacts.contact_set.friction, capacity=1)
+    contacts.contact_set = ContactSet(mesh, pairs.edges, pairs.triangles, contacts.contact_set.friction, capacity=1)
     contact.persistent_contacts.contact_set = contacts.contact_set
     assert bits(tight) == bits(thrown(device, 4.0, tolerance=1e-4))
     assert contacts.contact_set._capacity > 50
@@ -263,7 +263,7 @@ def test_the_fail_safe_alone_keeps_thrown_sheets_apart(
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     simulation, zones = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
     for _ in steps(simulation, 0.04 / speed + 0.05):
-        zones += contact_of(simulation).contacts.zone_count
+        zones += contact_of(simulation).resolver.zone_count
     assert zones > 0
 
 
@@ -277,7 +277,7 @@ def test_the_fail_safe_alone_keeps_a_drape_apart(device: str, monkeypatch: pytes
     ball = {"type": "sphere", "radius": 0.1, "friction": 0.3}
     simulation, zones = cloths(device, sheets, solids=[ball], tolerance=1e-4), 0
     for _ in steps(simulation, 0.35):
-        zones += contact_of(simulation).contacts.zone_count
+        zones += contact_of(simulation).resolver.zone_count
     assert zones > 0
 
 

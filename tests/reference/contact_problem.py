@@ -8,9 +8,10 @@ import numpy as np
 import warp as wp
 from scipy.optimize import nnls
 
-from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
-from toile.contact.response.contact_coloring import Colors
-from toile.contact.response.impulses import relax, relax_in_colors
+from toile.contact.collision_mesh import Planes
+from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays, make_impulses
+from toile.contact.response.contact_coloring import ContactColoring
+from toile.contact.response.impulses import SolverProgress, make_response, relax, relax_by_color
 from toile.device.grid_barrier import CooperativeBlocks
 from toile.math.types import mat33, real, vec3
 
@@ -113,16 +114,20 @@ def relaxed(
 
     count, normal, clearance = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
     contacts, d, inverse_mass = problem.contacts(device), array(problem.d, vec3), array(problem.inverse_mass, mat33)
-    taken = wp.zeros(1, dtype=wp.int32, device=device)
+    progress = SolverProgress()
+    progress.sweeps, progress.unsettled = (wp.zeros(n, dtype=wp.int32, device=device) for n in (1, 3))
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
-    solids = [array(count, wp.int32), array(normal, vec3), array(clearance, real)]
-    inputs = [contacts, inverse_mass, False, *solids, tolerance, sweeps, contacts.normal_impulse, contacts.friction_impulse, d, taken]
+    solids = Planes(array(count, wp.int32), array(normal, vec3))
+    response = make_response(inverse_mass, solids, array(clearance, real))
+    inputs = [contacts, response, False, tolerance, sweeps]
+    out = [make_impulses(contacts.normal_impulse, contacts.friction_impulse), d, progress]
     if order == "in turn":
-        wp.launch(relax, 1, inputs=[number, *inputs], device=device)
+        wp.launch(relax, 1, inputs=[number, *inputs, *out], device=device)
     else:
-        colors, unsettled = Colors(len(problem.d), device), wp.zeros(3, dtype=wp.int32, device=device)
-        colors.add(contacts, number, inverse_mass, len(problem.targets))
-        blocks = CooperativeBlocks(device).of(len(problem.targets))
-        those = [*blocks, colors.count, colors.ends, colors.order, *inputs, unsettled]
-        wp.launch(relax_in_colors, blocks[0], inputs=those, device=device, block_dim=blocks[0] // blocks[1])
-    return Relaxed(contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy(), d.numpy(), int(taken.numpy()[0]))
+        coloring = ContactColoring(len(problem.d), device)
+        coloring.add(contacts, number, inverse_mass, len(problem.targets))
+        lanes, blocks, arrived = CooperativeBlocks(device).of(len(problem.targets))
+        those = [lanes, blocks, coloring.colors, *inputs, arrived, *out]
+        wp.launch(relax_by_color, lanes, inputs=those, device=device, block_dim=lanes // blocks)
+    impulses = contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy()
+    return Relaxed(*impulses, d.numpy(), int(progress.sweeps.numpy()[0]))

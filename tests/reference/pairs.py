@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toile.contact.broad_phase.boxes import INSTANT
+from toile.contact.broad_phase.boxes import TIME_TOLERANCE
 
 
 def pairs_by_hand(
@@ -37,7 +37,7 @@ def _overlap(gap: np.ndarray, gap_end: np.ndarray) -> np.ndarray:
         crossing = gap / (gap - gap_end)
     begin = np.where((gap > 0) & (gap_end <= 0), crossing, 0).max(axis=2)
     end = np.where((gap <= 0) & (gap_end > 0), crossing, 1).min(axis=2)
-    return ~np.any((gap > 0) & (gap_end > 0), axis=2) & (begin <= end + gap.dtype.type(INSTANT))
+    return ~np.any((gap > 0) & (gap_end > 0), axis=2) & (begin <= end + gap.dtype.type(TIME_TOLERANCE))
 
 
 def _boxes(elements: np.ndarray, x: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -159,7 +159,7 @@ def test_places_lie_on_both_triangles(device: str) -> None:
     x, triangles = crossing_grids()
     audit = Audit(triangles, len(x), device)
     found = audit.pairs(x)
-    places = audit.places(x, found)
+    places = audit.points(x, found)
     assert len(found) == audit.count(x) == len(places) > 20
     np.testing.assert_allclose(places[:, 1:], [[0.437, 0.0]] * len(found), atol=1e-15)
     for pair, place in zip(found, places, strict=True):
@@ -229,7 +229,7 @@ def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
 def test_nothing_to_audit(device: str) -> None:
     audit = Audit(np.zeros((0, 3), np.int32), 0, device)
     assert audit.pairs(np.zeros((0, 3))).shape == (0, 2)
-    assert audit.places(np.zeros((0, 3)), audit.pairs(np.zeros((0, 3)))).shape == (0, 3)
+    assert audit.points(np.zeros((0, 3)), audit.pairs(np.zeros((0, 3)))).shape == (0, 3)
 
 
 def test_positions_that_are_not_numbers_are_reported(device: str) -> None:

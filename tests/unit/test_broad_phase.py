@@ -13,8 +13,8 @@ from reference.pairs import pairs_by_hand
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from toile.contact.broad_phase.broad_phase import REBUILD, BroadPhase, Pairs
-from toile.contact.broad_phase.patches import divide
+from toile.contact.broad_phase.broad_phase import REBUILD_INTERVAL, BroadPhase, CandidatePairs
+from toile.contact.broad_phase.patches import partition
 from toile.device import threads
 from toile.math.types import numpy_real, real, vec3
 
@@ -54,13 +54,13 @@ def array(values: np.ndarray, device: str, dtype: type = vec3) -> wp.array:
 
 def find(
     phase: BroadPhase, x: np.ndarray, x_end: np.ndarray, reach: np.ndarray, reach_end: np.ndarray | None = None
-) -> Pairs:
+) -> CandidatePairs:
     places = [array(x, phase.device), array(x_end, phase.device)]
     reaches = [None if values is None else array(values, phase.device, real) for values in (reach, reach_end)]
     return phase.find(*places, reaches[0], None, reaches[1])
 
 
-def as_arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+def as_arrays(pairs: CandidatePairs) -> tuple[np.ndarray, np.ndarray]:
     return (
         pairs.vertex_triangle.numpy()[: pairs.vertex_triangle_count],
         pairs.edge_edge.numpy()[: pairs.edge_edge_count],
@@ -144,8 +144,8 @@ def test_trees_of_any_age(device: str) -> None:
     random = np.random.default_rng(3)
     phase = BroadPhase(edges, triangles, 144, 120, device)
     flat, reach = np.column_stack([uv, np.zeros(144)]), np.full(144, 2e-3)
-    for k in range(2 * REBUILD + 1):
-        share = abs(1.0 - k / REBUILD)
+    for k in range(2 * REBUILD_INTERVAL + 1):
+        share = abs(1.0 - k / REBUILD_INTERVAL)
         x = share * flat + (1.0 - share) * pleated(uv)
         check(phase, x, x + random.normal(0.0, 1e-3, x.shape), reach)
 
@@ -279,7 +279,7 @@ def test_patches(shuffled: bool) -> None:
     if shuffled:
         edges = np.random.default_rng(7).permutation(400)[edges]
     for moving_count in (400, 150, 0):
-        patch = divide(edges, 400, moving_count)
+        patch = partition(edges, 400, moving_count)
         sizes = np.bincount(patch)
         assert sizes.min() >= 1 and sizes.max() <= 4
         assert set(patch[:moving_count]).isdisjoint(patch[moving_count:])

@@ -11,9 +11,10 @@ import warp as wp
 from analytic.cloths import THICKNESS, cloths, grid
 from reference.contact_problem import Problem, random_problem, relaxed
 
+from toile.contact.narrow_phase.contact_set import make_impulses
 from toile.contact.response import contact_coloring as of_colors
-from toile.contact.response.contact_coloring import MAX_COLORS, Colors
-from toile.contact.response.impulses import Sweeps
+from toile.contact.response.contact_coloring import MAX_COLORS, ContactColoring, ContactColors
+from toile.contact.response.impulses import ProjectedGaussSeidel, make_response
 from toile.device import grid_barrier as blocks
 from toile.device.grid_barrier import CooperativeBlocks
 from toile.device.launcher import Launcher
@@ -54,15 +55,15 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     end.x.assign(state.x.numpy() + d)
     simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
-    contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
-    contact.bodies.update_inverse_mass(contact.context.masses, simulation.constraints.state.S, simulation.constraints.state.S_user, None)
-    contacts, contact_set = contact.contacts, contact.contacts.contact_set
+    contact.collision_mesh.begin(state.x, end.x, end.v, 0.0, H)
+    contact.collision_mesh.update_inverse_mass(contact.context.masses, simulation.constraints.state.S, simulation.constraints.state.S_user, None)
+    contacts, contact_set = contact.resolver, contact.resolver.contact_set
     contacts._search()
     contact_set.find_close_contacts()
     contact_set.find_impacts(False)
     found = {name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count] for name in ("vertices", "weights", "normal")}
     targets = contact_set.contacts.target.numpy()[: contact_set.contact_count]
-    inverse_mass = contact.bodies.inverse_mass.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
+    inverse_mass = contact.collision_mesh.inverse_mass.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
     return Problem(*found.values(), targets, np.full(len(targets), mu), inverse_mass, d)
 
 
@@ -80,14 +81,15 @@ PROBLEMS = {
 }
 
 
-def colored(problem: Problem, device: str, batches: int = 1) -> tuple[Colors, np.ndarray, np.ndarray]:
+def colored(problem: Problem, device: str, batches: int = 1) -> tuple[ContactColors, np.ndarray, np.ndarray]:
     """The colors, the touches in their order, and the ends of the colors in it."""
-    colors, contacts = Colors(len(problem.d), device), problem.contacts(device)
+    coloring, contacts = ContactColoring(len(problem.d), device), problem.contacts(device)
     count = len(problem.targets)
     inverse_mass = wp.array(problem.inverse_mass, dtype=mat33, device=device)
     for batch in range(1, batches + 1):
         number = wp.array([count * batch // batches], dtype=wp.int32, device=device)
-        colors.add(contacts, number, inverse_mass)
+        coloring.add(contacts, number, inverse_mass)
+    colors = coloring.colors
     return colors, colors.order.numpy()[:count], colors.ends.numpy()
 
 
@@ -239,13 +241,15 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     """Launches are remembered by the list, and read the arrays that it has now."""
     simulation = falling(device)
     contact = simulation.filters[-1]
-    contact_set, n = contact.contacts.contact_set, simulation.model.particle_count
-    contact.bodies.inverse_mass.assign(np.tile(np.eye(3), (n, 1, 1)))
+    contact_set, n = contact.resolver.contact_set, simulation.model.particle_count
+    contact.collision_mesh.inverse_mass.assign(np.tile(np.eye(3), (n, 1, 1)))
     contact_set.contacts.vertices.assign(np.tile([0, 1, 2, 3], (len(contact_set.contacts.normal_impulse), 1)))
     contact_set.contact_count = 1
     contact_set.count.fill_(1)
-    sweeps = Sweeps(n, device)
-    none = contact.contacts._no_planes
+    sweeps = ProjectedGaussSeidel(n, device)
+    response = make_response(
+        contact.collision_mesh.inverse_mass, contact.resolver._no_planes, contact.resolver._clearance
+    )
 
     def normal_impulse_at(height: float) -> float:
         """Of one touch, whose first particle is asked to rise."""
@@ -255,11 +259,12 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
         contact_set.contacts.target.fill_(height)
         for array in (normal_impulse, friction_impulse, d):
             array.zero_()
-        sweeps.begin()
-        sweeps.run(contact_set, False, none, contact.contacts._clearance, 1e-12, 20, normal_impulse, friction_impulse, d)
+        sweeps.clear()
+        sweeps.solve(contact_set, response, False, 1e-12, 20, impulses, d)
         return float(d.numpy()[0, 2])
 
     normal_impulse, friction_impulse, d = (wp.zeros(4 * len(contact_set.contacts.normal_impulse), dtype=kind, device=device) for kind in (real, vec3, vec3))
+    impulses = make_impulses(normal_impulse, friction_impulse)
     assert normal_impulse_at(0.5) == pytest.approx(0.25)
     contact_set._grow(2 * len(contact_set.contacts.normal_impulse))
     assert normal_impulse_at(0.8) == pytest.approx(0.4)

@@ -12,10 +12,10 @@ from analytic.cloths import THICKNESS, cloths, contact_of, grid
 from analytic.sheets import positions
 from scipy.spatial.transform import Rotation
 
-from toile.contact.broad_phase.broad_phase import BroadPhase, Pairs
+from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
 from toile.contact.intersection_audit import Audit
 from toile.contact.narrow_phase.contact_set import ContactSet
-from toile.contact.response.resolve import ClothContacts
+from toile.contact.response.resolve import ContactResolver
 from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0
@@ -27,7 +27,7 @@ def two(device: str, gap: float = 1.0, **more: Any) -> Simulation:
     return cloths(device, [{"shape": grid(0.2, 6)}, {"shape": grid(0.2, 6), **above}], **more)
 
 
-def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray | None = None) -> ClothContacts:
+def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray | None = None) -> ContactResolver:
     """The contacts at the start of a step with these displacements, before anything is corrected."""
     contact, state = contact_of(simulation), simulation.state
     if x is not None:
@@ -38,12 +38,12 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     end.v.assign(d / H)
     simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
-    contact.bodies.begin(state.x, end.x, end.v, 0.0, H)
+    contact.collision_mesh.begin(state.x, end.x, end.v, 0.0, H)
     constraints = simulation.constraints.state
-    contact.bodies.update_inverse_mass(
+    contact.collision_mesh.update_inverse_mass(
         contact.context.masses, constraints.S, constraints.S_user, contact.context.planes
     )
-    found: ClothContacts = contact.contacts
+    found: ContactResolver = contact.resolver
     return found
 
 
@@ -134,30 +134,30 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     contacts.contact_set.find_close_contacts()
     contacts.contact_set.find_impacts(False)
     wanted = arrays_of(contacts.contact_set)
-    bodies = contacts.bodies
-    tight = ClothContacts(bodies, 0.3)
+    mesh = contacts.mesh
+    tight = ContactResolver(mesh, 0.3)
     tight.broad_phase = BroadPhase(
-        bodies.edges, bodies.triangles, bodies.count, bodies.moving_count, device, capacity=1
+        mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, device, capacity=1
     )
-    tight.contact_set = ContactSet(bodies, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
+    tight.contact_set = ContactSet(mesh, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
     tight._search()
     tight.contact_set.find_close_contacts()
     tight.contact_set.find_impacts(False)
     found = arrays_of(tight.contact_set)
-    assert tight.contact_set.near_count == contacts.contact_set.near_count > 100
+    assert tight.contact_set.near_pair_count == contacts.contact_set.near_pair_count > 100
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     assert len(wanted["kind"]) > 50
 
 
-def all_pairs(contacts: ClothContacts) -> Pairs:
+def all_pairs(contacts: ContactResolver) -> CandidatePairs:
     """Every vertex with every triangle and every edge with every other, but for common vertices."""
-    edges, triangles = contacts.bodies.edges, contacts.bodies.triangles
-    vertices = np.arange(contacts.bodies.count)[:, None]
+    edges, triangles = contacts.mesh.edges, contacts.mesh.triangles
+    vertices = np.arange(contacts.mesh.count)[:, None]
     apart = ~(triangles[None] == vertices[:, :, None]).any(axis=2)
     others = ~(edges[:, None, :, None] == edges[None, :, None, :]).any(axis=(2, 3))
     found = [np.argwhere(apart), np.argwhere(np.triu(others))]
     arrays = [wp.array(pairs.astype(np.int32), dtype=wp.vec2i, device=contacts.device) for pairs in found]
-    return Pairs(*arrays, *map(len, found))
+    return CandidatePairs(*arrays, *map(len, found))
 
 
 def noise(x: np.ndarray, random: np.random.Generator, size: float) -> np.ndarray:
@@ -187,20 +187,20 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
         x = positions(two(device, 3.0)) + random.normal(scale=3e-4, size=(n, 3))
         d = MOTIONS[motion](x, random)
         contacts = begin(simulation, d, x)
-        bodies, contact_set = contacts.bodies, contacts.contact_set
+        mesh, contact_set = contacts.mesh, contacts.contact_set
         contacts._search()
         for farthest in (0.0, 0.999, 120.0):
             away = random.normal(size=x.shape)
             away *= contacts._slack / np.linalg.norm(away, axis=1)[:, None]
             far = farthest if farthest < 1.0 else np.where(random.uniform(size=(n, 1)) < 0.1, farthest, 0.999)
-            bodies.x_end.assign(contacts._searched.numpy() + far * away)
-            contacts._search_again()
+            mesh.x_end.assign(contacts._x_searched.numpy() + far * away)
+            contacts._search_stale()
             contact_set.find_close_contacts()
             contact_set.find_impacts(False)
             found = arrays_of(contact_set)
-            reference = ContactSet(bodies, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction)
-            reference.find_near(all_pairs(contacts), bodies.x_end, 1e6)
-            assert reference.near_count > 20_000
+            reference = ContactSet(mesh, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction)
+            reference.find_near_pairs(all_pairs(contacts), mesh.x_end, 1e6)
+            assert reference.near_pair_count > 20_000
             reference.find_close_contacts()
             reference.find_impacts(False)
             wanted = arrays_of(reference)
@@ -233,7 +233,7 @@ def test_in_the_end_nothing_meets(
         assert audit.count(x) == 0
         contacts = begin(simulation, d, x)
         assert contacts.resolve(None, H) is None
-        end = contacts.bodies.x_end.numpy().copy()
+        end = contacts.mesh.x_end.numpy().copy()
         contacts._search()
         assert contacts.contact_set.find_impacts(False) == 0
         assert audit.count(end) == 0
@@ -241,7 +241,7 @@ def test_in_the_end_nothing_meets(
         assert np.abs(end - x - d).max() > 0.1 * size
         if not pins:
             np.testing.assert_allclose(m @ (end - x), m @ d, rtol=0, atol=1e-13 * float(m @ np.abs(d).sum(axis=1)))
-        v = contacts.bodies.v_end.numpy()
+        v = contacts.mesh.v_end.numpy()
         assert m @ (v**2).sum(axis=1) <= m @ (d**2).sum(axis=1) / H**2
 
 
@@ -253,10 +253,10 @@ def test_zones_keep_the_momentum_of_velocities(passes: int, device: str, monkeyp
     m = simulation.model.masses
     d = random_motion(simulation, 1, 0.02)
     contacts = begin(simulation, d)
-    before = contacts.bodies.v_end.numpy().copy()
+    before = contacts.mesh.v_end.numpy().copy()
     assert contacts.resolve(None, H) is None
     assert contacts.zone_count > 0
-    change = m @ (contacts.bodies.v_end.numpy() - before)
+    change = m @ (contacts.mesh.v_end.numpy() - before)
     assert np.abs(change).max() < 1e-13 * float(m @ np.abs(before).sum(axis=1))
 
 

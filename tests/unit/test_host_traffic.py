@@ -67,8 +67,8 @@ def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
     in_contact, zones = 0, 0
     for _ in simulation.run(4):
-        in_contact += contact.contacts.contact_count
-        zones += contact.contacts.zone_count
+        in_contact += contact.resolver.contact_count
+        zones += contact.resolver.zone_count
     assert in_contact > 50 and zones == 0
     assert len(seen) > 10 and max(seen) <= FEW
 

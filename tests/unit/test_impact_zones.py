@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toile.contact.response.impact_zones import ImpactZones, body_motion
+from toile.contact.response.impact_zones import ImpactZones, rigid_motion
 
 EYE = np.eye(3)
 
@@ -18,7 +18,7 @@ def zone(seed: int, count: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def moved(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
-    found = body_motion(x, d, masses, np.zeros((len(x), 3, 3)) if held is None else held)
+    found = rigid_motion(x, d, masses, np.zeros((len(x), 3, 3)) if held is None else held)
     assert found is not None
     return found
 
@@ -120,9 +120,9 @@ def test_none_if_what_holds_moves_against_itself(way: float) -> None:
     x, d, m = zone(10)
     d[:2] = 0.0
     d[1] = way * (x[0] - x[1])
-    assert body_motion(x, d, m, holding(len(x), [0, 1], EYE)) is None
+    assert rigid_motion(x, d, m, holding(len(x), [0, 1], EYE)) is None
     d[1] = 0.0
-    assert body_motion(x, d, m, holding(len(x), [0, 1], EYE)) is not None
+    assert rigid_motion(x, d, m, holding(len(x), [0, 1], EYE)) is not None
 
 
 def test_pins_that_turn_like_a_body_are_followed() -> None:

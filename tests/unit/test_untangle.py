@@ -11,7 +11,8 @@ import warp as wp
 from reference.contours import contour_length
 from scipy.spatial.transform import Rotation
 
-from toile.contact.untangle.untangle import Tangle, Untangling
+from toile.contact.untangle.contours import Tangle
+from toile.contact.untangle.untangle import Untangler
 from toile.math.types import real, vec3
 from toile.shapes.grid import Grid
 
@@ -119,19 +120,19 @@ class Bench:
         n = len(self.x)
         self.inverse_masses = np.ones(n) if inverse_masses is None else inverse_masses
         masses = wp.array(self.inverse_masses, dtype=real, device=device)
-        self.untangling = Untangling(self.edges, self.triangles, n, n, masses, device)
+        self.untangler = Untangler(self.edges, self.triangles, n, n, masses, device)
 
     def array(self, x: np.ndarray) -> wp.array:
         return wp.array(x, dtype=vec3, device=self.device)
 
     def displacements(self, x: np.ndarray) -> np.ndarray:
-        return self.untangling.displacements(self.array(x), MOST).numpy().copy()
+        return self.untangler.displacements(self.array(x), MOST).numpy().copy()
 
     def tangle(self, x: np.ndarray) -> Tangle:
-        return Tangle(self.untangling._surface, x, *self.untangling.intersections.find(self.array(x)))
+        return Tangle(self.untangler._surface, x, *self.untangler.intersections.find(self.array(x)))
 
     def intersection_count(self) -> int:
-        return len(self.untangling.intersections.find(self.array(self.x))[0])
+        return len(self.untangler.intersections.find(self.array(self.x))[0])
 
     def lengths(self, steps: int) -> list[float]:
         """Of the contour, step after step, until nothing crosses or the steps are used up. x is left at the end."""
@@ -211,7 +212,7 @@ def test_nothing_moves_where_nothing_crosses(device: str) -> None:
     clear = x.copy()
     clear[: len(x) // 2] -= [0.0, 0.0, 0.2]
     assert not bench.displacements(clear).any()
-    assert not bench.untangling.exempt(bench.array(clear)).any()
+    assert not bench.untangler.exempt(bench.array(clear)).any()
     assert bench.displacements(x).any()
     # Nor after something has crossed.
     assert not bench.displacements(clear).any()
@@ -220,7 +221,7 @@ def test_nothing_moves_where_nothing_crosses(device: str) -> None:
 def test_triangles_at_and_around_the_contour_are_exempt(device: str) -> None:
     x, triangles = corner_through()
     bench = Bench((x, triangles), device)
-    edge, triangle, _ = bench.untangling.intersections.find(bench.array(x))
+    edge, triangle, _ = bench.untangler.intersections.find(bench.array(x))
     pierced = {tuple(bench.edges[e]) for e in edge}
     inside = [
         k in triangle or any(tuple(sorted((t[a], t[b]))) in pierced for a, b in ((0, 1), (1, 2), (2, 0)))
@@ -228,7 +229,7 @@ def test_triangles_at_and_around_the_contour_are_exempt(device: str) -> None:
     ]
     ring = set(triangles[inside].ravel())
     expected = [bool(ring & set(t)) for t in triangles]
-    assert bench.untangling.exempt(bench.array(x)).tolist() == expected
+    assert bench.untangler.exempt(bench.array(x)).tolist() == expected
     assert 0 < sum(expected) < len(triangles) / 2
 
 
@@ -244,9 +245,9 @@ def test_sheets_that_lie_in_each_other_come_apart_at_once(device: str) -> None:
     x, triangles = grid(9, 9, 0.2, 0.2)
     for other in (triangles, triangles[:, ::-1]):
         bench = Bench(together((x, triangles), (moved(x, 0.003, 0.005, 0.0), other)), device)
-        assert len(bench.untangling.intersections.find(bench.array(bench.x))[0]) > 0
+        assert len(bench.untangler.intersections.find(bench.array(bench.x))[0]) > 0
         moves = bench.displacements(bench.x)
-        assert len(bench.untangling.intersections.find(bench.array(bench.x + moves))[0]) == 0
+        assert len(bench.untangler.intersections.find(bench.array(bench.x + moves))[0]) == 0
         np.testing.assert_allclose(moves[:, :2], 0.0, atol=1e-9 * MOST)
 
 

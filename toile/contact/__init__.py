@@ -1,1 +1,1 @@
-"""Cloth on cloth: who may meet whom, nearest points, times of impact, impulses, and an audit of the result."""
+"""Contact of cloth: broad phase, narrow phase, response by impulses or penalty springs, untangling, and an audit."""

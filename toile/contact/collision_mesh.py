@@ -1,12 +1,12 @@
-"""What can meet in a step: all particles of the cloths, and the vertices of solids whose edges and corners take part.
+"""The mesh that contact is detected on: all particles of the cloths, and the vertices of solids with sharp features.
 
-Particles come first, then vertices of solids, which nothing moves. Positions are those of the two ends of the step; on
-the way between them everything moves in a straight line.
+Particles come first, then the vertices of solids, which impulses do not move. Positions are those at the two ends of
+the step; in between every vertex moves along a straight line.
 
-    W = S / m    how a particle answers to an impulse; a direction that a constraint holds does not answer
+    W = S / m    inverse mass of a particle; directions that a constraint holds have none
 
-A particle that a solid holds may leave that solid but not enter it: it answers along the normal of the contact too, and
-`planes` keep it out.
+A particle that rests on a solid may leave that solid but not enter it: its inverse mass includes the normal of the
+contact, and `planes` keep it out.
 
 Source      [BW98] sec. 5.1 for S, [BFA02] sec. 5
 Symbols     S  free directions     m  mass [kg]     x, x_end  positions at the ends of the step [m]
@@ -20,28 +20,28 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.rest_uv import rest_uv_positions
+from toile.contact.narrow_phase.thickness import make_rest_geometry
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.mesh import find_edges
 from toile.model.model import Model
 
-MAX_PLANES = wp.constant(3)  # of one particle
+MAX_PLANES = wp.constant(3)  # per particle
 
 
 @dataclass(frozen=True)
 class Planes:
-    """What particles on solids may not cross; plane k of particle i is entry 3 i + k."""
+    """Planes of solids that particles in contact must not cross; plane k of particle i is entry 3 i + k."""
 
     count: wp.array  # per particle
     normal: wp.array
 
 
-class Bodies:
-    """The positions of a step, and how each vertex answers to impulses."""
+class CollisionMesh:
+    """Positions at both ends of a step, and the inverse mass of every vertex."""
 
     def __init__(self, model: Model, solids: Sequence[Any], thickness: np.ndarray, solid_thickness: float, device: str):
-        """`solids` are those that take part; `thickness` [m] is that of the cloth at each particle."""
+        """`solids` are those whose triangles take part; `thickness` [m] is that of the cloth at each particle."""
         self.solids, self.device = tuple(solids), device
         self.moving_count = model.particle_count
         first = np.cumsum([self.moving_count, *(len(solid.positions) for solid in self.solids)])
@@ -53,23 +53,19 @@ class Bodies:
         self.edges = np.concatenate(edges).astype(np.int32).reshape(-1, 2)
         frictions = [np.full(len(solid.positions), solid.settings.friction) for solid in self.solids]
         of_solid = np.full(self.count - self.moving_count, solid_thickness)
-
-        def on_device(values: np.ndarray, kind: Any) -> wp.array:
-            return wp.array(values.astype(numpy_real if kind is not wp.int32 else np.int32), dtype=kind, device=device)
-
-        self.thickness = on_device(np.concatenate([thickness, of_solid]), real)
+        self.rest = make_rest_geometry(model, np.concatenate([thickness, of_solid]), device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
-        # Friction of solids; that between cloths is one figure for all, and -1 stands for it.
-        self.solid_friction = on_device(np.concatenate([np.full(self.moving_count, -1.0), *frictions]), real)
-        self.rest_uv, self.uv_chart = (on_device(array, kind) for array, kind in _rest_uv(model, self.count))
+        # Friction of solids; -1 stands for cloth, whose friction is one value for all cloths.
+        friction = np.concatenate([np.full(self.moving_count, -1.0), *frictions])
+        self.solid_friction = wp.array(friction.astype(numpy_real), dtype=real, device=device)
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
         self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
         self._launch = Launcher(device)
 
     def begin(self, x: wp.array, x_end: wp.array, v_end: wp.array, begin: float, end: float) -> None:
-        """Takes over a candidate step."""
+        """Copies a candidate step from `begin` to `end` [s], and the motion of the solids in it."""
         n = self.moving_count
         for to, source in ((self.x, x), (self.x_end, x_end), (self.v_end, v_end)):
             wp.copy(to, source, count=n)
@@ -80,47 +76,42 @@ class Bodies:
                 wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=n)
 
     def update_inverse_mass(self, masses: wp.array, S: wp.array, S_user: wp.array, planes: "Planes | None") -> None:
-        """W of this step; `planes` are those of contacts with solids."""
+        """Sets the inverse masses of this step; `planes` are those of contacts with solids."""
         if planes is None:
             self._launch(update_inverse_mass, self.moving_count, [masses, S, self.inverse_mass])
         else:
-            at = [planes.count, planes.normal]
-            self._launch(inverse_mass_on_solids, self.moving_count, [masses, S, S_user, *at, self.inverse_mass])
+            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass]
+            self._launch(update_inverse_mass_on_solids, self.moving_count, inputs)
 
     def finish(self, x_out: wp.array, v_out: wp.array) -> None:
-        """Hands the corrected step back."""
+        """Copies the corrected step back."""
         wp.copy(x_out, self.x_end, count=self.moving_count)
         wp.copy(v_out, self.v_end, count=self.moving_count)
 
 
-def _rest_uv(model: Model, count: int) -> list[tuple[np.ndarray, Any]]:
-    """Where each particle is in its flat cloth [m], and in which piece of it; -1 for seams and what is not cloth."""
-    rest_uv, uv_chart = np.zeros((count, 3)), np.full(count, -1)
-    rest_uv[: model.particle_count], uv_chart[: model.particle_count] = rest_uv_positions(model)
-    return [(rest_uv, vec3), (uv_chart, wp.int32)]
-
-
 @wp.kernel
 def update_inverse_mass(masses: wp.array(dtype=real), S: wp.array(dtype=mat33), W_out: wp.array(dtype=mat33)):
+    """W = S / m."""
     i = wp.tid()
     W_out[i] = S[i] / masses[i]
 
 
 @wp.kernel
-def inverse_mass_on_solids(
+def update_inverse_mass_on_solids(
     # in
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
     W_out: wp.array(dtype=mat33),
 ):
+    """Inverse mass of particles on solids, which may move away from the solid as well."""
     i = wp.tid()
     free = real(1.0) * S[i]
     if plane_count[i] == 1:
         n = S_user[i] * plane_normal[MAX_PLANES * i]
         if wp.length_sq(n) > real(0.0):
             n = wp.normalize(n)
-            n = n - free * n  # what is free already counts once
+            n = n - free * n  # only the part that is not free already
             free += wp.outer(n, n)
     elif plane_count[i] > 1:
         free = S_user[i]

@@ -1,6 +1,7 @@
-"""Where particles are in the flat cloth, and which of them are one piece of it: neighbors are near by being woven.
+"""Rest uv positions of the particles, and the connected uv chart of each.
 
-Panels of one mesh may lie on each other in uv. So pieces are found by what is connected, and not by who owns them.
+Neighbors in one chart are close by construction, which contact must not treat as an overlap. Panels of one mesh may
+overlap in uv, so charts are found by connectivity and not by panel.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from toile.model.model import Model
 
 
 def rest_uv_positions(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Where each particle is in its flat cloth [m], and in which connected piece of uv; -1 on seams between pieces."""
+    """The rest uv position of each particle [m], and its connected uv chart; -1 on seams between charts."""
     n = model.particle_count
     particles = model.triangles.ravel()
     corners = np.column_stack([particles, model.uv.reshape(-1, 2)])

@@ -10,7 +10,7 @@ Deviations  those of toile/contact/spring*.py. Nothing is guaranteed: what is pr
 from typing import Any, ClassVar
 
 from toile.contact.penalty.springs import PenaltySprings
-from toile.contact.penalty.strength import Law
+from toile.contact.penalty.strength import SpringLaw
 from toile.energies.base import Energy
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -35,7 +35,7 @@ class Penalty(Energy):
     )
 
     def springs(self, model: Model, device: str) -> Any:
-        law = Law()
+        law = SpringLaw()
         for name in ("stiffness", "damping", "friction", "slip_speed"):
             setattr(law, name, getattr(self, name))
         return PenaltySprings(model, law, self.thickness, device)

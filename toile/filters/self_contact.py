@@ -17,10 +17,10 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.contact.collision_mesh import Bodies
+from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.response.persistent_contacts import PersistentContacts
-from toile.contact.response.resolve import CAUGHT, ClothContacts
-from toile.contact.untangle.untangle import Untangling
+from toile.contact.response.resolve import CLOTH_CAUGHT, ContactResolver
+from toile.contact.untangle.untangle import Untangler
 from toile.device.launcher import Launcher
 from toile.filters.base import Correction, Filter, FilterContext
 from toile.math.types import mat33, numpy_real, real, vec3
@@ -76,77 +76,78 @@ class SelfContactCorrection(Correction):
         thickness = model.thicknesses(settings.thickness)
         sharp = [solid for solid in context.solids if solid.settings.sharp]
         device = str(context.masses.device)
-        self.bodies = Bodies(model, sharp, thickness, settings.thickness, device)
-        self.contacts = ClothContacts(self.bodies, settings.friction, context.max_step)
-        self.persistent_contacts = PersistentContacts(self.bodies, self.contacts.contact_set)
+        self.collision_mesh = CollisionMesh(model, sharp, thickness, settings.thickness, device)
+        self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
+        self.persistent_contacts = PersistentContacts(self.collision_mesh, self.resolver.contact_set)
         self.contact_forces = (self.persistent_contacts,)
-        gives_way = np.where(self.bodies.masses > 0.0, 1.0 / np.maximum(self.bodies.masses, 1e-300), 0.0)  # [1/kg]
-        self.untangling: Untangling | None = Untangling(
-            self.bodies.edges, self.bodies.triangles, self.bodies.count, self.bodies.moving_count,
-            wp.array(gives_way.astype(numpy_real), dtype=real, device=device), device,
+        mesh = self.collision_mesh
+        inverse_masses = np.where(mesh.masses > 0.0, 1.0 / np.maximum(mesh.masses, 1e-300), 0.0)  # [1/kg]
+        self.untangler: Untangler | None = Untangler(
+            mesh.edges, mesh.triangles, mesh.count, mesh.moving_count,
+            wp.array(inverse_masses.astype(numpy_real), dtype=real, device=device), device,
         )  # fmt: skip
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        bodies, constraints = self.bodies, self.context.constraints
-        if not bodies.moving_count:
+        mesh, constraints = self.collision_mesh, self.context.constraints
+        if not mesh.moving_count:
             return None
-        bodies.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
+        mesh.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
         planes = self.context.planes
-        bodies.update_inverse_mass(self.context.masses, constraints.S, constraints.S_user, planes)
-        if self.untangling is not None:
-            self._untangle(self.untangling)
-        trouble = self.contacts.resolve(planes, h)
+        mesh.update_inverse_mass(self.context.masses, constraints.S, constraints.S_user, planes)
+        if self.untangler is not None:
+            self._untangle(self.untangler)
+        trouble = self.resolver.resolve(planes, h)
         if trouble is None:
             corrections = self.context.corrections
-            before, after = [state_out.x, state_out.v], [bodies.x_end, bodies.v_end]
-            self._launch(note_changes, bodies.moving_count, [*before, *after, corrections.dx, corrections.dv])
-            bodies.finish(state_out.x, state_out.v)
+            before, after = [state_out.x, state_out.v], [mesh.x_end, mesh.v_end]
+            self._launch(note_changes, mesh.moving_count, [*before, *after, corrections.dx, corrections.dv])
+            mesh.finish(state_out.x, state_out.v)
         return trouble
 
     def accept(self) -> None:
-        self.persistent_contacts.keep()
+        self.persistent_contacts.store_warm_start()
 
     def state_dict(self) -> StateDict:
-        return {"tangled": self.untangling is not None, **self.persistent_contacts.state_dict()}
+        return {"tangled": self.untangler is not None, **self.persistent_contacts.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
-            self.untangling = None
+            self.untangler = None
         self.persistent_contacts.load_state_dict(state_dict)
 
-    def _untangle(self, untangling: Untangling) -> None:
+    def _untangle(self, untangler: Untangler) -> None:
         """Exempts tangled cloth from contact, and moves it apart. Once nothing is tangled, nothing will be."""
-        bodies = self.bodies
-        tangled = untangling.exempt(bodies.x)
-        exempt = np.zeros(bodies.count, np.int32)
-        exempt[bodies.triangles[tangled].ravel()] = 1
-        self.contacts.contact_set.exempt.assign(exempt)
+        mesh = self.collision_mesh
+        tangled = untangler.exempt(mesh.x)
+        exempt = np.zeros(mesh.count, np.int32)
+        exempt[mesh.triangles[tangled].ravel()] = 1
+        self.resolver.contact_set.exempt.assign(exempt)
         if not tangled.any():
-            self.untangling = None
+            self.untangler = None
             return
-        ways = untangling.displacements(bodies.x, UNTANGLING * self.settings.thickness)
-        self._launch(add_ways, bodies.moving_count, [bodies.inverse_mass, self.context.masses, ways, bodies.x_end])
+        ways = untangler.displacements(mesh.x, UNTANGLING * self.settings.thickness)
+        self._launch(add_ways, mesh.moving_count, [mesh.inverse_mass, self.context.masses, ways, mesh.x_end])
 
     def extend_system(self) -> bool:
-        if self.contacts.contact_count:
-            self.persistent_contacts.hold()
-        return self.contacts.contact_count > 0
+        if self.resolver.contact_count:
+            self.persistent_contacts.add_new_contacts()
+        return self.resolver.contact_count > 0
 
     def contact_count(self) -> int:
-        return self.contacts.contact_count
+        return self.resolver.contact_count
 
     def vertices_in_contact(self) -> np.ndarray:
-        found = np.unique(self.contacts.contact_set.vertices_of(0))
-        return found[found < self.bodies.moving_count]
+        found = np.unique(self.resolver.contact_set.vertices_of(0))
+        return found[found < self.collision_mesh.moving_count]
 
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
         """Names pins that drive cloth through cloth, because they do so in steps of any size."""
-        bodies, caught = self.bodies, self.contacts.caught
+        mesh, caught = self.collision_mesh, self.resolver.caught_vertices
         solid = caught[caught >= len(pinned)]
         held = caught[np.isin(caught, np.flatnonzero(pinned))]
-        way = (bodies.x_end.numpy() - bodies.x.numpy())[[*held, *solid]]
-        if trouble != CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
+        way = (mesh.x_end.numpy() - mesh.x.numpy())[[*held, *solid]]
+        if trouble != CLOTH_CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
             return None
         own = {f'cloth "{part.name}"': part.particles for part in self.context.model.parts}
         names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]

@@ -97,7 +97,7 @@ class Intersections:
     def _first(self, x: wp.array, time: float) -> list[str]:
         """Describes the first pairs of triangles, and where they intersect [m]."""
         first = self._pairs[:PAIRS_SHOWN]
-        places = self._audit.places(self._positions(x, time), first)
+        places = self._audit.points(self._positions(x, time), first)
         described = [
             f"{self._describe(i)} and {self._describe(j)} at ({', '.join(f'{c:.4g}' for c in place)}) m"
             for (i, j), place in zip(first.tolist(), places.tolist(), strict=True)

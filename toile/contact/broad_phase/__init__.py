@@ -1,1 +1,1 @@
-"""Pairs of elements whose boxes overlap at some instant of a step."""
+"""Broad phase: candidate pairs, elements whose boxes overlap at some instant of a step."""

@@ -1,60 +1,35 @@
-"""The elements of two patches compared by 32 threads, for a GPU.
+"""Element comparison of the broad phase on the GPU: 32 threads for each pair of patches.
 
-On the CPU elements that are away from the whole other patch are left out first
-(toile/contact/broad_phase/broad_phase.py). Threads that run in step would wait for those that are not: here all
-vertices are compared with all triangles, and all edges with all edges, 32 at a time. Which pairs are found is the same.
-Boxes are read number by number, because most pairs are apart along the first axis, and because a thread has room for
-little: with whole boxes only an eighth of the threads of a multiprocessor were at work.
+On the CPU, elements outside the box of the whole other patch are skipped first (pairs_cpu.py). On a GPU the threads
+of a warp would wait for each other there, so here all vertices are compared with all triangles, and all edges with all
+edges, 32 at a time. The pairs found are the same.
 
 Source      none
-Symbols     as in toile/contact/broad_phase/broad_phase.py
+Symbols     as in broad_phase.py
 Deviations  none
 """
 
 import warp as wp
 
-from toile.contact.broad_phase.boxes import INSTANT, MovingBox
+from toile.contact.broad_phase.boxes import MovingBox, overlap_at
 from toile.contact.broad_phase.patches import Patches
 from toile.device.append_buffer import BufferRanges, next_slot
-from toile.math.types import real
 
-# Threads for each pair of patches.
+# Threads per pair of patches.
 LANES = 32
-
-
-@wp.func
-def overlap(boxes: wp.array(dtype=MovingBox), i: wp.int32, j: wp.int32) -> bool:
-    """As in toile/contact/broad_phase/boxes.py."""
-    zero = real(0.0)
-    from_t, to_t = real(0.0), real(1.0)
-    k = int(0)
-    while k < 6:  # along both directions of each axis
-        axis = k >> 1
-        a, b = wp.where(k & 1 == 0, i, j), wp.where(k & 1 == 0, j, i)
-        apart = boxes[a].lower[axis] - boxes[b].upper[axis]
-        apart_end = boxes[a].lower_end[axis] - boxes[b].upper_end[axis]
-        if apart > zero:
-            if apart_end > zero:
-                return False
-            from_t = wp.max(from_t, apart / (apart - apart_end))
-        elif apart_end > zero:
-            to_t = wp.min(to_t, apart / (apart - apart_end))
-        k += 1
-    return from_t <= to_t + INSTANT
 
 
 @wp.kernel
 def find_pairs(
     # model
-    first: wp.int32, patches: Patches, edges: wp.array(dtype=wp.vec2i), triangles: wp.array(dtype=wp.vec3i),
+    first: wp.int32, patches: Patches, first_edge: wp.int32, first_triangle: wp.int32, lanes: wp.int32,
     # in
-    chosen: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), lanes: wp.int32, first_edge: wp.int32,
-    first_triangle: wp.int32, boxes: wp.array(dtype=MovingBox),
+    selected: wp.array(dtype=wp.int32), patch_pairs: wp.array(dtype=wp.vec2i), boxes: wp.array(dtype=MovingBox),
     # out
-    vertex_ranges: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
-    edge_ranges: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),
+    vertex_ranges_out: BufferRanges, vertices_out: wp.array(dtype=wp.vec2i),
+    edge_ranges_out: BufferRanges, edges_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """`boxes` are those of vertices, then edges, then triangles."""
+    """Compares the elements of two patches; `boxes` are those of vertices, then edges, then triangles."""
     t = first + wp.tid()
     patch_pair = patch_pairs[t // lanes]
     p, q = wp.max(patch_pair[0], patch_pair[1]), wp.min(patch_pair[0], patch_pair[1])
@@ -64,7 +39,7 @@ def find_pairs(
     triangle_count_p = patches.triangle_start[p + 1] - triangles_p
     triangle_count_q = patches.triangle_start[q + 1] - triangles_q
     edge_count_q = patches.edge_start[q + 1] - edges_q
-    # Combinations of vertices of p with triangles of q, of those of q with those of p, and of edges.
+    # Numbers of combinations: vertices of p with triangles of q, vertices of q with triangles of p, edges with edges.
     of_p = (patches.vertex_start[p + 1] - vertices_p) * triangle_count_q
     of_q = (patches.vertex_start[q + 1] - vertices_q) * triangle_count_p
     if p == q:
@@ -82,21 +57,21 @@ def find_pairs(
         else:
             i = first_edge + edges_p + (k - of_p - of_q) // edge_count_q
             j = first_edge + edges_q + (k - of_p - of_q) % edge_count_q
-        # Of edges, each pair once: within one patch the first comes after the other.
-        if (k < of_p + of_q or j < i) and overlap(boxes, i, j):
+        # Each pair of edges is listed once: within one patch the first entry comes after the second.
+        if (k < of_p + of_q or j < i) and overlap_at(boxes, i, j):
             if k < of_p + of_q:
-                v, c = patches.vertex[i], triangles[patches.triangle[j - first_triangle]]
-                wanted = chosen[v] + chosen[c[0]] + chosen[c[1]] + chosen[c[2]] > 0
+                v, c = patches.vertex[i], patches.triangles[patches.triangle[j - first_triangle]]
+                wanted = selected[v] + selected[c[0]] + selected[c[1]] + selected[c[2]] > 0
                 if wanted and c[0] != v and c[1] != v and c[2] != v:
-                    n = next_slot(vertex_ranges, first)
+                    n = next_slot(vertex_ranges_out, first)
                     if n >= 0:
                         vertices_out[n] = wp.vec2i(v, patches.triangle[j - first_triangle])
             else:
                 d, e = patches.edge[i - first_edge], patches.edge[j - first_edge]
-                a, b = edges[d], edges[e]
-                wanted = chosen[a[0]] + chosen[a[1]] + chosen[b[0]] + chosen[b[1]] > 0
+                a, b = patches.edges[d], patches.edges[e]
+                wanted = selected[a[0]] + selected[a[1]] + selected[b[0]] + selected[b[1]] > 0
                 if wanted and a[0] != b[0] and a[0] != b[1] and a[1] != b[0] and a[1] != b[1]:
-                    n = next_slot(edge_ranges, first)
+                    n = next_slot(edge_ranges_out, first)
                     if n >= 0:
                         edges_out[n] = wp.vec2i(wp.min(d, e), wp.max(d, e))
         k += lanes

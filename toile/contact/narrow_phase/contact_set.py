@@ -1,18 +1,18 @@
-"""Pairs that are near each other in a step, and those of them that touch: by where they begin, or by running together.
+"""Near pairs of a step, and the contacts among them: pairs that start close, and pairs that collide.
 
-    near      closer than 2 tau at the start; or neither the distance there, less what the motion can take away, nor the
-              gap along its direction shows that the pair stays apart
-    touch     n . sum of w_a d_a >= target    for the displacements d of the step
-    target    tau - gap: the pair may come as near as its thickness tau; where it begins nearer than that, a tenth of
-              what is missing is asked for
+    near pair  a candidate of the broad phase that is closer than 2 tau at the start; or for which neither the distance
+               there, less the largest possible approach, nor the gap along its direction shows that it stays apart
+    contact    n . sum of w_a d_a >= target    for the displacements d of the step
+    target     tau - gap: the pair may close its gap down to its thickness tau; where it starts closer than that, the
+               step recovers a tenth of the overlap
 
-A touch is made of a pair that begins nearer than 2 tau, with its nearest points there; and of one that the continuous
-test finds running together, with the nearest points at that moment. ContactArrays that are found together are in the
-order of their elements, on every device and with any number of threads: impulses depend on it.
+A contact is made of a pair that starts closer than 2 tau, with its closest points there; and of a pair for which
+continuous collision detection finds an impact, with the closest points at that time. Contacts found in one call are in
+the order of their elements, on every device and with any number of threads: impulses depend on it.
 
 Source      [BFA02] secs. 6, 7
 Symbols     tau  thickness of the pair [m]     gap  its distance at the start along n [m]     d  displacement [m]
-Deviations  The paper stops what approaches at once, wherever it is. Here a pair may use up its gap first.
+Deviations  The paper stops an approach at once, at any distance. Here a pair may close its gap first.
 """
 
 from typing import Any
@@ -20,40 +20,46 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase.broad_phase import Pairs
-from toile.contact.collision_mesh import Bodies
+from toile.contact.broad_phase.broad_phase import CandidatePairs
+from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import (
-    EDGE_EDGE,
-    VERTEX_TRIANGLE,
     ClosestPoints,
-    apart_along,
     approach,
     closest_points,
     combine,
     effective_inverse_mass,
+    gap_along,
     impact,
 )
+from toile.contact.narrow_phase.elements import (
+    EDGE_EDGE,
+    VERTEX_TRIANGLE,
+    MeshElements,
+    make_elements,
+    pair_vertices,
+)
 from toile.contact.narrow_phase.impact_time import NEVER
+from toile.contact.narrow_phase.thickness import RestGeometry, mean_thickness, pair_thickness
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3, vec4
 
-# Of the thickness: what the continuous test leaves between elements that meet.
+# Distance that continuous collision detection leaves between elements, as a fraction of the thickness.
 MARGIN = wp.constant(real(0.1))
-# Of the overlap: what one step removes ([BFA02] sec. 6).
+# Fraction of the overlap that one step removes ([BFA02] sec. 6).
 RECOVERY = 0.1
-# Of the thickness: pairs that begin nearer than this are kept apart without asking whether they will meet.
-CLOSE = wp.constant(real(2.0))
+# Pairs that start closer than this multiple of the thickness are contacts whether or not they would collide.
+CLOSE_DISTANCE = wp.constant(real(2.0))
 INFINITE = wp.constant(real(1e30))  # [m]
-# Time of a pair that is close at the start.
-BEFORE = wp.constant(real(-1.0))
-# Of the distance in the flat cloth: neighbors in it are not thicker than they are apart.
-OF_FLAT = wp.constant(real(0.5))
+# Time of a contact that is close at the start.
+AT_START = wp.constant(real(-1.0))
+# Largest thickness of neighbors in one uv chart, as a fraction of their distance in rest uv.
+MAX_REST_FRACTION = wp.constant(real(0.5))
 
 
 @wp.struct
-class Near:
-    """A pair that may touch in this step."""
+class NearPair:
+    """A near pair: elements that may come into contact in this step."""
 
     vertices: wp.vec4i
     pair: wp.vec2i
@@ -64,15 +70,15 @@ class Near:
 
 @wp.struct
 class ContactHit:
-    """A near pair that touches, and when: at the start, if it is close there."""
+    """A near pair that is in contact, and the time of it: at the start, if it is close there."""
 
-    near: wp.int32
+    near_pair: wp.int32
     time: real
 
 
 @wp.struct
 class ContactArrays:
-    """What the displacements of a step must satisfy."""
+    """Contacts of a step: constraints on its displacements, and the impulses that satisfy them."""
 
     vertices: wp.array(dtype=wp.vec4i)
     kind: wp.array(dtype=wp.int32)
@@ -81,9 +87,24 @@ class ContactArrays:
     target: wp.array(dtype=real)  # [m]
     mu: wp.array(dtype=real)
     effective_inverse_mass: wp.array(dtype=real)  # [1/kg]  relative motion for a unit impulse along the normal
-    normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, so far
-    friction_impulse: wp.array(dtype=vec3)  # [kg m]  across it
+    normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, accumulated
+    friction_impulse: wp.array(dtype=vec3)  # [kg m]  tangential, accumulated
     thickness: wp.array(dtype=real)  # [m]
+
+
+@wp.struct
+class ContactImpulses:
+    """Accumulated impulses of contacts: [kg m] for displacements, [kg m/s] for velocities."""
+
+    normal: wp.array(dtype=real)
+    friction: wp.array(dtype=vec3)
+
+
+def make_impulses(normal: wp.array, friction: wp.array) -> ContactImpulses:
+    """Impulses in these arrays."""
+    impulses = ContactImpulses()
+    impulses.normal, impulses.friction = normal, friction
+    return impulses
 
 
 CONTACT_FIELDS = {
@@ -93,106 +114,95 @@ CONTACT_FIELDS = {
 
 
 class ContactSet:
-    """The near pairs and touches of a step. Their arrays grow when they are full; nothing is dropped."""
+    """Near pairs and contacts of a step. Arrays grow when their capacity is exceeded; no pair is dropped."""
 
-    def __init__(self, bodies: Bodies, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096):
-        self.bodies, self.edges, self.triangles, self.friction = bodies, edges, triangles, friction
-        self.device = bodies.device
-        self.near = AppendBuffer(Near, capacity, self.device)
+    def __init__(
+        self, mesh: CollisionMesh, edges: wp.array, triangles: wp.array, friction: float, capacity: int = 4096
+    ):
+        self.mesh, self.friction, self.device = mesh, friction, mesh.device
+        self._elements = make_elements(edges, triangles)
+        self.near_pairs = AppendBuffer(NearPair, capacity, self.device)
         self._hits = AppendBuffer(ContactHit, capacity, self.device, keyed=True)
-        self.contacts = ContactArrays()
-        self.recovery = RECOVERY  # in the present step
+        self.contacts, self.impulses = ContactArrays(), ContactImpulses()
+        self.recovery = RECOVERY  # in this step
         self.contact_count = 0
-        self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # touch_count, for kernels
-        self.changed = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # in the last correction
-        self.exempt = wp.zeros(bodies.count, dtype=wp.int32, device=self.device)  # left out of the guarantee
+        self.count = wp.zeros(1, dtype=wp.int32, device=self.device)  # contact_count, for kernels
+        # Vertices that the last correction moved, and vertices that may pass through each other
+        self.changed, self.exempt = (wp.zeros(mesh.count, dtype=wp.int32, device=self.device) for _ in range(2))
         self._capacity = 0
         self._launch = Launcher(self.device)
         self._grow(capacity)
 
     @property
-    def near_count(self) -> int:
-        return self.near.count
+    def near_pair_count(self) -> int:
+        return self.near_pairs.count
 
-    def find_near(self, pairs: Pairs, x_seen: wp.array, slack: float, only: wp.array | None = None) -> None:
-        """Of the pairs of the broad phase those that may touch while no end goes farther than `slack` from x_seen: all,
-        or those of some vertices, which replace what there was of these."""
+    def find_near_pairs(
+        self, pairs: CandidatePairs, x_searched: wp.array, slack: float, only: wp.array | None = None
+    ) -> None:
+        """Finds the pairs that may come into contact while no end moves farther than `slack` from x_searched.
+
+        With `only`, replaces the near pairs of the vertices where it is not 0.
+        """
         if only is None:
-            self.near.count = 0
+            self.near_pairs.count = 0
         else:
-            self._launch.split(forget, self.near.count, [only, self.near.values])
+            self._launch.split(drop_near_pairs, self.near_pairs.count, [only, self.near_pairs.values])
         lists = (
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         )
-        bodies = self.bodies
-        of_bodies = [bodies.x, x_seen, bodies.thickness, bodies.rest_uv, bodies.uv_chart]
         for kind, array, count in lists:
-            inputs = [int(kind), array, self.edges, self.triangles, *of_bodies, self.exempt, slack]
-            fill([self.near], self._launch, find_near, count, inputs, kept=self.near.count)
+            model = [int(kind), self._elements, self.mesh.rest]
+            inputs = [*model, array, self.mesh.x, x_searched, self.exempt, slack]
+            fill([self.near_pairs], self._launch, find_near_pairs, count, inputs, kept=self.near_pairs.count)
 
     def find_close_contacts(self) -> int:
-        """ContactArrays of what begins close to each other."""
+        """Starts a new set with the contacts of pairs that start close; returns their number."""
         self.contact_count = 0
-        return self._find(find_close, [self.bodies.x])
+        return self._find(find_close_pairs, [self.mesh.x])
 
     def find_impacts(self, only_changed: bool) -> int:
-        """Adds touches for what runs together on the way to x_end; how many there are."""
-        return self._find(find_impacts, [self.bodies.x, self.bodies.x_end, self.changed, only_changed])
+        """Adds contacts for pairs that collide on the way to x_end; returns their number."""
+        return self._find(find_impacts, [self.mesh.x, self.mesh.x_end, self.changed, only_changed])
 
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
-        bodies, hits = self.bodies, self._hits
-        fill([hits], self._launch, kernel, self.near.count, [self.near.values, *inputs])
+        mesh, hits = self.mesh, self._hits
+        fill([hits], self._launch, kernel, self.near_pairs.count, [self.near_pairs.values, *inputs])
         if self.contact_count + hits.count > self._capacity:
             self._grow(3 * (self.contact_count + hits.count) // 2)
-        found = [self.near.values, hits.values, hits.order()]
-        at = [bodies.x, bodies.x_end, bodies.inverse_mass, bodies.solid_friction, float(self.friction), self.recovery]
-        self.count.fill_(self.contact_count)  # the new ones go behind these
-        self._launch.split(make_contacts, hits.count, [*found, self.count, *at, self.contacts])
+        model = [mesh.solid_friction, float(self.friction)]
+        found = [self.near_pairs.values, hits.values, hits.order(), self.count]
+        state = [mesh.x, mesh.x_end, mesh.inverse_mass, self.recovery]
+        self.count.fill_(self.contact_count)  # new contacts are appended to these
+        self._launch.split(make_contacts, hits.count, [*model, *found, *state, self.contacts])
         self.contact_count += hits.count
         self.count.fill_(self.contact_count)
         return hits.count
 
     def _grow(self, capacity: int) -> None:
-        """Keeps what there is."""
-        self._capacity = capacity
+        """Grows the capacity and keeps the contacts."""
+        self._capacity, contacts = capacity, ContactArrays()
         for name, kind in CONTACT_FIELDS.items():
             grown = wp.zeros(capacity, dtype=kind, device=self.device)
             if self.contact_count:
                 wp.copy(grown, getattr(self.contacts, name), count=self.contact_count)
-            setattr(self.contacts, name, grown)
-        self._launch = Launcher(self.device)  # it remembers the arrays of before
+            setattr(contacts, name, grown)
+        self.contacts = contacts
+        self.impulses = make_impulses(contacts.normal_impulse, contacts.friction_impulse)
+        self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
     def vertices_of(self, begin: int) -> np.ndarray:
-        """The vertices of the touches from `begin` on, four each."""
+        """The four vertices of each contact from `begin` on."""
         return self.contacts.vertices.numpy()[begin : self.contact_count]
 
 
 @wp.func
-def thickest_of(thickness: wp.array(dtype=real), at: wp.vec4i, kind: wp.int32) -> real:
-    """Of a pair that are no neighbors: the mean of both."""
-    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
-    return real(0.5) * (thickness[at[0]] + thickness[second])
+def on_boundary(w: vec4) -> wp.bool:
+    """Whether a closest point lies on the boundary of its element.
 
-
-@wp.func
-def thickness_of(
-    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), at: wp.vec4i,
-    w: vec4, kind: wp.int32,
-) -> real:
-    """Of a pair: the mean of both, but less than their distance in the flat cloth if they are of one piece."""
-    tau = thickest_of(thickness, at, kind)
-    piece = uv_chart[at[0]]
-    if piece >= 0 and uv_chart[at[1]] == piece and uv_chart[at[2]] == piece and uv_chart[at[3]] == piece:
-        apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
-        tau = wp.min(tau, OF_FLAT * apart)
-    return tau
-
-
-@wp.func
-def on_side(w: vec4) -> wp.bool:
-    """Whether the nearest points are where an element ends: its neighbor is as near, and where layers slide over each
-    other the normal would be askew and stop them."""
+    The neighbor element is as close then, and where layers slide over each other a tilted normal would stop them.
+    """
     return w[0] == real(0.0) or w[1] == real(0.0) or w[2] == real(0.0) or w[3] == real(0.0)
 
 
@@ -201,74 +211,69 @@ def stays_apart(
     found: ClosestPoints, margin: real, slack: real, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3,
     a_end: vec3, b_end: vec3, c_end: vec3, d_end: vec3,
 ) -> wp.bool:
-    """Whether a pair certainly keeps more than a margin while no end goes farther than `slack` from where it is.
+    """Whether a pair certainly keeps more than a margin while no end moves farther than `slack` from its position.
 
-    Along any direction gaps change linearly in time: what is apart along it at both ends is apart all the while.
+    Gaps along a fixed direction change linearly in time: elements that it separates at both ends stay separated.
     """
-    at_end = apart_along(found.normal, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack
-    if wp.min(apart_along(found.normal, kind, a, b, c, d), at_end) > margin:
+    at_end = gap_along(found.normal, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack
+    if wp.min(gap_along(found.normal, kind, a, b, c, d), at_end) > margin:
         return True
     nearer = approach(kind, a_end - a, b_end - b, c_end - c, d_end - d)
     return found.distance - nearer - real(2.0) * slack > margin
 
 
 @wp.kernel
-def find_near(
+def find_near_pairs(
+    # model
+    first: wp.int32, kind: wp.int32, elements: MeshElements, rest: RestGeometry,
     # in
-    first: wp.int32, kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), edges: wp.array(dtype=wp.vec2i),
-    triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), x_seen: wp.array(dtype=vec3),
-    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
+    pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
-    ranges: BufferRanges, near_out: wp.array(dtype=Near),
+    ranges_out: BufferRanges, near_pairs_out: wp.array(dtype=NearPair),
 ):
+    """Appends the candidate pairs that may come into contact."""
     pair = pairs[first + wp.tid()]
-    at = wp.vec4i()
-    if kind == VERTEX_TRIANGLE:
-        t = triangles[pair[1]]
-        at = wp.vec4i(pair[0], t[0], t[1], t[2])
-    else:
-        e, f = edges[pair[0]], edges[pair[1]]
-        at = wp.vec4i(e[0], e[1], f[0], f[1])
+    at = pair_vertices(elements, kind, pair)
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     found = closest_points(kind, a, b, c, d)
-    most = thickest_of(thickness, at, kind)
+    tau = mean_thickness(rest, kind, at)
     apart = bool(False)
-    if found.distance > CLOSE * most or on_side(found.weights):
-        apart = stays_apart(
-            found, MARGIN * most, slack, kind, a, b, c, d, x_seen[at[0]], x_seen[at[1]], x_seen[at[2]], x_seen[at[3]]
-        )
+    if found.distance > CLOSE_DISTANCE * tau or on_boundary(found.weights):
+        a_end, b_end, c_end, d_end = x_searched[at[0]], x_searched[at[1]], x_searched[at[2]], x_searched[at[3]]
+        apart = stays_apart(found, MARGIN * tau, slack, kind, a, b, c, d, a_end, b_end, c_end, d_end)
     if apart:
         return
     if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
         return
-    n = next_slot(ranges, first)
+    n = next_slot(ranges_out, first)
     if n >= 0:
-        entry = Near()
+        entry = NearPair()
         entry.vertices = at
         entry.pair = pair
         entry.kind = kind
         entry.distance = found.distance
-        entry.thickness = thickness_of(thickness, rest_uv, uv_chart, at, found.weights, kind)
-        near_out[n] = entry
+        entry.thickness = pair_thickness(rest, kind, at, found.weights, MAX_REST_FRACTION)
+        near_pairs_out[n] = entry
 
 
 @wp.kernel
-def forget(
+def drop_near_pairs(
     # in
-    first: wp.int32, chosen: wp.array(dtype=wp.int32),
+    first: wp.int32, selected: wp.array(dtype=wp.int32),
     # in and out
-    near_out: wp.array(dtype=Near),
+    near_pairs_out: wp.array(dtype=NearPair),
 ):
-    """Pairs with one of these vertices."""
+    """Disables the near pairs with a selected vertex: at an infinite distance they never become contacts."""
     k = first + wp.tid()
-    at = near_out[k].vertices
-    if chosen[at[0]] + chosen[at[1]] + chosen[at[2]] + chosen[at[3]] > 0:
-        near_out[k].distance = INFINITE
+    at = near_pairs_out[k].vertices
+    if selected[at[0]] + selected[at[1]] + selected[at[2]] + selected[at[3]] > 0:
+        near_pairs_out[k].distance = INFINITE
 
 
 @wp.func
-def target_of(gap: real, tau: real, recovery: real) -> real:
+def displacement_target(gap: real, tau: real, recovery: real) -> real:
+    """The least displacement along the normal: closes the gap, or recovers a fraction of the overlap."""
     return wp.where(gap > tau, tau - gap, recovery * (tau - gap))
 
 
@@ -277,91 +282,102 @@ def write_contact(
     n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
     inverse_mass: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, contacts: ContactArrays,
 ):
+    """Writes contact n, without impulses."""
     contacts.vertices[n] = at
     contacts.kind[n] = kind
     contacts.weights[n] = w
     contacts.normal[n] = normal
-    contacts.target[n] = target_of(gap, tau, recovery)
+    contacts.target[n] = displacement_target(gap, tau, recovery)
     contacts.thickness[n] = tau
-    # A negative figure stands for cloth.
+    # A negative value stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)
-    contacts.effective_inverse_mass[n] = effective_inverse_mass(w, normal, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
+    contacts.effective_inverse_mass[n] = effective_inverse_mass(
+        w, normal, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]]
+    )
     contacts.normal_impulse[n] = real(0.0)
     contacts.friction_impulse[n] = vec3()
 
 
 @wp.func
 def add_hit(
-    k: wp.int32, time: real, near: wp.array(dtype=Near), first: wp.int32, ranges: BufferRanges, hits: wp.array(dtype=ContactHit)
+    k: wp.int32, time: real, near_pairs: wp.array(dtype=NearPair), first: wp.int32, ranges: BufferRanges,
+    hits: wp.array(dtype=ContactHit),
 ):
+    """Appends near pair k, in contact from `time` on."""
     n = next_slot(ranges, first)
     if n >= 0:
-        ranges.keys[n] = pair_key(near[k].kind, near[k].pair)
+        ranges.keys[n] = pair_key(near_pairs[k].kind, near_pairs[k].pair)
         hit = ContactHit()
-        hit.near = k
+        hit.near_pair = k
         hit.time = time
         hits[n] = hit
 
 
 @wp.kernel
-def find_close(
+def find_close_pairs(
     # in
-    first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3),
+    first: wp.int32, near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3),
     # out
-    ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
+    ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
+    """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
-    if near[k].distance > CLOSE * near[k].thickness:
+    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
         return
-    at = near[k].vertices
-    if not on_side(closest_points(near[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
-        add_hit(k, BEFORE, near, first, ranges, hits_out)
+    at = near_pairs[k].vertices
+    if not on_boundary(closest_points(near_pairs[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):
+        add_hit(k, AT_START, near_pairs, first, ranges_out, hits_out)
 
 
 @wp.kernel
 def find_impacts(
     # in
-    first: wp.int32, near: wp.array(dtype=Near), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    first: wp.int32, near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
-    ranges: BufferRanges, hits_out: wp.array(dtype=ContactHit),
+    ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
 ):
+    """Finds contacts of pairs that collide during the step: continuous collision detection."""
     k = first + wp.tid()
-    at = near[k].vertices
+    at = near_pairs[k].vertices
     if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
         return
-    kind = near[k].kind
+    kind = near_pairs[k].kind
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    margin = MARGIN * near[k].thickness
-    if near[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
+    margin = MARGIN * near_pairs[k].thickness
+    if near_pairs[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
         return
     t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
     if t < NEVER:
-        add_hit(k, t, near, first, ranges, hits_out)
+        add_hit(k, t, near_pairs, first, ranges_out, hits_out)
 
 
 @wp.kernel
 def make_contacts(
+    # model
+    first: wp.int32, solid_friction: wp.array(dtype=real), friction: real,
     # in
-    first: wp.int32, near: wp.array(dtype=Near), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
-    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
-    solid_friction: wp.array(dtype=real), friction: real, recovery: real,
+    near_pairs: wp.array(dtype=NearPair), hits: wp.array(dtype=ContactHit), order: wp.array(dtype=wp.int32),
+    count: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    inverse_mass: wp.array(dtype=mat33), recovery: real,
     # out
     contacts_out: ContactArrays,
 ):
-    """Behind those that there are."""
+    """Appends the contacts of all hits, in the order of their elements."""
     i = first + wp.tid()
     hit = hits[order[i]]
-    pair = near[hit.near]
+    pair = near_pairs[hit.near_pair]
     at, kind, tau = pair.vertices, pair.kind, pair.thickness
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     t = wp.max(hit.time, real(0.0))
     da, db, dc, dd = x_end[at[0]] - a, x_end[at[1]] - b, x_end[at[2]] - c, x_end[at[3]] - d
     found = closest_points(kind, a + t * da, b + t * db, c + t * dc, d + t * dd)
     gap = found.distance
-    if hit.time != BEFORE:
+    if hit.time != AT_START:
         gap = wp.dot(found.normal, combine(found.weights, a, b, c, d))
-    w, normal = found.weights, found.normal
-    write_contact(count[0] + i, kind, at, w, normal, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out)
+    w, n = found.weights, found.normal
+    write_contact(
+        count[0] + i, kind, at, w, n, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out
+    )

@@ -1,1 +1,1 @@
-"""Damped springs between cloths, an alternative to impulses."""
+"""Damped penalty springs between cloths, an alternative to impulses."""

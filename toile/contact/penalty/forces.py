@@ -1,32 +1,33 @@
-"""What springs between cloths add to a step: force, matrix, energy, and position alteration.
+"""Force, matrix, energy and position alteration of the penalty springs between cloths.
 
-    f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while that pushes, else 0
+    f_a = w_a (k (length - gap) n - d (n . r') n - c (r' - n (n . r')))        while that is repulsive, else 0
 
-A spring that pulls is taken out of the system after a solve, and one that is missing is put in (`judge`, `correct`).
-What overlaps by much is moved apart besides (`alter`).
+After a solve, springs that pull are removed from the system and missing ones are added (`correct_active_set`). Deep
+overlaps are also removed by position alteration (`alter`).
 
 Source      [BW98] secs. 6, 6.2
-Symbols     gap = n . r,  r = sum of w_a x_a,  r' = sum of w_a v_a     n, length  as in toile/contact/penalty/pairs.py
-            k, d, c  as in toile/contact/penalty/strength.py
-Deviations  The second derivative of the distance is left out of the matrix: the rest is positive definite. Normal and
-            slip act at both nearest points, not where they touch: a slip force leaves a torque of itself times the gap.
-            Position alteration takes out at once what overlaps by more than half its length, and leaves the center of
-            mass; the paper does not say how far it goes.
+Symbols     gap = n . r,  r = sum of w_a x_a,  r' = sum of w_a v_a     n, length  as in pairs.py
+            k, d, c  as in strength.py
+Deviations  The second derivative of the distance is left out of the matrix, which is positive definite without it.
+            Normal force and friction act at both closest points, not where the surfaces touch: friction leaves a torque
+            of itself times the gap. Position alteration removes at once the part of an overlap beyond half the length,
+            and keeps the center of mass; the paper does not say how far it goes.
 """
 
 import warp as wp
 
 from toile.contact.narrow_phase.closest_points import combine
 from toile.contact.penalty.pairs import PenaltySpring
-from toile.contact.penalty.strength import Law
+from toile.contact.penalty.strength import SpringLaw
 from toile.math.types import identity, mat33, real, vec3, vec4
 
-# Of the rest distance: what overlaps by more is moved apart at once.
-ALTERED = wp.constant(real(0.5))
-# Of the length: what pulls, or is missing, by more counts as wrong; and by more than the second figure, as deep.
-TOLERANCE, DEEP = wp.constant(real(1e-3)), wp.constant(real(0.5))
-# Places of the counts.
-WRONG, MISSING_DEEP, ACTIVE, COUNTS = (wp.constant(rest_uv) for rest_uv in range(4))
+# Overlap beyond which position alteration acts, as a fraction of the rest length.
+ALTERATION_DEPTH = wp.constant(real(0.5))
+# A spring is wrong if it pulls, or is missing, by more than TOLERANCE of its length; one that is missing is deep if it
+# overlaps by more than DEEP_OVERLAP of it.
+TOLERANCE, DEEP_OVERLAP = wp.constant(real(1e-3)), wp.constant(real(0.5))
+# Entries of the counts.
+WRONG, MISSING_DEEP, ACTIVE, COUNTS = (wp.constant(entry) for entry in range(4))
 
 vec2 = wp.types.vector(length=2, dtype=real)
 
@@ -34,21 +35,22 @@ vec2 = wp.types.vector(length=2, dtype=real)
 @wp.kernel
 def alter(
     # model
-    area: wp.array(dtype=real), masses: wp.array(dtype=real), law: Law,
+    area: wp.array(dtype=real), masses: wp.array(dtype=real), law: SpringLaw,
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     springs: wp.array(dtype=PenaltySpring),
     # in and out
     y_out: wp.array(dtype=vec3),
 ):
+    """Adds the position alteration of deep overlaps to y."""
     k = wp.tid()
     if k >= count[0]:
         return
     at, w, spring = particles[k], weights[k], springs[k]
-    missing = spring.overlap - ALTERED * spring.length
-    if missing <= real(0.0):
+    excess = spring.overlap - ALTERATION_DEPTH * spring.length
+    if excess <= real(0.0):
         return
-    # Densities of both elements, whose two sides are those with positive and negative weights
+    # Densities of both elements, whose vertices have positive and negative weights
     mass = vec2()
     size = vec2()
     for a in range(4):
@@ -56,15 +58,15 @@ def alter(
         mass[s] = mass[s] + wp.abs(w[a]) * masses[at[a]]
         size[s] = size[s] + wp.abs(w[a]) * area[at[a]]
     one, two = mass[0] / size[0], mass[1] / size[1]
-    # Each moves in inverse proportion to its density; a particle by the part of its area that the pair has.
-    moved = spring.k / law.stiffness * one * two / (one + two) * missing
+    # Each moves in inverse proportion to its density; a particle by the part of its area that belongs to the pair.
+    moved = spring.k / law.stiffness * one * two / (one + two) * excess
     for a in range(4):
         wp.atomic_add(y_out, at[a], moved * w[a] / masses[at[a]] * spring.n)
 
 
 @wp.struct
 class SpringResponse:
-    """What a spring does at some positions and velocities."""
+    """Force, derivatives and energy of a spring at some positions and velocities."""
 
     f: vec3  # [N]  the force on a particle is w_a times this
     K: mat33  # -df/dx between particles is w_a w_b times this
@@ -73,25 +75,26 @@ class SpringResponse:
 
 
 @wp.func
-def response(spring: PenaltySpring, overlap: real, velocity: vec3) -> SpringResponse:
-    """As if it pushed, whether it does or not."""
-    found = SpringResponse()
+def spring_response(spring: PenaltySpring, overlap: real, velocity: vec3) -> SpringResponse:
+    """The response of a spring as if it were active, whether or not it is."""
+    response = SpringResponse()
     across = wp.outer(spring.n, spring.n)
-    found.K = spring.k * across
-    found.D = spring.d * across + spring.c * (identity() - across)
-    found.f = spring.k * overlap * spring.n - found.D * velocity
-    found.E = real(0.5) * spring.k * overlap * overlap
-    return found
+    response.K = spring.k * across
+    response.D = spring.d * across + spring.c * (identity() - across)
+    response.f = spring.k * overlap * spring.n - response.D * velocity
+    response.E = real(0.5) * spring.k * overlap * overlap
+    return response
 
 
 @wp.func
 def overlap_of(spring: PenaltySpring, at: wp.vec4i, w: vec4, x: wp.array(dtype=vec3)) -> real:
+    """How far the gap of a spring is below its rest length at x [m]."""
     return spring.length - wp.dot(spring.n, combine(w, x[at[0]], x[at[1]], x[at[2]], x[at[3]]))
 
 
 @wp.func
-def should_change(spring: PenaltySpring, overlap: real, velocity: vec3) -> wp.bool:
-    """Whether a spring with its damper pulls, or ought to push, by more than the tolerance."""
+def is_wrong(spring: PenaltySpring, overlap: real, velocity: vec3) -> wp.bool:
+    """Whether an active spring with its damper pulls, or an inactive one would push, by more than the tolerance."""
     force = spring.k * overlap - spring.d * wp.dot(spring.n, velocity)
     least = TOLERANCE * spring.k * spring.length
     return wp.where(spring.active == 1, force < -least, force > least)
@@ -103,12 +106,14 @@ def linearize(
     diagonal: wp.array(dtype=wp.int32),
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
+    springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v_at: wp.array(dtype=vec3), alpha_x: real,
+    alpha_v: real,
     # in and out
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     # out
     blocks_out: wp.array(dtype=mat33),
 ):
+    """Adds active springs to the force and to the diagonal of A, and writes their coupling blocks."""
     k = wp.tid()
     if k >= count[0]:
         return
@@ -116,24 +121,25 @@ def linearize(
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 0:
         return
-    # Forces are linear in velocity: they are what they are at v_at, wherever they are linearized.
+    # Forces are linear in velocity: their values at v_at do not depend on where they are linearized.
     velocity = combine(w, v_at[at[0]], v_at[at[1]], v_at[at[2]], v_at[at[3]])
-    found = response(spring, overlap_of(spring, at, w, x), velocity)
-    B = alpha_x * found.K + alpha_v * found.D
+    response = spring_response(spring, overlap_of(spring, at, w, x), velocity)
+    B = alpha_x * response.K + alpha_v * response.D
     blocks_out[k] = B
     for a in range(4):
-        wp.atomic_add(f_out, at[a], w[a] * found.f)
+        wp.atomic_add(f_out, at[a], w[a] * response.f)
         wp.atomic_add(A_out, diagonal[at[a]], w[a] * w[a] * B)
 
 
 @wp.kernel
-def judge(
+def count_wrong(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # out
     counts_out: wp.array(dtype=wp.int32),
 ):
+    """Counts the active springs, those that are wrong, and those that are missing deep."""
     k = wp.tid()
     if k >= count[0]:
         return
@@ -141,14 +147,14 @@ def judge(
     at, w = particles[k], weights[k]
     overlap = overlap_of(spring, at, w, x)
     wp.atomic_add(counts_out, ACTIVE, spring.active)
-    if should_change(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])):
+    if is_wrong(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])):
         wp.atomic_add(counts_out, WRONG, 1)
-        if overlap > DEEP * spring.length:
+        if overlap > DEEP_OVERLAP * spring.length:
             wp.atomic_add(counts_out, MISSING_DEEP, 1)
 
 
 @wp.kernel
-def correct(
+def correct_active_set(
     # model
     diagonal: wp.array(dtype=wp.int32),
     # in
@@ -158,24 +164,24 @@ def correct(
     springs_out: wp.array(dtype=PenaltySpring), b_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     blocks_out: wp.array(dtype=mat33),
 ):
-    """Puts in what should push and takes out what pulls: from the matrix, and with the force now from the residual."""
+    """Adds springs that should be active and removes those that pull: in A, and by their force in the residual b."""
     k = wp.tid()
     if k >= count[0]:
         return
     at, w, spring = particles[k], weights[k], springs_out[k]
     overlap = overlap_of(spring, at, w, x)
     velocity = combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
-    if not should_change(spring, overlap, velocity):
+    if not is_wrong(spring, overlap, velocity):
         return
-    found = response(spring, overlap, velocity)
-    B = alpha_x * found.K + alpha_v * found.D
+    response = spring_response(spring, overlap, velocity)
+    B = alpha_x * response.K + alpha_v * response.D
     sign = real(1.0)
     blocks_out[k] = B
     if spring.active == 1:
         sign = real(-1.0)
         blocks_out[k] = mat33()
     for a in range(4):
-        wp.atomic_add(b_out, at[a], sign * alpha_v * w[a] * found.f)
+        wp.atomic_add(b_out, at[a], sign * alpha_v * w[a] * response.f)
         wp.atomic_add(A_out, diagonal[at[a]], sign * w[a] * w[a] * B)
     spring.active = 1 - spring.active
     springs_out[k] = spring
@@ -189,26 +195,27 @@ def add_forces(
     # in and out
     f_out: wp.array(dtype=vec3),
 ):
+    """f += the forces of active springs."""
     k = wp.tid()
     if k >= count[0]:
         return
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 1:
         overlap = overlap_of(spring, at, w, x)
-        found = response(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
+        response = spring_response(spring, overlap, combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]]))
         for a in range(4):
-            wp.atomic_add(f_out, at[a], w[a] * found.f)
+            wp.atomic_add(f_out, at[a], w[a] * response.f)
 
 
 @wp.kernel
-def decide(
+def activate_compressed(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # in and out
     springs_out: wp.array(dtype=PenaltySpring),
 ):
-    """Whether each pushes at x and v."""
+    """Activates the springs that are compressed at x and v, and deactivates all other springs."""
     k = wp.tid()
     if k >= count[0]:
         return
@@ -233,22 +240,23 @@ def add_damping(
         return
     at, w, spring = particles[k], weights[k], springs[k]
     if spring.active == 1:
-        y = response(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
+        y = spring_response(spring, real(0.0), vec3()).D * combine(w, u[at[0]], u[at[1]], u[at[2]], u[at[3]])
         for a in range(4):
             wp.atomic_add(y_out, at[a], w[a] * y)
 
 
 @wp.kernel
-def measure(
+def measure_energy(
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3),
     # out
     E_out: wp.array(dtype=real),
 ):
+    """The energy of each active spring."""
     k = wp.tid()
     if k >= count[0]:
         return
     E_out[k] = real(0.0)
     if springs[k].active == 1:
-        E_out[k] = response(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E
+        E_out[k] = spring_response(springs[k], overlap_of(springs[k], particles[k], weights[k], x), vec3()).E

@@ -1,62 +1,58 @@
-"""Which pairs of cloth get a spring in a step, and how long it is at rest.
+"""Pairs of cloth elements that get a penalty spring in a step, and the rest length of each spring.
 
-The nearest points of a pair (toile/contact/narrow_phase/closest_points.py) give its weights and its normal, at the
-start of the step if it is near there, else at the moment in which the pair would run together; they stay the same for
-the step:
+The closest points of a pair (narrow_phase/closest_points.py) give its weights and its normal: at the start of the step
+if the pair is close there, else at its time of impact. They stay the same for the step:
 
     gap = n . r,    r = sum of w_a x_a,    a spring where  gap < length  at the start or at the end
 
-A pair counts only if its points are nearest among those of their neighbors as well, give or take a slope of SLANT: a
-vertex above one triangle is not held by the sides of the next, nor by an edge that its own triangles lie in front of.
+A pair counts only if its points are the closest among those of their neighbors as well, up to a slope of SLANT: a
+vertex above one triangle is not held by the sides of the next, nor by an edge that is behind its own triangles.
 
 Source      [BW98] sec. 6
 Symbols     w_a  weights of four particles, sum 0 [-]     n  normal, to the first element     length  rest distance [m]
-Deviations  The paper tests the motion to the state that the step begins with, here it is the motion that leads from it.
+Deviations  The paper tests the motion that led to the start of the step; here it is the motion that leaves from it.
 """
 
 import numpy as np
 import warp as wp
 
-from toile.contact.narrow_phase.closest_points import (
-    EDGE_EDGE,
-    VERTEX_TRIANGLE,
-    approach,
-    closest_points,
-    combine,
-    impact,
-)
+from toile.contact.narrow_phase.closest_points import approach, closest_points, combine, impact
+from toile.contact.narrow_phase.elements import EDGE_EDGE, MeshElements, pair_vertices
 from toile.contact.narrow_phase.impact_time import NEVER
+from toile.contact.narrow_phase.thickness import RestGeometry, pair_thickness
 from toile.device.append_buffer import BufferRanges, next_slot, pair_key
 from toile.math.types import real, vec3, vec4
 from toile.model.model import Model
 
-# Of the rest distance: a pair whose rest distance is that of its points in the flat cloth is nearer by rounding only.
+# A pair whose rest length is its distance in rest uv is below it only by rounding, as a fraction of the length.
 ROUNDING = wp.constant(real(1e-9))
-# Slope by which the neighbors of a nearest point may come nearer.
-SLANT = wp.constant(real(0.1))
-# Weights below this are those of a point on a side or a corner.
-NONE = wp.constant(real(1e-9))
-# Of the rest distance: the depth of what does not push yet.
-LITTLE = wp.constant(real(1e-6))
+# Largest rest length of neighbors in one uv chart, as a fraction of their distance in rest uv.
+MAX_REST_FRACTION = wp.constant(real(1.0))
+# Slope by which neighbors of a closest point may come closer.
+MAX_SLOPE = wp.constant(real(0.1))
+# A closest point with weights below this lies on an edge or a corner.
+ZERO_WEIGHT = wp.constant(real(1e-9))
+# Depth of a spring that is not compressed yet, as a fraction of the rest length.
+MIN_DEPTH = wp.constant(real(1e-6))
 
 
 @wp.struct
 class PenaltySpring:
-    """Between the nearest points of a pair, in one step."""
+    """A spring between the closest points of a pair, in one step."""
 
     n: vec3
     length: real  # [m]
-    overlap: real  # [m]  how far below it the pair is at the start of the step
-    depth: real  # [m]  the same, or what it would be at the end of the step if that is more; never 0
+    overlap: real  # [m]  length - gap at the start of the step
+    depth: real  # [m]  the overlap, or that at the end of the step if it is larger; never 0
     k: real  # [N/m]
     d: real  # [N s/m]
     c: real  # [N s/m]
-    active: wp.int32  # 1 or 0: whether it is part of the system that is solved
+    active: wp.int32  # 1 if it is part of the linear system, else 0
 
 
 @wp.struct
 class FoundSpring:
-    """A spring, and the particles that it is between."""
+    """A spring and its four particles."""
 
     particles: wp.vec4i
     weights: vec4
@@ -65,18 +61,16 @@ class FoundSpring:
 
 @wp.struct
 class SurfaceTopology:
-    """All cloths as one surface."""
+    """Connectivity of all cloths as one surface."""
 
-    triangles: wp.array(dtype=wp.vec3i)
-    edges: wp.array(dtype=wp.vec2i)
     sides: wp.array(dtype=wp.vec3i)  # edges of a triangle, from each corner to the next
-    flaps: wp.array(dtype=wp.vec2i)  # for each edge the third corners of its triangles; -1 where there is none
+    flaps: wp.array(dtype=wp.vec2i)  # third corners of the triangles at an edge; -1 where there is none
     first: wp.array(dtype=wp.int32)  # neighbors of vertex i are first[i] .. first[i + 1]
     neighbors: wp.array(dtype=wp.int32)
 
 
 def make_surface(model: Model, device: str) -> SurfaceTopology:
-    """The model's triangles and edges, and what is next to each."""
+    """The connectivity of a model."""
     flaps = np.full((len(model.edges), 2), -1, np.int32)
     for corner in range(3):  # the flap of an edge is the corner that is not on it
         opposite = model.triangles[:, (corner + 2) % 3]
@@ -87,8 +81,6 @@ def make_surface(model: Model, device: str) -> SurfaceTopology:
     ends = np.concatenate([model.edges, model.edges[:, ::-1]])
     ends = ends[np.argsort(ends[:, 0], kind="stable")]
     surface = SurfaceTopology()
-    surface.triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
-    surface.edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
     surface.sides = wp.array(model.edge_triangles, dtype=wp.vec3i, device=device)
     surface.flaps = wp.array(flaps, dtype=wp.vec2i, device=device)
     first = np.searchsorted(ends[:, 0], np.arange(model.particle_count + 1))
@@ -98,148 +90,133 @@ def make_surface(model: Model, device: str) -> SurfaceTopology:
 
 
 @wp.func
-def on_the_way(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> vec3:
+def position_at(i: wp.int32, t: real, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> vec3:
+    """The position of vertex i at time t of the step."""
     return x[i] + t * (x_end[i] - x[i])
 
 
 @wp.func
-def comes_nearer(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
-    """Whether the surface rises from its nearest point to a neighbor, towards the other element."""
-    return wp.dot(q - foot, toward) > SLANT * wp.length(q - foot)
+def rises_toward(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
+    """Whether the surface rises from its closest point to a neighbor q, toward the other element."""
+    return wp.dot(q - foot, toward) > MAX_SLOPE * wp.length(q - foot)
 
 
 @wp.func
-def edge_is_nearest(
+def edge_is_closest(
     surface: SurfaceTopology, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
+    """Whether a point on an edge is the closest one of both triangles at the edge."""
     flaps = surface.flaps[edge]
-    nearest = bool(True)
+    closest = bool(True)
     for k in range(2):
-        if flaps[k] >= 0 and comes_nearer(on_the_way(flaps[k], t, x, x_end), foot, toward):
-            nearest = bool(False)
-    return nearest
+        if flaps[k] >= 0 and rises_toward(position_at(flaps[k], t, x, x_end), foot, toward):
+            closest = bool(False)
+    return closest
 
 
 @wp.func
-def corner_is_nearest(
+def corner_is_closest(
     surface: SurfaceTopology, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
-    nearest = bool(True)
+    """Whether a vertex is closer than all its neighbors."""
+    closest = bool(True)
     for k in range(surface.first[corner], surface.first[corner + 1]):
-        if comes_nearer(on_the_way(surface.neighbors[k], t, x, x_end), foot, toward):
-            nearest = bool(False)
-    return nearest
+        if rises_toward(position_at(surface.neighbors[k], t, x, x_end), foot, toward):
+            closest = bool(False)
+    return closest
 
 
 @wp.func
-def is_nearest(
-    surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real, x: wp.array(dtype=vec3),
-    x_end: wp.array(dtype=vec3),
+def is_closest(
+    surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real,
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
 ) -> wp.bool:
-    """Whether the points of a pair are nearest among those around them, at time t of the step."""
-    p2, p3 = on_the_way(at[2], t, x, x_end), on_the_way(at[3], t, x, x_end)
+    """Whether the points of a pair are the closest among their neighbors, at time t of the step."""
+    p2, p3 = position_at(at[2], t, x, x_end), position_at(at[3], t, x, x_end)
     if kind == EDGE_EDGE:
-        # At an end of an edge it is a vertex that is near, and that is near a triangle.
-        if wp.abs(w[0]) < NONE or wp.abs(w[1]) < NONE or wp.abs(w[2]) < NONE or wp.abs(w[3]) < NONE:
+        # At an end of an edge the close pair is that of a vertex and a triangle.
+        if wp.min(wp.min(wp.abs(w[0]), wp.abs(w[1])), wp.min(wp.abs(w[2]), wp.abs(w[3]))) < ZERO_WEIGHT:
             return bool(False)
-        one = w[0] * on_the_way(at[0], t, x, x_end) + w[1] * on_the_way(at[1], t, x, x_end)
+        one = w[0] * position_at(at[0], t, x, x_end) + w[1] * position_at(at[1], t, x, x_end)
         two = -w[2] * p2 - w[3] * p3
-        if not edge_is_nearest(surface, pair[0], one, -n, t, x, x_end):
+        if not edge_is_closest(surface, pair[0], one, -n, t, x, x_end):
             return bool(False)
-        return edge_is_nearest(surface, pair[1], two, n, t, x, x_end)
-    foot = -w[1] * on_the_way(at[1], t, x, x_end) - w[2] * p2 - w[3] * p3
-    none = wp.vec3i(wp.where(-w[1] < NONE, 1, 0), wp.where(-w[2] < NONE, 1, 0), wp.where(-w[3] < NONE, 1, 0))
+        return edge_is_closest(surface, pair[1], two, n, t, x, x_end)
+    foot = -w[1] * position_at(at[1], t, x, x_end) - w[2] * p2 - w[3] * p3
+    none = wp.vec3i(
+        wp.where(-w[1] < ZERO_WEIGHT, 1, 0), wp.where(-w[2] < ZERO_WEIGHT, 1, 0), wp.where(-w[3] < ZERO_WEIGHT, 1, 0)
+    )  # fmt: skip
     missing = none[0] + none[1] + none[2]
     if missing == 0:
         return bool(True)
     if missing == 1:
         side = wp.where(none[2] == 1, 0, wp.where(none[0] == 1, 1, 2))
-        return edge_is_nearest(surface, surface.sides[pair[1]][side], foot, n, t, x, x_end)
+        return edge_is_closest(surface, surface.sides[pair[1]][side], foot, n, t, x, x_end)
     corner = wp.where(none[0] == 0, at[1], wp.where(none[1] == 0, at[2], at[3]))
-    return corner_is_nearest(surface, corner, foot, n, t, x, x_end)
-
-
-@wp.func
-def rest_length(
-    thickness: wp.array(dtype=real), rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32), kind: wp.int32,
-    at: wp.vec4i, w: vec4,
-) -> real:
-    """The mean thickness of both; less for neighbors in one piece of cloth, which are near by being woven so."""
-    second = wp.where(kind == VERTEX_TRIANGLE, at[1], at[2])
-    mean = real(0.5) * (thickness[at[0]] + thickness[second])
-    piece = uv_chart[at[0]]
-    if piece < 0 or uv_chart[at[1]] != piece or uv_chart[at[2]] != piece or uv_chart[at[3]] != piece:
-        return mean
-    apart = wp.length(combine(w, rest_uv[at[0]], rest_uv[at[1]], rest_uv[at[2]], rest_uv[at[3]]))
-    return wp.min(mean, apart)
+    return corner_is_closest(surface, corner, foot, n, t, x, x_end)
 
 
 @wp.kernel
 def find_springs(
     # model
-    first: wp.int32, surface: SurfaceTopology, rest_uv: wp.array(dtype=vec3), uv_chart: wp.array(dtype=wp.int32),
-    thickness: wp.array(dtype=real),
+    first: wp.int32, kind: wp.int32, elements: MeshElements, surface: SurfaceTopology, rest: RestGeometry,
     # in
-    kind: wp.int32, pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
+    pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
     # out
-    ranges: BufferRanges, found_out: wp.array(dtype=FoundSpring),
+    ranges_out: BufferRanges, found_out: wp.array(dtype=FoundSpring),
 ):
+    """Appends a spring for each pair that is compressed at the start or the end of the step."""
     pair = pairs[first + wp.tid()]
-    at = wp.vec4i()
-    if kind == VERTEX_TRIANGLE:
-        corners = surface.triangles[pair[1]]
-        at = wp.vec4i(pair[0], corners[0], corners[1], corners[2])
-    else:
-        one, two = surface.edges[pair[0]], surface.edges[pair[1]]
-        at = wp.vec4i(one[0], one[1], two[0], two[1])
+    at = pair_vertices(elements, kind, pair)
     x0, x1, x2, x3 = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
     e0, e1, e2, e3 = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    nearest = closest_points(kind, x0, x1, x2, x3)
-    length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
+    closest = closest_points(kind, x0, x1, x2, x3)
+    length = pair_thickness(rest, kind, at, closest.weights, MAX_REST_FRACTION)
     t = real(0.0)
-    if nearest.distance >= length + slack:
-        # Not near yet: where it would run together, if it does.
-        if nearest.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
+    if closest.distance >= length + slack:
+        # Not close yet: the pair is taken at its time of impact, if it has one.
+        if closest.distance - approach(kind, e0 - x0, e1 - x1, e2 - x2, e3 - x3) > length:
             return
         t = impact(kind, x0, x1, x2, x3, e0, e1, e2, e3, length)
         if t >= NEVER:
             return
-        nearest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
-        length = rest_length(thickness, rest_uv, uv_chart, kind, at, nearest.weights)
-    gap = wp.dot(nearest.normal, combine(nearest.weights, x0, x1, x2, x3))
-    gap_end = wp.dot(nearest.normal, combine(nearest.weights, e0, e1, e2, e3))
+        closest = closest_points(kind, x0 + t * (e0 - x0), x1 + t * (e1 - x1), x2 + t * (e2 - x2), x3 + t * (e3 - x3))
+        length = pair_thickness(rest, kind, at, closest.weights, MAX_REST_FRACTION)
+    gap = wp.dot(closest.normal, combine(closest.weights, x0, x1, x2, x3))
+    gap_end = wp.dot(closest.normal, combine(closest.weights, e0, e1, e2, e3))
     if wp.min(gap, gap_end) >= length + slack:
         return
-    if not is_nearest(surface, kind, pair, at, nearest.weights, nearest.normal, t, x, x_end):
+    if not is_closest(surface, kind, pair, at, closest.weights, closest.normal, t, x, x_end):
         return
-    n = next_slot(ranges, first)
+    n = next_slot(ranges_out, first)
     if n < 0:
         return
-    ranges.keys[n] = pair_key(kind, pair)
+    ranges_out.keys[n] = pair_key(kind, pair)
     found = FoundSpring()
     found.particles = at
-    found.weights = nearest.weights
+    found.weights = closest.weights
     spring = PenaltySpring()
-    spring.n = nearest.normal
+    spring.n = closest.normal
     spring.length = length
     spring.overlap = length - gap
-    # What is not below its length yet, but may come there, gets a little: it counts among others that do not push.
-    spring.depth = wp.clamp(length - wp.min(gap, gap_end), LITTLE * length, length)
+    # A pair that is not compressed yet, but may be, gets a small depth: it has a share of the area among pairs like it.
+    spring.depth = wp.clamp(length - wp.min(gap, gap_end), MIN_DEPTH * length, length)
     spring.active = wp.where(gap_end < (real(1.0) - ROUNDING) * length, 1, 0)
     found.spring = spring
     found_out[n] = found
 
 
 @wp.kernel
-def put_springs(
+def write_springs(
     # in
     first: wp.int32, found: wp.array(dtype=FoundSpring), order: wp.array(dtype=wp.int32),
     # out
-    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), springs_out: wp.array(dtype=PenaltySpring),
+    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4),
+    springs_out: wp.array(dtype=PenaltySpring),
 ):
-    """In the order of their elements: sums over springs depend on it."""
+    """Writes the springs in the order of their elements: sums over springs depend on it."""
     k = first + wp.tid()
     one = found[order[k]]
     particles_out[k] = one.particles

@@ -1,13 +1,13 @@
-"""Damped springs between parts of cloth that meet, at work in a step.
+"""Damped penalty springs between cloths in contact, as a force of the linear system.
 
-    find pairs -> share out the area -> position alteration -> force and matrix -> solve -> do those push that should?
+    find pairs -> distribute the area -> position alteration -> force and matrix -> solve -> check the active springs
 
-A spring joins the nearest points of a pair (toile/contact/penalty/pairs.py), its stiffness is per area of touching
-cloth (spring_strength.py), and it has a damper and friction and only pushes (spring_forces.py).
+A spring joins the closest points of a pair (pairs.py), its stiffness is per area of cloth in contact (strength.py), and
+it has a damper and friction and only pushes (forces.py).
 
 Source      [BW98] sec. 6
-Deviations  Which springs push is settled with the solve, not before it: where one would pull, or one is missing, the
-            system is corrected and solved again. Others are in the files of the parts.
+Deviations  The set of active springs is found with the solve, not before it: where a spring would pull, or one is
+            missing, the system is corrected and solved again. Other deviations are listed in the files of the parts.
 """
 
 from typing import Any, ClassVar
@@ -16,59 +16,54 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
-from toile.contact.narrow_phase.closest_points import EDGE_EDGE, VERTEX_TRIANGLE
+from toile.contact.narrow_phase.elements import EDGE_EDGE, VERTEX_TRIANGLE, make_elements
+from toile.contact.narrow_phase.thickness import make_rest_geometry
 from toile.contact.penalty.forces import (
     COUNTS,
+    activate_compressed,
     add_damping,
     add_forces,
     alter,
-    correct,
-    decide,
-    judge,
+    correct_active_set,
+    count_wrong,
     linearize,
-    measure,
+    measure_energy,
 )
-from toile.contact.penalty.pairs import FoundSpring, PenaltySpring, find_springs, make_surface, put_springs
-from toile.contact.penalty.strength import Law, add_normals, find_deepest, set_strength, sum_weights
-from toile.contact.rest_uv import rest_uv_positions
+from toile.contact.penalty.pairs import FoundSpring, PenaltySpring, find_springs, make_surface, write_springs
+from toile.contact.penalty.strength import SpringLaw, add_normals, find_deepest, set_strength, sum_weights
 from toile.device.append_buffer import AppendBuffer, fill
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import numpy_real, real, vec3
 from toile.model.model import Model
+from toile.step_limits import MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG
 
-# Acceleration that pairs are looked for with, besides their velocities: gravity [m/s^2]
-FALL = 10.0
-# Springs that there is room for at first.
-FIRST_CAPACITY = 1024
-# Solves of one step with other springs pushing. They are repeated when more than this share of the springs pulled or
-# was missing, and for each that was missing deep.
-MAX_SOLVES = 6
-WRONG_LEFT = 0.02
+# Acceleration that pairs are searched with, besides their velocities: gravity [m/s^2]
+SEARCH_ACCELERATION = 10.0
+# Initial capacity.
+INITIAL_CAPACITY = 1024
 
 
 class PenaltySprings:
-    """The springs of a scene at work (assembly.ContactForce)."""
+    """All penalty springs of a scene (terms.PenaltyForce)."""
 
     name: ClassVar[str] = "penalty"
     is_contact: ClassVar[bool] = True
 
-    def __init__(self, model: Model, law: Law, thickness: float, device: str):
-        """`thickness` [m] is that of cloths that have none of their own."""
+    def __init__(self, model: Model, law: SpringLaw, thickness: float, device: str):
+        """`thickness` [m] is that of cloths without a thickness of their own."""
         self.device, self.law, n = device, law, model.particle_count
         self.broad_phase = BroadPhase(model.edges, model.triangles, n, n, device)
         self.couplings = Couplings(device)
         self.springs, self._energies = self._reserve(0)
-        self._found = AppendBuffer(FoundSpring, FIRST_CAPACITY, device, keyed=True)
+        self._found = AppendBuffer(FoundSpring, INITIAL_CAPACITY, device, keyed=True)
         area = np.bincount(model.triangles.ravel(), np.repeat(model.areas / 3.0, 3), n)
         self._area = wp.array(area.astype(numpy_real), dtype=real, device=device)
         thicknesses = model.thicknesses(thickness)
-        self._thickness = wp.array(thicknesses.astype(numpy_real), dtype=real, device=device)
+        self._rest = make_rest_geometry(model, thicknesses, device)
         self._thinnest = float(np.min(thicknesses, initial=np.inf))
         self._reach = wp.zeros(n, dtype=real, device=device)
-        rest_uv, uv_chart = rest_uv_positions(model)
-        self._rest_uv = wp.array(rest_uv.astype(numpy_real), dtype=vec3, device=device)
-        self._uv_chart = wp.array(uv_chart.astype(np.int32), dtype=wp.int32, device=device)
+        self._elements = make_elements(self.broad_phase.edges, self.broad_phase.triangles)
         self._surface = make_surface(model, device)
         self._x_end, self._normal = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
         self._deepest, self._sum = (wp.zeros(2 * n, dtype=real, device=device) for _ in range(2))
@@ -83,7 +78,7 @@ class PenaltySprings:
 
     def _reserve(self, capacity: int) -> tuple[wp.array, wp.array]:
         self.couplings.reserve(capacity)
-        self._launch = Launcher(self.device)  # the old one remembers the old arrays
+        self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
         springs = wp.zeros(capacity, dtype=PenaltySpring, device=self.device)
         return springs, wp.zeros(capacity, dtype=real, device=self.device)
 
@@ -91,19 +86,18 @@ class PenaltySprings:
         """Nothing depends on time."""
 
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
-        """The springs of a step of h that begins with x and v."""
+        """Finds the springs of a step of h that starts with x and v."""
         broad, n = self.broad_phase, len(x)
-        # What is not looked at may fall to half its thickness in this step, and is found in the next.
-        slack = max(FALL * h * h - 0.5 * self._thinnest, 0.0)
-        self._launch.split(go_on, n, [self._thickness, x, v, h, slack, self._x_end, self._reach])
+        # A pair that is not searched may fall to half its thickness in this step, and is found in the next.
+        slack = max(SEARCH_ACCELERATION * h * h - 0.5 * self._thinnest, 0.0)
+        self._launch.split(extrapolate, n, [self._rest.thickness, x, v, h, slack, self._x_end, self._reach])
         pairs = broad.find(x, self._x_end, self._reach)
-        elements = [self._surface, self._rest_uv, self._uv_chart, self._thickness]
         self._found.count = 0
         for kind, array, count in (
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         ):
-            inputs = [*elements, int(kind), array, x, self._x_end, slack]
+            inputs = [int(kind), self._elements, self._surface, self._rest, array, x, self._x_end, slack]
             fill([self._found], self._launch, find_springs, count, inputs, kept=self._found.count)
         count = self._found.count
         if count > self.couplings.capacity:
@@ -111,7 +105,7 @@ class PenaltySprings:
         c = self.couplings
         c.count.fill_(count)
         out = [c.particles, c.weights, self.springs]
-        self._launch.split(put_springs, count, [self._found.values, self._found.order(), *out])
+        self._launch.split(write_springs, count, [self._found.values, self._found.order(), *out])
         for array in (self._normal, self._deepest, self._sum):
             array.zero_()
         groups = [c.count, c.particles, c.weights]
@@ -122,46 +116,47 @@ class PenaltySprings:
         self._launch(set_strength, c.capacity, [*at_start, self.springs])
 
     def alter(self, masses: wp.array, y_out: wp.array) -> None:
-        """Adds what moves apart at once what is nearer than half its length; the center of mass stays."""
+        """Adds the position alteration of overlaps beyond half the rest length; it keeps the center of mass."""
         c = self.couplings
         groups = [c.count, c.particles, c.weights, self.springs]
         self._launch(alter, c.capacity, [self._area, masses, self.law, *groups, y_out])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
-        """Adds to the force and to the diagonal of A; the rest of the matrix goes to the couplings."""
+        """Adds to the force and to the diagonal of A; off-diagonal blocks go to the couplings."""
         c = self.couplings
         self._solves = 0
         state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
         self._launch(linearize, c.capacity, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Whether those springs push that should, at x and v that a solve has found.
+        """Checks the active springs at x and v of a solve; False if the system must be solved again.
 
-        If not, A and the residual b are corrected, and the system must be solved again.
+        In that case A and the residual b are corrected.
         """
         c = self.couplings
         self._solves += 1
         self._counts.zero_()
-        self._launch(judge, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
+        self._launch(count_wrong, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
         wrong, deep, active = self._counts.numpy()
-        if self._solves >= MAX_SOLVES or not (wrong > WRONG_LEFT * active or deep):
+        if self._solves >= MAX_PENALTY_SOLVES or not (wrong > MAX_SPRINGS_WRONG * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
-        self._launch(correct, c.capacity, [A_out.diagonal, *state, self.springs, b_out, A_out.values, c.blocks])
+        out = [self.springs, b_out, A_out.values, c.blocks]
+        self._launch(correct_active_set, c.capacity, [A_out.diagonal, *state, *out])
         return False
 
     def activate(self, x: wp.array, v: wp.array) -> None:
-        """Those push that do at x and v: for a step in which no solve tells."""
+        """Activates the springs that are compressed at x and v; integrators without a linear solve call this."""
         c = self.couplings
-        self._launch(decide, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])
+        self._launch(activate_compressed, c.capacity, [c.count, c.particles, c.weights, x, v, self.springs])
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
-        """y += -df/dv u, of those that push."""
+        """y += -df/dv u, for active springs."""
         c = self.couplings
         self._launch(add_damping, c.capacity, [c.count, c.particles, c.weights, self.springs, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
-        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s]: layers that are pressed from both sides in turn."""
+        """Bounds of -df/dx and -df/dv by mass [1/s^2, 1/s], for layers that are compressed from both sides."""
         k = 4.0 * float(self.law.stiffness) * float(np.max(self._area.numpy() / masses, initial=0.0))
         return k, k * float(self.law.damping)
 
@@ -172,12 +167,12 @@ class PenaltySprings:
     def measure(self, x: wp.array, v: wp.array) -> float:
         """Energy in the springs of the last step [J]."""
         c = self.couplings
-        self._launch(measure, c.capacity, [c.count, c.particles, c.weights, self.springs, x, self._energies])
+        self._launch(measure_energy, c.capacity, [c.count, c.particles, c.weights, self.springs, x, self._energies])
         return float(np.sum(self._energies.numpy()[: self.count], dtype=np.float64))
 
 
 @wp.kernel
-def go_on(
+def extrapolate(
     # model
     first: wp.int32, thickness: wp.array(dtype=real),
     # in
@@ -185,7 +180,8 @@ def go_on(
     # out
     x_end_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
 ):
+    """Extrapolates the positions by the velocities, and sets the margins of the search."""
     i = first + wp.tid()
     x_end_out[i] = x[i] + h * v[i]
-    # Boxes of both elements are grown: together they reach as far as the mean of their thicknesses, and the slack.
+    # Boxes of both elements are grown: together by the mean of their thicknesses, and the slack.
     reach_out[i] = real(0.5) * (thickness[i] + slack)

@@ -1,16 +1,16 @@
-"""How strong the springs between cloths are: the area that each pair has, times the stiffness.
+"""Stiffness, damping and friction of the penalty springs: the area that each pair represents, times the law.
 
     k = stiffness * area,    d = k * damping while the pair approaches,    c = friction * k (length - gap) / |r'|
 
-`area` is shared out: a particle has its part of the cloth once on each side of it, and pairs divide it by their
-weights and by how deep they are. So the stiffness is per area of touching cloth, however many pairs there are, and
-whether particles, edges or both lie on each other.
+`area` is distributed: a particle has its part of the cloth once on each side of it, and pairs divide it by their
+weights and by their depth. So the stiffness is per area of cloth in contact, however many pairs there are, and whether
+vertices, edges or both are in contact.
 
 Source      [BW98] sec. 6
-Symbols     k  [N/m]     d, c  [N s/m]     r'  velocity of the nearest points against each other [m/s]
+Symbols     k  [N/m]     d, c  [N s/m]     r'  relative velocity of the closest points [m/s]
 Deviations  The paper's slip force is proportional to the slip velocity. Here it is so up to `slip_speed`, and beyond it
             Coulomb's, with the normal force and the direction of the start of the step. Separation is not damped: a
-            damper would glue.
+            damper would act as glue.
 """
 
 import warp as wp
@@ -21,8 +21,8 @@ from toile.math.types import real, vec3, vec4
 
 
 @wp.struct
-class Law:
-    """What is the same for all springs."""
+class SpringLaw:
+    """The constants that all springs share."""
 
     stiffness: real
     damping: real
@@ -32,6 +32,7 @@ class Law:
 
 @wp.kernel
 def add_normals(triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), normal_out: wp.array(dtype=vec3)):
+    """Adds up the normals of the triangles at each vertex, weighted by area."""
     corners = triangles[wp.tid()]
     a, b, c = x[corners[0]], x[corners[1]], x[corners[2]]
     n = wp.cross(b - a, c - a)
@@ -40,8 +41,8 @@ def add_normals(triangles: wp.array(dtype=wp.vec3i), x: wp.array(dtype=vec3), no
 
 
 @wp.func
-def side(i: wp.int32, w: real, n: vec3, normal: wp.array(dtype=vec3)) -> wp.int32:
-    """Place of a particle's side that faces the other element."""
+def side_entry(i: wp.int32, w: real, n: vec3, normal: wp.array(dtype=vec3)) -> wp.int32:
+    """The entry of the side of particle i that faces the other element."""
     return wp.where(w * wp.dot(n, normal[i]) < real(0.0), 2 * i, 2 * i + 1)
 
 
@@ -53,12 +54,14 @@ def find_deepest(
     # out
     deepest_out: wp.array(dtype=real),
 ):
+    """The largest depth of the springs at each side of a particle."""
     k = wp.tid()
     if k >= count[0]:
         return
     for a in range(4):
         if weights[k][a] != real(0.0):
-            wp.atomic_max(deepest_out, side(particles[k][a], weights[k][a], springs[k].n, normal), springs[k].depth)
+            s = side_entry(particles[k][a], weights[k][a], springs[k].n, normal)
+            wp.atomic_max(deepest_out, s, springs[k].depth)
 
 
 @wp.kernel
@@ -69,19 +72,20 @@ def sum_weights(
     # out
     sum_out: wp.array(dtype=real),
 ):
+    """The sum of the weights of the springs at each side of a particle, scaled by their depth."""
     k = wp.tid()
     if k >= count[0]:
         return
     for a in range(4):
         if weights[k][a] != real(0.0):
-            s = side(particles[k][a], weights[k][a], springs[k].n, normal)
+            s = side_entry(particles[k][a], weights[k][a], springs[k].n, normal)
             wp.atomic_add(sum_out, s, wp.abs(weights[k][a]) * springs[k].depth / deepest[s])
 
 
 @wp.kernel
 def set_strength(
     # model
-    area: wp.array(dtype=real), law: Law,
+    area: wp.array(dtype=real), law: SpringLaw,
     # in
     count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
     normal: wp.array(dtype=vec3), deepest: wp.array(dtype=real), total: wp.array(dtype=real),
@@ -89,15 +93,16 @@ def set_strength(
     # in and out
     springs_out: wp.array(dtype=PenaltySpring),
 ):
+    """Sets k, d and c of each spring."""
     k = wp.tid()
     if k >= count[0]:
         return
     spring = springs_out[k]
     at, w = particles[k], weights[k]
-    both = real(0.0)  # areas of the two elements that this pair has
+    both = real(0.0)  # areas of the two elements that belong to this pair
     for a in range(4):
         if w[a] != real(0.0):
-            s = side(at[a], w[a], spring.n, normal)
+            s = side_entry(at[a], w[a], spring.n, normal)
             share = wp.abs(w[a]) * spring.depth / deepest[s]
             both += area[at[a]] * share / wp.max(total[s], real(1.0))
     spring.k = law.stiffness * real(0.5) * both

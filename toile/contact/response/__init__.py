@@ -1,1 +1,1 @@
-"""Impulses with friction, persistent contacts, and the fail-safe."""
+"""Contact impulses with friction, persistent contacts in the linear system, and impact zones as the fail-safe."""

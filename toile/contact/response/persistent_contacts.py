@@ -1,17 +1,18 @@
-"""ContactArrays inside the linear system of a step: springs that keep apart in the solve what would run together.
+"""Persistent contacts in the linear system of a step: compliant springs that keep pairs apart during the solve.
 
     f_a = w_a (k (target - n . r) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
-    k = STIFF / (K h^2),    c = mu push / (h^2 slip),    at most k
+    k = STIFFNESS_RATIO / (K h^2),    c = mu lambda / (h^2 slip),    at most k
 
-Impulses alone move the particles that touch and not their neighbors: the solve before them lets folds collapse and
-draws cloth in from around, and they would push it out again, step after step. So what touched in the step before is
-part of the system from the start, and what touches anew is, in a second solve, where impulses stretched the cloth much.
-A spring that pulls is taken out, and the step solved again. Friction is Coulomb's for the load that the touch had in
-the step before, at the slip that velocities lead to.
+Impulses alone move the particles in contact and not their neighbors: without these springs the solve lets folds
+collapse and draws cloth in from around, and impulses push it out again, step after step. So each step has a warm start:
+contacts that carried a load in the step before are part of its system, with the normal impulses of that step as loads.
+New contacts are added to the system in a second solve, where impulses stretched the cloth much. A spring that pulls is
+removed, and the step solved again. Friction is Coulomb's for the load of the step before, at the slip that velocities
+lead to.
 
 Source      none; [BW98] sec. 6 has springs between cloths
-Symbols     K  how far a unit impulse moves the nearest points against each other [1/kg]     h  step [s]
-            w, n, target  as in narrow_phase/contact_set.py     push  load times h^2 [kg m]     slip  across n [m]
+Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
+            w, n, target  as in narrow_phase/contact_set.py     lambda  normal impulse, the load times h^2 [kg m]
 Deviations  none
 """
 
@@ -19,146 +20,183 @@ from typing import Any
 
 import warp as wp
 
-from toile.contact.collision_mesh import Bodies
+from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import closest_points, combine, effective_inverse_mass
-from toile.contact.narrow_phase.contact_set import CLOSE, ContactArrays, ContactSet, on_side
+from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactArrays, ContactSet, on_boundary
 from toile.contact.response.merge_contacts import ContactList, ContactMerger, copy_contact
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.state_dict import StateDict
+from toile.step_limits import MAX_PERSISTENT_SOLVES, MAX_PULLING
 
-# Stiffness against the inertia of the four particles: what they have to stop is many times that. The solver's
-# iterations grow with its root where its preconditioner, such as a factor, does not know which particles are coupled.
-STIFF = 1000.0
-# Of the thickness: what moves apart by more than this in a step is let go.
-PARTS = wp.constant(real(0.1))
-# Of the thickness: what is drawn apart by more than this pulls. A solve is repeated when more than that share of all
-# springs did, so often.
-PULLS, PULLING_LEFT, MAX_SOLVES = wp.constant(real(0.02)), 0.02, 3
-# Of the thickness: friction has its limit from this slip in a step on, and is proportional to it below.
-SLIPS = wp.constant(real(0.002))
+# Stiffness relative to the inertia of the four particles; they have to stop many times that inertia. The solver's
+# iterations grow with its root where its preconditioner, such as a factor, does not include the couplings.
+STIFFNESS_RATIO = wp.constant(real(1000.0))
+# Separation in a step above which a contact is dropped, as a fraction of the thickness.
+MAX_SEPARATION = wp.constant(real(0.1))
+# A spring that is stretched by more than this fraction of the thickness pulls.
+PULL_TOLERANCE = wp.constant(real(0.02))
+# Slip in a step below which friction is proportional to it, as a fraction of the thickness.
+SLIP_REGULARIZATION = wp.constant(real(0.002))
+
+
+@wp.struct
+class SpringArrays:
+    """Properties of the springs that contacts have in the linear system."""
+
+    stiffness: wp.array(dtype=real)  # [N/m]  k
+    friction: wp.array(dtype=real)  # [N/m]  c
+    load: wp.array(dtype=real)  # [kg m]  normal force times h^2
+    slip: wp.array(dtype=real)  # [m]  that velocities lead to
+
+
+@wp.struct
+class CouplingArrays:
+    """Arrays of a block_matrix.Couplings."""
+
+    particles: wp.array(dtype=wp.vec4i)
+    weights: wp.array(dtype=vec4)
+    blocks: wp.array(dtype=mat33)
 
 
 class PersistentContacts:
-    """The springs at work (assembly.ContactForce): at first those of touches that last, then those that `hold` adds."""
+    """The contact springs of a step (terms.ContactForce).
+
+    They start as the contacts of the step before (warm start); `add_new_contacts` adds those of this step.
+    """
 
     name = "self_contact"
 
-    def __init__(self, bodies: Bodies, contact_set: ContactSet):
-        self.bodies, self.contact_set = bodies, contact_set
-        self.couplings = Couplings(bodies.device)
-        # The springs at work, those that the next step begins with, and a list to fill.
-        self._springs, self._kept, self._spare = (ContactList(bodies.device) for _ in range(3))
-        self._merger = ContactMerger(bodies.device)
-        self._solves, self._h, self._kept_h = 0, 0.0, 0.0
-        self._launch = Launcher(bodies.device)
-        self._stiffness, self._drag, self._load, self._slip = self._make_values(0)
-        self._counts = wp.zeros(2, dtype=wp.int32, device=bodies.device)
+    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet):
+        self.mesh, self.contact_set = mesh, contact_set
+        self.couplings = Couplings(mesh.device)
+        # The springs of this step, the contacts that the next step starts with, and a list to fill.
+        self._springs, self._warm_start, self._spare = (ContactList(mesh.device) for _ in range(3))
+        self._merger = ContactMerger(mesh.device)
+        self._solves, self._h, self._warm_start_h = 0, 0.0, 0.0
+        self._launch = Launcher(mesh.device)
+        self._values, self._coupling_arrays = self._make_values(0), self._make_coupling_arrays()
+        self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
-        self._start = bodies.x
+        self._x_start = mesh.x
 
-    def hold(self) -> None:
-        """What impulses pushed in this step becomes part of the system, for another solve."""
+    def add_new_contacts(self) -> None:
+        """Adds the contacts with an impulse in this step to the linear system, for another solve."""
         self._merge()
         self._springs, self._spare = self._spare, self._springs
         self._reserve()
-        self._slip.zero_()  # what has been solved tells it
-        self._start = self.bodies.x
+        self._values.slip.zero_()  # the slip is that of the solved positions
+        self._x_start = self.mesh.x
 
-    def keep(self) -> None:
-        """The step stands: what it pushed is what the next one begins with."""
+    def store_warm_start(self) -> None:
+        """Stores the loads of an accepted step for the warm start of the next."""
         self._merge()
-        self._kept, self._spare, self._kept_h = self._spare, self._kept, self._h
+        self._warm_start, self._spare, self._warm_start_h = self._spare, self._warm_start, self._h
 
     def state_dict(self) -> StateDict:
-        """What the last step pushed, and how vertices answered in it, which springs are made with before it is known
-        anew."""
-        return {"inverse_mass": self.bodies.inverse_mass.numpy(), "h": self._kept_h, **self._kept.numpy()}
+        """The contacts of the last step with their impulses, and its inverse masses: springs are made before these are
+        updated."""
+        return {"inverse_mass": self.mesh.inverse_mass.numpy(), "h": self._warm_start_h, **self._warm_start.numpy()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        self.bodies.inverse_mass.assign(state_dict["inverse_mass"])
-        self._kept_h = float(state_dict["h"])
-        self._kept.assign(state_dict)
+        self.mesh.inverse_mass.assign(state_dict["inverse_mass"])
+        self._warm_start_h = float(state_dict["h"])
+        self._warm_start.assign(state_dict)
 
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
-        """Where touches of the step before are now; those that separate are let go."""
-        self._start, self._h = x, h
-        springs, count = self._springs, self._kept.count
+        """Updates the contacts of the step before to x and v; those that separate are dropped."""
+        self._x_start, self._h = x, h
+        springs, count = self._springs, self._warm_start.count
         springs.reserve(count)
         springs.count = count
         self._reserve()
-        ratio = (h / self._kept_h) ** 2 if self._kept_h else 1.0
-        at = [x, v, h, ratio, self.bodies.moving_count]
-        self._launch(renew, count, [self._kept.contacts, *at, springs.contacts, self._slip])
+        ratio = (h / self._warm_start_h) ** 2 if self._warm_start_h else 1.0
+        at = [x, v, h, ratio, self.mesh.moving_count]
+        self._launch(update_warm_start, count, [self._warm_start.contacts, *at, springs.contacts, self._values.slip])
 
     def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
-        c, bodies = self.couplings, self.bodies
+        c, mesh = self.couplings, self.mesh
         springs = self._springs
         if c.capacity < springs.count:
             c.reserve(springs.capacity)
-            self._launch = Launcher(bodies.device)
+            self._coupling_arrays = self._make_coupling_arrays()
+            self._launch = Launcher(mesh.device)
         self._solves = 0
         c.count.fill_(springs.count)
-        at_x = [self._start, bodies.x_end, bodies.moving_count, at.x, at.h]
-        inputs = [springs.contacts, STIFF, bodies.inverse_mass, self._slip, *at_x]
-        out = [f_out, A_out.values, c.particles, c.weights, c.blocks, self._stiffness, self._drag, self._load]
-        self._launch(add_springs, springs.count, [*inputs, A_out.diagonal, *out])
+        model = [A_out.diagonal, mesh.moving_count]
+        inputs = [mesh.inverse_mass, self._x_start, mesh.x_end, at.x, at.h]
+        out = [f_out, A_out.values, springs.contacts, self._values, self._coupling_arrays]
+        self._launch(add_springs, springs.count, [*model, *inputs, *out])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Takes out what pulled; False if that was so much that the step must be solved again."""
+        """Removes springs that pull; False if more than MAX_PULLING did, and the step must be solved again."""
         count = self._springs.count
         if not count:
             return True
         self._solves += 1
         self._counts.zero_()
-        springs = [self._springs.contacts, self._stiffness, self._drag]
-        inputs = [*springs, self._start, self.bodies.x_end, self.bodies.moving_count, x, h]
-        out = [A_out.values, b_out, self.couplings.blocks, self._load, self._counts]
-        self._launch(let_go_pulling, count, [*inputs, A_out.diagonal, *out])
-        pulled, held = self._readback()
-        return bool(pulled <= PULLING_LEFT * held) or self._solves >= MAX_SOLVES
+        model, inputs = [A_out.diagonal, self.mesh.moving_count], [self._x_start, self.mesh.x_end, x, h]
+        system = [A_out.values, b_out, self.couplings.blocks]
+        out = [*system, self._springs.contacts, self._values, self._counts]
+        self._launch(remove_pulling_springs, count, [*model, *inputs, *out])
+        pulling, active = self._readback()
+        return bool(pulling <= MAX_PULLING * active) or self._solves >= MAX_PERSISTENT_SOLVES
 
     def _merge(self) -> None:
-        """Springs that bear a load, and touches that impulses pushed, into the spare list."""
+        """Merges springs with a load and contacts with an impulse into the spare list."""
         springs, contact_set = self._springs, self.contact_set
-        loads = ((springs.contacts, springs.count, self._load), (contact_set.contacts, contact_set.contact_count, contact_set.contacts.normal_impulse))
-        self._merger.merge(loads, self._spare)
+        contacts = contact_set.contacts
+        old, new = self._values.load, contacts.normal_impulse
+        lists = ((springs.contacts, springs.count, old), (contacts, contact_set.contact_count, new))
+        self._merger.merge(lists, self._spare)
 
     def _reserve(self) -> None:
-        if len(self._load) < self._springs.count:
-            self._stiffness, self._drag, self._load, self._slip = self._make_values(self._springs.capacity)
-            self._launch = Launcher(self.bodies.device)
+        """Makes the arrays of the springs as long as the list; their values are lost when they grow."""
+        if len(self._values.load) < self._springs.count:
+            self._values = self._make_values(self._springs.capacity)
+            self._launch = Launcher(self.mesh.device)
 
-    def _make_values(self, capacity: int) -> list[wp.array]:
-        return [wp.zeros(capacity, dtype=real, device=self.bodies.device) for _ in range(4)]
+    def _make_values(self, capacity: int) -> SpringArrays:
+        values = SpringArrays()
+        values.stiffness, values.friction, values.load, values.slip = (
+            wp.zeros(capacity, dtype=real, device=self.mesh.device) for _ in range(4)
+        )
+        return values
+
+    def _make_coupling_arrays(self) -> CouplingArrays:
+        arrays, c = CouplingArrays(), self.couplings
+        arrays.particles, arrays.weights, arrays.blocks = c.particles, c.weights, c.blocks
+        return arrays
 
 
 @wp.kernel
-def renew(
+def update_warm_start(
     # in
-    kept: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real, moving_count: wp.int32,
+    previous: ContactArrays, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, ratio: real,
+    moving_count: wp.int32,
     # out
     contacts_out: ContactArrays, slip_out: wp.array(dtype=real),
 ):
+    """Warm start: contacts of the step before at their new closest points, with the impulses scaled to the new step."""
     k = wp.tid()
-    copy_contact(kept, k, contacts_out, k)
-    at = kept.vertices[k]
-    contacts_out.normal_impulse[k] = ratio * kept.normal_impulse[k]
+    copy_contact(previous, k, contacts_out, k)
+    at = previous.vertices[k]
+    contacts_out.normal_impulse[k] = ratio * previous.normal_impulse[k]
     if at[0] >= moving_count or at[1] >= moving_count or at[2] >= moving_count or at[3] >= moving_count:
         contacts_out.normal_impulse[k] = real(0.0)
         return
-    found = closest_points(kept.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
-    w, tau = found.weights, kept.thickness[k]
+    found = closest_points(previous.kind[k], x[at[0]], x[at[1]], x[at[2]], x[at[3]])
+    w, tau = found.weights, previous.thickness[k]
     contacts_out.weights[k] = w
     contacts_out.normal[k] = found.normal
-    # What is too near comes out by impulses, which its inertia does not feel.
+    # Overlaps are recovered by impulses, which add no velocity.
     contacts_out.target[k] = wp.min(tau - found.distance, real(0.0))
-    moves = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
-    parting = wp.dot(found.normal, moves)
-    slip_out[k] = wp.length(moves - parting * found.normal)
-    if found.distance > CLOSE * tau or parting > PARTS * tau or on_side(w):
+    displacement = h * combine(w, v[at[0]], v[at[1]], v[at[2]], v[at[3]])
+    separation = wp.dot(found.normal, displacement)
+    slip_out[k] = wp.length(displacement - separation * found.normal)
+    if found.distance > CLOSE_DISTANCE * tau or separation > MAX_SEPARATION * tau or on_boundary(w):
         contacts_out.normal_impulse[k] = real(0.0)
 
 
@@ -167,27 +205,29 @@ def relative_motion(
     at: wp.vec4i, w: vec4, x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32,
     x: wp.array(dtype=vec3),
 ) -> vec3:  # fmt: skip
-    """Of the nearest points, when the particles are at x."""
+    """Displacement of the closest points relative to each other, with the particles at x."""
     r = vec3()
     for a in range(4):
         i = at[a]
         if i < moving_count:
             r += w[a] * (x[i] - x_start[i])
-        else:  # a solid goes its own way, and is not in the system
+        else:  # solids have prescribed motion and are not in the system
             r += w[a] * (x_end[i] - x_start[i])
     return r
 
 
 @wp.struct
-class Bond:
+class ContactSpring:
+    """Force and stiffness of a contact spring."""
+
     force: vec3  # [N]  on the first element
     block: mat33  # [N/m]  - d force / d r
 
 
 @wp.func
-def bond(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> Bond:
-    """The spring of a touch whose nearest points have moved by r against each other."""
-    found = Bond()
+def contact_spring(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> ContactSpring:
+    """The spring of a contact whose closest points have moved by r relative to each other."""
+    found = ContactSpring()
     n = contacts.normal[t]
     across = identity() - wp.outer(n, n)
     found.block = k * wp.outer(n, n) + c * across
@@ -197,35 +237,35 @@ def bond(contacts: ContactArrays, t: wp.int32, k: real, c: real, r: vec3) -> Bon
 
 @wp.kernel
 def add_springs(
-    # in
-    contacts: ContactArrays, stiff: real, inverse_mass: wp.array(dtype=mat33), known_slip: wp.array(dtype=real),
-    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3),
-    h: real,
     # model
-    diagonal: wp.array(dtype=wp.int32),
+    diagonal: wp.array(dtype=wp.int32), moving_count: wp.int32,
+    # in
+    inverse_mass: wp.array(dtype=mat33), x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    x: wp.array(dtype=vec3), h: real,
     # in and out
-    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), contacts_out: ContactArrays, springs_out: SpringArrays,
     # out
-    particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4), blocks_out: wp.array(dtype=mat33),
-    stiffness_out: wp.array(dtype=real), drag_out: wp.array(dtype=real), load_out: wp.array(dtype=real),
+    couplings_out: CouplingArrays,
 ):
+    """Adds the springs of all contacts with a load to the force, the diagonal of A and the couplings."""
     t = wp.tid()
-    particles_out[t] = wp.vec4i()
-    weights_out[t] = vec4()
-    blocks_out[t] = mat33()
-    load_out[t] = real(0.0)
-    at = contacts.vertices[t]
-    w = contacts.weights[t]
-    n = contacts.normal[t]
+    couplings_out.particles[t] = wp.vec4i()
+    couplings_out.weights[t] = vec4()
+    couplings_out.blocks[t] = mat33()
+    springs_out.load[t] = real(0.0)
+    at = contacts_out.vertices[t]
+    w = contacts_out.weights[t]
+    n = contacts_out.normal[t]
     K = effective_inverse_mass(w, n, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
-    if contacts.normal_impulse[t] == real(0.0) or K < TINY:
-        contacts.normal_impulse[t] = real(0.0)
+    if contacts_out.normal_impulse[t] == real(0.0) or K < TINY:
+        contacts_out.normal_impulse[t] = real(0.0)
         return
-    k = stiff / (K * h * h)
+    k = STIFFNESS_RATIO / (K * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    slip = wp.max(wp.length(r - wp.dot(n, r) * n), wp.max(known_slip[t], SLIPS * contacts.thickness[t]))
-    c = wp.min(contacts.mu[t] * contacts.normal_impulse[t] / (h * h * slip), k)
-    spring = bond(contacts, t, k, c, r)
+    least = wp.max(springs_out.slip[t], SLIP_REGULARIZATION * contacts_out.thickness[t])
+    slip = wp.max(wp.length(r - wp.dot(n, r) * n), least)
+    c = wp.min(contacts_out.mu[t] * contacts_out.normal_impulse[t] / (h * h * slip), k)
+    spring = contact_spring(contacts_out, t, k, c, r)
     particles, weights = wp.vec4i(), vec4()
     for a in range(4):
         i = at[a]
@@ -234,43 +274,43 @@ def add_springs(
             weights[a] = w[a]
             wp.atomic_add(f_out, i, w[a] * spring.force)
             wp.atomic_add(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
-    particles_out[t] = particles
-    weights_out[t] = weights
-    blocks_out[t] = (h * h) * spring.block
-    stiffness_out[t] = k
-    drag_out[t] = c
+    couplings_out.particles[t] = particles
+    couplings_out.weights[t] = weights
+    couplings_out.blocks[t] = (h * h) * spring.block
+    springs_out.stiffness[t] = k
+    springs_out.friction[t] = c
 
 
 @wp.kernel
-def let_go_pulling(
-    # in
-    contacts: ContactArrays, stiffness: wp.array(dtype=real), drag: wp.array(dtype=real), x_start: wp.array(dtype=vec3),
-    x_end: wp.array(dtype=vec3), moving_count: wp.int32, x: wp.array(dtype=vec3), h: real,
+def remove_pulling_springs(
     # model
-    diagonal: wp.array(dtype=wp.int32),
+    diagonal: wp.array(dtype=wp.int32), moving_count: wp.int32,
+    # in
+    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3), h: real,
     # in and out
     A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3), blocks_out: wp.array(dtype=mat33),
+    contacts_out: ContactArrays, springs_out: SpringArrays,
     # out
-    load_out: wp.array(dtype=real), counts_out: wp.array(dtype=wp.int32),
+    counts_out: wp.array(dtype=wp.int32),
 ):
-    """Takes springs that pull out of the system and of its residual b. Counts them, and all."""
+    """Removes springs that pull from the system and from its residual b; counts them, and all springs."""
     t = wp.tid()
-    if contacts.normal_impulse[t] == real(0.0):
+    if contacts_out.normal_impulse[t] == real(0.0):
         return
     wp.atomic_add(counts_out, 1, 1)
-    at = contacts.vertices[t]
-    w = contacts.weights[t]
+    at = contacts_out.vertices[t]
+    w = contacts_out.weights[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    apart = wp.dot(contacts.normal[t], r) - contacts.target[t]
-    load_out[t] = wp.max(-h * h * stiffness[t] * apart, real(0.0))
-    if apart < PULLS * contacts.thickness[t]:
+    stretch = wp.dot(contacts_out.normal[t], r) - contacts_out.target[t]
+    springs_out.load[t] = wp.max(-h * h * springs_out.stiffness[t] * stretch, real(0.0))
+    if stretch < PULL_TOLERANCE * contacts_out.thickness[t]:
         return
     wp.atomic_add(counts_out, 0, 1)
-    spring = bond(contacts, t, stiffness[t], drag[t], r)
+    spring = contact_spring(contacts_out, t, springs_out.stiffness[t], springs_out.friction[t], r)
     for a in range(4):
         i = at[a]
         if i < moving_count:
             wp.atomic_sub(b_out, i, (h * w[a]) * spring.force)
             wp.atomic_sub(A_out, diagonal[i], (h * h * w[a] * w[a]) * spring.block)
     blocks_out[t] = mat33()
-    contacts.normal_impulse[t] = real(0.0)
+    contacts_out.normal_impulse[t] = real(0.0)

@@ -1,1 +1,1 @@
-"""Cloth that starts intersecting is moved apart."""
+"""Untangling: cloth that starts with intersections is moved apart."""

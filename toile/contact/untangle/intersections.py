@@ -1,43 +1,42 @@
-"""Edges that pierce triangles: all of them, at one instant, over every edge and triangle of the scene.
+"""Edge-triangle intersections at one instant, over every edge and triangle of the scene.
 
-With the volume |a b c d| = det(a - d, b - d, c - d), the edge p0 p1 crosses the triangle a b c when
+With the volume |a b c d| = det(a - d, b - d, c - d), the edge p0 p1 intersects the triangle a b c when
 
     |a b c p0| and |a b c p1|  are of opposite sign              its ends are on the two sides of the plane
     |p0 p1 a b|, |p0 p1 b c| and |p0 p1 c a|  are of one sign    its line goes through the triangle
 
-A sign is certain only where the volume exceeds its rounding error; one that is not counts as either, so that what
-touches to the last digit is found as well. Of an edge that lies in the plane no sign is certain: it does not cross if,
-seen along the normal, a line along it or along a side of the triangle has the two on its two sides.
+A sign is certain only where the volume exceeds its rounding error; an uncertain sign counts as either, so that pairs
+that touch to the last digit are found as well. For an edge in the plane of the triangle no sign is certain: it does not
+intersect if, in projection along the normal, a line along it or along a side of the triangle separates the two.
 
-Two triangles with no more than a corner in common intersect if and only if an edge of one so crosses the other.
+Two triangles with at most a corner in common intersect if and only if an edge of one so intersects the other.
 
 Source      the volumes and their rounding error: Shewchuk 1997, "Adaptive precision floating-point arithmetic"
 Symbols     p0, p1  ends of an edge [m]     a, b, c  corners of a triangle [m]     n  its normal, twice its area long
-Deviations  The error is bounded by the sizes of the vectors (sums of their components' sizes) and not by those of the
-            products, which is coarser by about a digit. No exact arithmetic: what is uncertain is reported.
+Deviations  The error is bounded by the sizes of the vectors (sums of the absolute values of their components) and not
+            by those of the products, which is coarser by about a digit. No exact arithmetic: uncertain pairs are
+            reported.
 """
 
 import numpy as np
 import warp as wp
 
+from toile.contact.broad_phase.boxes import rounded_down, rounded_up
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
 from toile.device.launcher import Launcher
-from toile.math.types import vec3
+from toile.math.types import double, vec3
 
-# Error of a volume, or of an area seen along a normal, over the product of the sizes of its three vectors: less than 8
-# roundings.
+# Error of a volume, or of an area in projection along a normal, over the product of the sizes of its three vectors:
+# less than 8 roundings.
 ERROR = wp.constant(wp.float64(8.0 * 2.0**-53))
-# Boxes are of single precision: one unit in the last place, and a little for what is near zero.
-OUTWARDS, LEAST = wp.constant(wp.float32(1.2e-7)), wp.constant(wp.float32(1e-37))
-
-# Crossings that there is room for at first.
-FIRST_CAPACITY = 256
-# The tree keeps its shape while cloth moves; after so many searches it is built anew, at ten times the cost of one.
-REBUILD = 256
+# Initial capacity.
+INITIAL_CAPACITY = 256
+# The tree is refitted while cloth moves, and rebuilt once in this many searches, at ten times the cost.
+REBUILD_INTERVAL = 256
 
 
 class EdgeTriangleIntersections:
-    """Finds edges that pierce triangles they share no vertex with. What belongs to solids alone is left out.
+    """Finds edges that intersect triangles they share no vertex with. Pairs of two elements of solids are left out.
 
     edges, triangles    (m, 2) and (k, 3) vertices
     moving_count        vertices from this one on belong to solids
@@ -47,7 +46,7 @@ class EdgeTriangleIntersections:
         self, edges: np.ndarray, triangles: np.ndarray, vertex_count: int, moving_count: int, device: str
     ) -> None:
         self.vertex_count, self.moving_count, self.device = vertex_count, moving_count, device
-        # A search for every vertex and not for every edge: there are three times fewer, with boxes hardly larger.
+        # One query for every vertex and not for every edge: there are a third as many, with boxes hardly larger.
         by_first = np.argsort(edges[:, 0], kind="stable")
         fans = np.searchsorted(edges[by_first, 0], np.arange(vertex_count + 1))
         self._fans = wp.array(fans.astype(np.int32), dtype=wp.int32, device=device)
@@ -59,10 +58,10 @@ class EdgeTriangleIntersections:
         self._uppers = wp.zeros(len(triangles), dtype=wp.vec3, device=device)
         self._tree: wp.Bvh | None = None
         self._searches = 0
-        self._intersections = AppendBuffer(EdgeTriangleIntersection, FIRST_CAPACITY, device)
+        self._intersections = AppendBuffer(EdgeTriangleIntersection, INITIAL_CAPACITY, device)
 
     def find(self, x: wp.array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Edge and triangle of every crossing, ordered by edge and then triangle, and where it is [m]."""
+        """Edge and triangle of every intersection, ordered by edge and then triangle, and its position [m]."""
         if len(self._far_ends) and len(self.triangles):
             self._update_tree(x)
             model = [self._tree_id, self._fans, self._far_ends, self._fan_edges, self.triangles, self.moving_count]
@@ -71,14 +70,14 @@ class EdgeTriangleIntersections:
         found = self._intersections.values.numpy()[: self._intersections.count]
         pairs = found["pair"]
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # the same on every device
-        return pairs[order, 0], pairs[order, 1], found["place"][order]
+        return pairs[order, 0], pairs[order, 1], found["position"][order]
 
     def _update_tree(self, x: wp.array) -> None:
         self._launch.split(triangle_boxes, len(self.triangles), [self.triangles, x, self._lowers, self._uppers])
         if self._tree is None:
             self._tree = wp.Bvh(self._lowers, self._uppers, leaf_size=2)
-            self._tree_id = self._tree.id  # one object: recorded launches know it by its identity
-        elif self._searches % REBUILD == 0:
+            self._tree_id = self._tree.id  # one object: packed launches are keyed by identity
+        elif self._searches % REBUILD_INTERVAL == 0:
             self._tree.rebuild()
         else:
             self._tree.refit()
@@ -87,24 +86,10 @@ class EdgeTriangleIntersections:
 
 @wp.struct
 class EdgeTriangleIntersection:
+    """An edge, the triangle that it intersects, and the position."""
+
     pair: wp.vec2i  # edge and triangle
-    place: wp.vec3d  # [m]
-
-
-@wp.func
-def double(p: vec3) -> wp.vec3d:
-    return wp.vec3d(wp.float64(p[0]), wp.float64(p[1]), wp.float64(p[2]))
-
-
-@wp.func
-def rounded_down(p: vec3) -> wp.vec3:
-    low = wp.vec3(wp.float32(p[0]), wp.float32(p[1]), wp.float32(p[2]))
-    return low - OUTWARDS * wp.abs(low) - wp.vec3(LEAST, LEAST, LEAST)
-
-
-@wp.func
-def rounded_up(p: vec3) -> wp.vec3:
-    return -rounded_down(-p)
+    position: wp.vec3d  # [m]
 
 
 @wp.kernel
@@ -116,6 +101,7 @@ def triangle_boxes(
     # out
     lowers_out: wp.array(dtype=wp.vec3), uppers_out: wp.array(dtype=wp.vec3),
 ):
+    """Bounding boxes of the triangles."""
     i = first + wp.tid()
     triangle = triangles[i]
     a, b, c = x[triangle[0]], x[triangle[1]], x[triangle[2]]
@@ -125,13 +111,13 @@ def triangle_boxes(
 
 @wp.func
 def size(u: wp.vec3d) -> wp.float64:
-    """No less than the length, and found without a root."""
+    """The sum of absolute values: at least the length, and without a root."""
     return wp.abs(u[0]) + wp.abs(u[1]) + wp.abs(u[2])
 
 
 @wp.func
 def sign_of(value: wp.float64, error: wp.float64) -> wp.int32:
-    """-1 or 1 where it is certain, 0 where it is not. What is not a number is uncertain as well."""
+    """-1 or 1 where the sign is certain, 0 where it is not or the value is not a number."""
     if value > error:
         return 1
     if value < -error:
@@ -141,7 +127,7 @@ def sign_of(value: wp.float64, error: wp.float64) -> wp.int32:
 
 @wp.func
 def side_in_plane(p: wp.vec3d, q: wp.vec3d, r: wp.vec3d, n: wp.vec3d) -> wp.int32:
-    """On which side of the line p q the point r is, seen along n."""
+    """The side of the line p q that the point r is on, in projection along n."""
     u, v = q - p, r - p
     error = ERROR * size(n) * size(u) * (size(v) + size(u))
     return sign_of(wp.dot(n, wp.cross(u, v)), error)
@@ -156,7 +142,7 @@ def beyond_side(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, p0: wp.vec3d, p1: wp.vec3
 
 @wp.func
 def apart_in_plane(p0: wp.vec3d, p1: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, n: wp.vec3d) -> wp.bool:
-    """Whether, seen along n, a line along the edge or along a side of the triangle certainly separates the two."""
+    """Whether, in projection along n, a line along the edge or a side of the triangle certainly separates the two."""
     if beyond_side(a, b, c, p0, p1, n) or beyond_side(b, c, a, p0, p1, n) or beyond_side(c, a, b, p0, p1, n):
         return True
     sides = side_in_plane(p0, p1, a, n) + side_in_plane(p0, p1, b, n) + side_in_plane(p0, p1, c, n)
@@ -165,7 +151,7 @@ def apart_in_plane(p0: wp.vec3d, p1: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.v
 
 @wp.func
 def line_side(u: wp.vec3d, reach: wp.float64, a: wp.vec3d, b: wp.vec3d) -> wp.int32:
-    """Sign of |p0 p1 a b|, with u = p1 - p0 of length `reach`, and a, b seen from p0."""
+    """Sign of |p0 p1 a b|, with u = p1 - p0 of size `reach`, and a, b relative to p0."""
     error = ERROR * reach * (size(a) + reach) * (size(b) + reach)
     return sign_of(wp.dot(u, wp.cross(a, b)), error)
 
@@ -184,7 +170,7 @@ def through_inside(p0: wp.vec3d, p1: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.v
 
 @wp.func
 def outside(p0: wp.vec3d, p1: wp.vec3d, lower: wp.vec3, upper: wp.vec3) -> wp.bool:
-    """Whether an edge does not reach a box: the search was for all edges of a vertex."""
+    """Whether an edge does not reach a box: the query was for all edges of a vertex."""
     for k in range(3):
         low, up = wp.float64(lower[k]), wp.float64(upper[k])
         if (p0[k] < low and p1[k] < low) or (p0[k] > up and p1[k] > up):
@@ -200,8 +186,9 @@ def find_intersections(
     # in
     lowers: wp.array(dtype=wp.vec3), uppers: wp.array(dtype=wp.vec3), x: wp.array(dtype=vec3),
     # out
-    ranges: BufferRanges, intersections_out: wp.array(dtype=EdgeTriangleIntersection),
+    ranges_out: BufferRanges, intersections_out: wp.array(dtype=EdgeTriangleIntersection),
 ):
+    """Tests all edges that start at one vertex."""
     v = first + wp.tid()
     begin, end = fans[v], fans[v + 1]
     if begin == end:
@@ -236,9 +223,9 @@ def find_intersections(
                 share = wp.float64(0.5)
                 if h0 != h1:
                     share = wp.clamp(h0 / (h0 - h1), wp.float64(0.0), wp.float64(1.0))
-                slot = next_slot(ranges, first)
+                slot = next_slot(ranges_out, first)
                 if slot >= 0:
                     intersection = EdgeTriangleIntersection()
                     intersection.pair = wp.vec2i(fan_edges[e], j)
-                    intersection.place = p0 + share * (p1 - p0)
+                    intersection.position = p0 + share * (p1 - p0)
                     intersections_out[slot] = intersection
