@@ -55,7 +55,7 @@ def test_a_default(scene: Scene) -> None:
 def test_plugins_say_what_they_are(scene: Scene) -> None:
     grid = row(scene, "type", 3)
     assert (grid.value, grid.doc) == (
-        "grid", "A rectangular sheet of right triangles, with alternating or single diagonals.",
+        "grid", "A rectangular sheet of right triangles, with alternating or parallel diagonals.",
     )  # fmt: skip
     assert row(scene, "diagonals", 3).limits == "alternating | single"
 

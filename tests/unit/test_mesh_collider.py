@@ -314,10 +314,10 @@ def test_a_sequence_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     np.savez(tmp_path / "short.npz", positions=sequence.positions[:, :-1])
     np.savez(tmp_path / "silent.npz", positions=sequence.positions)
     given = {"file": "body.obj", "sequence": {"file": "short.npz", "fps": 24.0}}
-    with pytest.raises(InputError, match=r"^sequence\.file: the sequence has 161 vertices and the mesh has 162"):
+    with pytest.raises(InputError, match=r"^sequence\.file: the sequence has 161 vertices, but the mesh has 162"):
         Mesh.model_validate(given).build(tmp_path, False, "cpu")
     given["sequence"] = {"file": "silent.npz"}
-    with pytest.raises(InputError, match=r"^sequence\.file: the file does not say its frame rate. Set sequence.fps\."):
+    with pytest.raises(InputError, match=r"^sequence\.file: the file has no frame rate. Set sequence.fps\."):
         Mesh.model_validate(given).build(tmp_path, False, "cpu")
     given["sequence"] = {"file": "../other.npz", "fps": 24.0}
     with pytest.raises(InputError, match=r"^sequence\.file: leads out of the scene's folder"):

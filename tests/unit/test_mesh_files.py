@@ -97,7 +97,7 @@ def test_uv_on_some_corners_only_is_ignored_and_reported(tmp_path: Path) -> None
     mesh = shape(obj(tmp_path, "f 1/1 2/2 3/3\nf 1 3 4"))
     assert mesh.warnings == (
         "3 of 6 face corners have no uv, so uv is ignored.",
-        "the file has no uv: lengths in space are taken as rest lengths.",
+        "the file has no uv: lengths in space are used as rest lengths.",
     )
 
 
@@ -202,13 +202,13 @@ def test_usd_left_handed_faces_are_turned(tmp_path: Path) -> None:
 
 def test_usd_without_a_unit_is_reported(tmp_path: Path) -> None:
     mesh = shape(usd_file(tmp_path / "sheet.usda", unit=None))
-    assert "the file does not say its unit: taken as centimeters, as USD prescribes." in mesh.warnings
+    assert "the file does not give its unit: centimeters are assumed, as USD prescribes." in mesh.warnings
 
 
 USD_ERRORS: dict[str, tuple[dict[str, Any], str]] = {
-    "reference": ({"reference": "/etc/body.usd"}, 'sheet.usda: refers to other files, such as "/etc/body.usd"; '
-                  "flatten it into one file first."),
-    "counts": ({"sizes": [3, 4]}, "/garment/sheet: faceVertexCounts ask for 7 indices and 6 are given."),
+    "reference": ({"reference": "/etc/body.usd"}, 'sheet.usda: refers to other files, such as "/etc/body.usd". '
+                  "Flatten it into one file."),
+    "counts": ({"sizes": [3, 4]}, "/garment/sheet: faceVertexCounts require 7 indices, but the mesh has 6."),
     "negative count": ({"sizes": [9, -3]}, "/garment/sheet: face 1 has -3 corners; a face needs at least 3."),
     "range": ({"corners": [0, 1, 2, 0, 2, 4]}, "/garment/sheet: a face refers to vertex 4; the mesh has 4 vertices."),
 }  # fmt: skip
@@ -241,7 +241,7 @@ def test_what_is_no_usd_file(tmp_path: Path) -> None:
 def test_a_usd_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = usd_file(tmp_path / "sheet.usda")
     monkeypatch.setattr(usd, "TIME_LIMIT", 0.01)
-    with pytest.raises(InputError, match=r"^sheet\.usda: not read within 0\.01 s; gave up\.$"):
+    with pytest.raises(InputError, match=r"^sheet\.usda: not read within 0\.01 s\. Export a smaller file\.$"):
         read(file)
 
 
@@ -265,7 +265,7 @@ def test_the_reason_why_a_usd_file_was_not_read_is_reported(tmp_path: Path, monk
     with pytest.raises(InputError) as caught:
         read(file)
     assert str(caught.value) == (
-        "sheet.usda: the USD library could not read it within 8 GB of memory. It said: MemoryError: 9 GB"
+        "sheet.usda: the USD library could not read it within 8 GB of memory. It reported: MemoryError: 9 GB"
     )
 
 

@@ -91,7 +91,7 @@ def test_winding_is_made_to_agree_whichever_triangles_are_turned(sheet: Mesh, se
     treated = check(mixed)
     assert np.array_equal(treated.triangles, sheet.triangles)
     np.testing.assert_array_equal(treated.uv, sheet.uv)
-    assert treated.warnings[0].startswith(f"{np.count_nonzero(turned)} triangles face the other way")
+    assert treated.warnings[0].startswith(f"{np.count_nonzero(turned)} triangles faced the opposite way")
 
 
 def test_each_piece_keeps_the_side_of_its_majority(sheet: Mesh) -> None:
@@ -121,7 +121,7 @@ def test_a_moebius_strip_is_reported() -> None:
     faces = np.array(triangles, np.int32)
     uv = np.tile([[0.0, 0.0], [0.3, 0.0], [0.3, 0.3]], (len(faces), 1, 1))
     messages = [warning for warning in check(Mesh(positions, faces, uv)).warnings if "one side" in warning]
-    assert messages == ["the surface has only one side (a Moebius strip), so front and back mean nothing on it."]
+    assert messages == ["the surface has only one side (a Moebius strip), so its front and back are not defined."]
 
 
 def test_mirrored_islands_stay_where_they_are_and_sides_mean_what_the_file_says(sheet: Mesh) -> None:

@@ -86,7 +86,7 @@ def test_mixed_winding_is_made_to_face_outward(surface: Surface, volume: float, 
     np.testing.assert_array_equal(np.sort(mesh.triangles), np.sort(surface[1]))
     assert winding_number(mesh, (0.01, 0.02, 0.03)) == pytest.approx(1, abs=1e-9)
     turned = np.count_nonzero((mixed[1] != surface[1]).any(axis=1))
-    assert mesh.warnings[0].startswith(f"turned {turned} triangle")
+    assert mesh.warnings[0].startswith(f"flipped {turned} triangle")
 
 
 @pytest.mark.parametrize("surface", [surface for surface, _ in SOLIDS.values()], ids=SOLIDS.keys())
@@ -99,9 +99,9 @@ def test_faces_with_vertices_of_their_own_are_closed_all_the_same(surface: Surfa
     assert len(np.unique(mesh.places)) == len(surface[0])
     np.testing.assert_array_equal(mesh.positions[mesh.places], mesh.positions)
     assert mesh.warnings[0] == (
-        f"{3 * len(surface[1]) - len(surface[0])} vertices on open edges exactly where another is, such as "
+        f"{3 * len(surface[1]) - len(surface[0])} vertices on open edges at the same position as another, such as "
         f"{np.argmax(mesh.places != np.arange(len(mesh.places)))} and "
-        f"{mesh.places[np.argmax(mesh.places != np.arange(len(mesh.places)))]}: the surface counts as joined there."
+        f"{mesh.places[np.argmax(mesh.places != np.arange(len(mesh.places)))]}: the surface is treated as connected there."
     )
 
 
@@ -138,8 +138,8 @@ def test_a_hollow_is_reported_and_kept() -> None:
     mesh = judge(*hollow)
     assert mesh.closed and mesh.volume == pytest.approx(7.0)
     assert mesh.warnings == (
-        "1 of 2 closed pieces face inward (signed volume -1 m^3): right for a hollow in another piece, wrong for one "
-        "that stands alone.",
+        "1 of 2 closed pieces face inward (signed volume -1 m^3): right for a cavity in another piece, wrong for a "
+        "separate one.",
     )
 
 
@@ -192,7 +192,7 @@ def test_degenerate_triangles_can_be_dropped() -> None:
     assert mesh.closed and mesh.volume == pytest.approx(1.0) and len(mesh.positions) == 8
     assert mesh.warnings == (
         "left out 2 degenerate triangles, the first of them triangle 0.",
-        "removed 1 vertex of no triangle, the first of them vertex 8; vertex sequences keep the numbers of the source.",
+        "removed 1 unused vertex, the first of them vertex 8; vertex sequences keep the numbers of the source.",
     )
 
 
@@ -205,7 +205,7 @@ def test_a_moebius_strip_has_one_side() -> None:
     quads = [[i, i + 1, i + 1 + n, i + n] for i in range(n - 1)] + [[n - 1, n, 0, 2 * n - 1]]
     mesh = judge(positions, np.array(quads)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3))
     assert not mesh.closed
-    assert "the surface has only one side (a Moebius strip), so front and back mean nothing on it." in mesh.warnings
+    assert "the surface has only one side (a Moebius strip), so its front and back are not defined." in mesh.warnings
 
 
 def test_a_large_mesh_is_judged_quickly() -> None:

@@ -1,21 +1,21 @@
-"""Body parts as distance fields, combined by the smallest value: many times cheaper to ask than a mesh.
+"""Level set: body parts as distance fields, combined by the minimum; queries are many times faster than on a mesh.
 
     phi(p) = min over parts of phi_k(R_k^T (p - o_k)),    normal = grad phi / |grad phi|
 
-Each part has its field in its own frame, baked once, so a rigid one may move for nothing and its velocity is that of
-its frame. One that deforms has a field per frame of its vertex sequence; between two of them,
+Each part has its field in its own frame, baked once, so a rigid part moves at no cost, with the velocity of its frame.
+A part that deforms has a field per frame of its vertex sequence; between two of them,
 
     phi(p, t) = (1 - s) phi_0(p - u_0) + s phi_1(p - u_1)
 
-where u_0 and u_1 say how far the material at p has come since the one, and has still to go to the other, taken from the
-nearest point of the surface, as the velocity is.
+where u_0 and u_1 are the displacements of the material at p relative to the two frames, taken from the closest point
+of the surface, like the velocity.
 
-A point is pinched when it is inside two parts, or within `pinch_margin` of two that face each other there.
+A point is pinched if it is inside two parts, or within `pinch_margin` of two that face each other there.
 
 Source      [BMF03] sec. 5.1
-Symbols     phi  distance [m]     R_k, o_k  frame of part k     s  share of the way from one keyframe to the next
-Deviations  Parts stay apart and are combined where they are asked for, not on one grid. Between keyframes the surface
-            is carried along and not only its distance blended, so that a fast limb does not vanish half way.
+Symbols     phi  distance [m]     R_k, o_k  frame of part k     s  fraction of the time between two keyframes
+Deviations  Parts stay separate and are combined in the query, not on one grid. Between keyframes the surface is
+            advected and its distance is not only blended, so that a fast limb does not vanish half way.
 """
 
 from collections.abc import Sequence
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 else:
     Part = Annotated[choice("colliders"), "colliders"]
 
-# Width of the fine grid on either side of the surface, when not given [cells].
+# Default width of the fine grid on either side of the surface [cells].
 BAND_CELLS = 5.0
-# How often the way back of a point is corrected by the displacement found there.
+# Fixed-point iterations for the material point in the pose of a field.
 TRACES = wp.constant(2)
-# Keyframes of a part that are held ready: the two around now, and those that a rejected step goes back to.
+# Keyframes of a part in memory: the two around the current time, and those that a rejected step returns to.
 MAX_KEYFRAMES = 4
 
 BEYOND = wp.constant(real(1e30))
@@ -66,23 +66,23 @@ BEYOND = wp.constant(real(1e30))
 
 @wp.struct
 class PartShape:
-    """One part: its frame within the solid at both ends of the step, and where it is between two fields."""
+    """One part: its frame within the solid at both ends of the step, and its interpolation between two fields."""
 
     R_start: mat33
     R: mat33
     o: vec3
     v: vec3  # [m/s]
     w: vec3  # [rad/s]
-    moves: wp.int32  # 1: v, w and what deforms are not zero
+    moves: wp.int32  # 1: v, w or velocities in its frame are not zero
     deforms: wp.int32
-    share: real  # of the second field
-    drift: real  # [m]  the farthest that the surface has come since the pose of the first field
-    next_drift: real  # [m]  the same for the second
+    share: real  # weight of the second field
+    drift: real  # [m]  largest displacement of the surface since the pose of the first field
+    next_drift: real  # [m]  the same for the second field
 
 
 @wp.struct
 class LevelSetShape:
-    """Part k has the fields 2 k and 2 k + 1: those of the keyframes on either side of now, or one and the same."""
+    """Part k has the fields 2 k and 2 k + 1: those of the keyframes around the current time, or twice the same."""
 
     parts: wp.array(dtype=PartShape)
     fields: wp.array(dtype=Field)
@@ -91,7 +91,7 @@ class LevelSetShape:
 
 @wp.func
 def way_back(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> vec3:
-    """Where the material that is now at p was in the pose of the field."""
+    """Returns the position of the material at p in the pose of the field."""
     y = vec3(p)
     for _ in range(TRACES):
         y = p - read_vector(fields, f, fields[f].far_move, fields[f].near_move, y)
@@ -100,13 +100,13 @@ def way_back(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> vec3:
 
 @wp.func
 def velocity_at(fields: wp.array(dtype=Field), f: wp.int32, y: vec3) -> vec3:
-    """Of the material that was at y in the pose of the field."""
+    """Returns the velocity of the material that was at y in the pose of the field."""
     return read_vector(fields, f, fields[f].far_velocity, fields[f].near_velocity, y)
 
 
 @wp.func
 def read_deforming(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
-    """Distance, gradient and velocity in the frame of a part that deforms."""
+    """Evaluates distance, gradient and velocity in the frame of a part that deforms."""
     one, two = 2 * k, 2 * k + 1
     y = way_back(shape.fields, one, p)
     reading = read(shape.fields, one, y)
@@ -123,7 +123,7 @@ def read_deforming(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
     reading.gradient = (real(1.0) - s) * reading.gradient + s * following.gradient
     reading.velocity = (real(1.0) - s) * reading.velocity + s * following.velocity
     if sure == 0 and nearer > real(0.0):
-        # Far away: no surface can have come nearer than it was, less what it has moved since.
+        # Far away: the surface cannot be closer than it was, minus its displacement since.
         at_least = wp.max(
             read(shape.fields, one, p).distance - shape.parts[k].drift,
             read(shape.fields, two, p).distance - shape.parts[k].next_drift,
@@ -134,7 +134,7 @@ def read_deforming(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
 
 @wp.func
 def velocity_within(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
-    """Of the material at p in the part's frame."""
+    """Returns the velocity of the material at p in the part's frame."""
     if shape.parts[k].deforms == 0:
         return vec3()
     f, s = shape.fields, shape.parts[k].share
@@ -147,14 +147,14 @@ def velocity_within(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
 
 @wp.func
 def velocity_of(shape: LevelSetShape, k: wp.int32, p: vec3, velocity: vec3) -> vec3:
-    """Velocity in the solid's frame of material at p that moves so in the part's frame."""
+    """Returns the velocity in the solid's frame of material at p with a velocity in the part's frame."""
     R = shape.parts[k].R
     return shape.parts[k].v + wp.cross(shape.parts[k].w, R * p) + R * velocity
 
 
 @wp.func
 def way_out(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
-    """Away from the middle of the part: the normal where the gradient vanishes."""
+    """Returns the direction away from the center of the part: the normal where the gradient vanishes."""
     arm = p - real(0.5) * (shape.fields[2 * k].surface_low + shape.fields[2 * k].surface_high)
     length = wp.length(arm)
     if length > NO_GRADIENT:
@@ -164,7 +164,7 @@ def way_out(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
 
 @wp.func
 def attach(shape: LevelSetShape, p: vec3, face: wp.int32) -> vec3:
-    """p in the frame of its part."""
+    """Returns p in the frame of its part."""
     return wp.transpose(shape.parts[face].R) * (p - shape.parts[face].o)
 
 
@@ -181,7 +181,7 @@ def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
         if k > 0 and box_distance(low, high, q) - shape.parts[k].drift > wp.max(found.distance, shape.pinch_margin):
             continue
         reading = Reading()
-        if shape.parts[k].deforms == 0:  # noqa: SIM108  in a kernel the shorter form works out both
+        if shape.parts[k].deforms == 0:  # noqa: SIM108  in a kernel the conditional expression evaluates both
             reading = read(shape.fields, 2 * k, q)
         else:
             reading = read_deforming(shape, k, q)
@@ -211,7 +211,7 @@ def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
 
 @wp.func
 def material(shape: LevelSetShape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> MaterialPoint:
-    """Goes with the part, and with its surface where that deforms: by the velocity that the material arrives with."""
+    """Moves with the part, and with its surface if that deforms: by the velocity of the material on arrival."""
     found = MaterialPoint()
     velocity = velocity_within(shape, face, anchor)
     velocity = velocity_within(shape, face, anchor + h * velocity)
@@ -233,27 +233,27 @@ FUNCTIONS = Functions(LevelSetShape, closest, attach, material, sweep_by_distanc
 class LevelSet(Collider):
     """Closed meshes and shapes as distance fields on grids."""
 
-    cell: float = quantity(0.01, unit="m", doc="width of a cell; what is thinner or sharper than two is rounded", gt=0)
+    cell: float = quantity(0.01, unit="m", doc="width of a cell; features smaller than two cells are rounded", gt=0)
     band: float | None = quantity(
-        None, unit="m", doc="width of the fine grid on either side of the surface; 5 cells when not given", gt=0
+        None, unit="m", doc="width of the fine grid on either side of the surface; by default 5 cells", gt=0
     )
     pinch_margin: float = quantity(
-        0.002, unit="m", doc="within this distance of two parts that face each other cloth counts as pinched", ge=0
+        0.002, unit="m", doc="distance from two opposing parts below which cloth counts as pinched", ge=0
     )
     parts: tuple[Part, ...] = quantity(
-        doc="closed solids of any other type, placed and moved within this one", min_length=1
+        doc="closed solids of other types, placed and moved within this one", min_length=1
     )
 
     @model_validator(mode="after")
     def _usable(self) -> "LevelSet":
         for i, part in enumerate(self.parts):
             if part.type_name() == "plane":
-                raise _wrong("a plane has no end, so no grid holds it. List it as a solid of its own.", i)
+                raise _wrong("a plane is infinite and does not fit on a grid. List it as a separate solid.", i)
             if part.type_name() == self.type_name():
-                raise _wrong("a level set within a level set. List its parts here.", i)
+                raise _wrong("a level set cannot contain a level set. List its parts here.", i)
             for name in ("friction", "name"):
                 if getattr(part, name) != type(part).model_fields[name].default:
-                    raise _wrong(f"a part has no {name} of its own. Set it at the level set.", i, name)
+                    raise _wrong(f"a part has no {name} of its own. Set it on the level set.", i, name)
         return self
 
     def check(self, folder: Path, allow_outside: bool) -> None:
@@ -275,7 +275,7 @@ class LevelSet(Collider):
 
 @runtime_checkable
 class _HasMesh(Protocol):
-    """A part that is read from a file."""
+    """Settings of a part that is read from a file."""
 
     def read(self, folder: Path, allow_outside: bool) -> tuple[SolidMesh, Any]: ...
 
@@ -285,12 +285,12 @@ def _wrong(text: str, *path: str | int) -> PydanticCustomError:
 
 
 def _of_parts(warnings: Sequence[Sequence[str]]) -> list[str]:
-    """What is said about each part, with its number."""
+    """Returns the warnings of all parts, prefixed with the number of the part."""
     return [f"parts[{i}]: {text}" for i, texts in enumerate(warnings) for text in texts]
 
 
 class LevelSetSolid(Solid):
-    """A level set at work: its parts, and their fields on the device."""
+    """A level set on a device: its parts and their fields."""
 
     def __init__(self, settings: LevelSet, parts: list[Solid], device: str):
         self.warnings = tuple(_of_parts([part.warnings for part in parts]))
@@ -372,7 +372,7 @@ class _Part:
         return BAND_CELLS * self.settings.cell if band is None else band
 
     def bring(self, begin: float, end: float) -> None:
-        """Brings the part to the end of a step."""
+        """Moves the part to the end of a step."""
         R_start, _, _, _ = self.solid.frame(begin)
         R, o, v, w = self.solid.frame(end)
         self.shape.R_start, self.shape.R = mat33(*R_start.ravel()), mat33(*R.ravel())
@@ -381,7 +381,7 @@ class _Part:
 
 
 class _SequencePart(_Part):
-    """A part that deforms, with the fields of the keyframes around now."""
+    """A part that deforms, with the fields of the keyframes around the current time."""
 
     def _prepare(self) -> None:
         self.sequence: VertexSequence = self.solid.sequence
@@ -402,11 +402,11 @@ class _SequencePart(_Part):
         self.shape.next_drift = two.carry(positions, velocities, self._corners) if two is not one else self.shape.drift
 
     def _keyframe(self, k: int) -> FieldKeyframe:
-        """The field of frame k, made or loaded when it is first needed."""
+        """Returns the field of frame k, baked or loaded on first use."""
         if k not in self._keyframes:
             positions = self.sequence.positions[k].astype(np.float64)
             while len(self._keyframes) >= MAX_KEYFRAMES:
                 del self._keyframes[next(iter(self._keyframes))]
             self._keyframes[k] = FieldKeyframe(self._bake_mesh(positions, True), positions, self.device)
-        self._keyframes[k] = self._keyframes.pop(k)  # the last one asked for is the last to go
+        self._keyframes[k] = self._keyframes.pop(k)  # least recently used first
         return self._keyframes[k]

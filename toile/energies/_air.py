@@ -1,4 +1,4 @@
-"""What drag and wind have in common as energies: the same formulas and coefficients on every triangle."""
+"""Common part of drag and wind: the same formulas and coefficients on every triangle."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from toile.plugins import quantity
 
 
 class AirForce(Energy):
-    """Air that presses on triangles along their normals."""
+    """Pressure of the air on triangles, along their normals."""
 
     scope: ClassVar[str] = "scene"
     formulas: ClassVar[Formulas] = Formulas(3, AirRest, Air, AirLocal, air_prepare, air_energy, air_force, air_block)

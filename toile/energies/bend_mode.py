@@ -1,23 +1,23 @@
-"""Bending at a hinge along its own mode of motion, towards any rest angle.
+"""Bending at a hinge along its bending mode, towards any rest angle.
 
     W(theta) = 2 k [-2 cos(theta/2) - theta sin(theta0/2)] + constant,    k = D |e|^2 / (A0 + A1)
     f = -(W' + k_d dtheta/dt) dtheta/dx,    W' = 2 k (sin(theta/2) - sin(theta0/2)),    W'' = k cos(theta/2)
 
-The mode is the only one of a hinge's twelve that neither moves it as a whole nor deforms its triangles.
+It is the only one of a hinge's twelve modes that neither moves it as a whole nor deforms its triangles.
 
 Source      [BMF03] sec. 4, with k_e = 4 D; its |N1| + |N2| is 2 (A0 + A1)
 Symbols     theta  angle, 0 when flat, positive where the front is convex [rad]     theta0  at rest [rad]
             e  shared edge at rest [m]     A0, A1  rest areas [m^2]     D  bending rigidity of this edge [N m]
             k_d  damping, k times the damping time [N m s]
-Deviations  The factor of the mesh is that of the rest shape: with the present one the force has no energy. The paper's
-            u is -dtheta/dx and its dtheta/dt has the wrong sign; the damping here dissipates. Damping has the factor of
-            the elastic force in place of |E|, with which it would fade as the mesh is refined. The second derivative of
-            theta is left out of the matrix, which is then positive definite; the force is exact.
+Deviations  The mesh factor is that of the rest shape: with the current one the force has no energy. The paper's u is
+            -dtheta/dx and its dtheta/dt has the wrong sign; the damping here dissipates. Damping has the factor of the
+            elastic force in place of |E|, with which it would vanish as the mesh is refined. The matrix omits the
+            second derivative of theta and is then positive definite; the force is exact.
 
-W' grows from one full fold at -180 degrees to the other at 180, so that a hinge seeks theta0 from wherever cloth can
-get it. It grows like the sine of half the angle: k is the stiffness when flat, and cos(theta/2) of it is left at theta,
-9 % at 170 degrees. Beyond a full fold, where only cloth gets that has passed through itself, a hinge counts as folded
-to the other side, and is drawn on towards theta0 from there.
+W' increases from one full fold at -180 degrees to the other at 180, so that a hinge returns to theta0 from every angle
+that cloth can reach. It increases like the sine of half the angle: k is the stiffness when flat, of which cos(theta/2)
+is left at theta, 9 % at 170 degrees. Beyond a full fold, which only cloth that has passed through itself can reach, a
+hinge is treated as folded to the other side, and moves to theta0 from there.
 """
 
 from pathlib import Path
@@ -50,7 +50,7 @@ class Local:
     rest: Rest
     theta: real
     stiffness: real  # W''
-    pull: real  # W' + k_d dtheta/dt at the velocity asked for: the size of the force
+    pull: real  # W' + k_d dtheta/dt at velocity v_at: the magnitude of the force
     gradient: mat43
 
 
@@ -61,7 +61,7 @@ def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, 
     theta_dot = real(0.0)
     for a in range(4):
         theta_dot += wp.dot(hinge.gradient[a], v_at[a])
-    # The difference of sines as a product: near rest it would be mostly rounding.
+    # The difference of sines as a product, because near rest the difference would be mostly rounding.
     slope = four * rest.k * wp.cos((theta + theta0) / four) * wp.sin((theta - theta0) / four)
     local = Local()
     local.rest = rest
@@ -74,7 +74,7 @@ def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, 
 
 @wp.func
 def energy(local: Local) -> real:
-    # W less its value at rest, again without differences of what is nearly the same.
+    # W minus its value at rest, again without differences of nearly equal values.
     two = real(2.0)
     half = local.rest.theta0 / two
     away = (local.theta - local.rest.theta0) / two
@@ -101,7 +101,7 @@ class BendMode(HingeEnergy):
     rest_angle: float | str = quantity(
         "flat",
         unit="deg",
-        doc='of every hinge, > 0 where the front is convex: "flat", "shape" as it is made, a number, or a mesh file',
+        doc='of every hinge, > 0 if the front is convex: "flat", "shape" as generated, a number, or a mesh file',
     )
 
     _sculpted: np.ndarray | None = PrivateAttr(None)  # (vertices, 3), from the file
@@ -111,14 +111,14 @@ class BendMode(HingeEnergy):
     def _usable(cls, value: Any) -> float | str:
         try:
             if isinstance(value, bool):
-                raise TypeError  # which is 1 to Python
-            degrees = float(value)  # also 3e1, which is text to YAML
+                raise TypeError  # float(True) is 1.0
+            degrees = float(value)  # also 3e1, which YAML reads as text
         except (TypeError, ValueError):
             if isinstance(value, str) and (value in ("flat", "shape") or Path(value).suffix):
                 return value
             raise ValueError('must be "flat", "shape", a number of degrees, or the path of a mesh file.') from None
         if not -180.0 < degrees < 180.0:
-            raise ValueError(f"{degrees:g} must lie between -180 and 180 [deg].")
+            raise ValueError(f"{degrees:g} must be between -180 and 180 [deg].")
         return degrees
 
     def read(self, mesh: Mesh, folder: Path, allow_outside: bool) -> "BendMode":

@@ -15,9 +15,9 @@ from toile.plugins import quantity
 
 
 class Gravity(MassForce):
-    """The scene's `gravity`; always there."""
+    """The `gravity` of the scene, which always acts."""
 
-    scope: ClassVar[str] = "world"  # set by Scene.gravity, not listed among forces
+    scope: ClassVar[str] = "world"  # given by Scene.gravity, not listed among forces
 
     acceleration: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
 

@@ -1,4 +1,4 @@
-"""A spring and damper from a point of the cloth to a point in space: the mouse force.
+"""A spring and damper from a point of the cloth to a point in space: the mouse force of interactive dragging.
 
     f_a = -w_a (k (p - target) + d (dp/dt - dtarget/dt)),    p = sum_a w_a x_a
 
@@ -31,7 +31,7 @@ class Rest:
 class Hand:
     target: vec3
     velocity: vec3
-    grip: real  # 1 while it holds, 0 otherwise
+    grip: real  # 1 while it pulls, 0 otherwise
 
 
 @wp.struct
@@ -78,20 +78,20 @@ class Pull(Energy):
     changes_in_time: ClassVar[bool] = True
     formulas: ClassVar[Formulas] = Formulas(3, Rest, Hand, Local, prepare, energy, force, block)
 
-    cloth: str | None = quantity(None, doc="name of the cloth; not needed when there is one")
+    cloth: str | None = quantity(None, doc="name of the cloth; optional if there is only one")
     triangle: int = quantity(0, doc="triangle of the grabbed point, counted from 0 within the cloth", ge=0)
     weights: Vector = quantity((1.0, 0.0, 0.0), doc="barycentric weights in that triangle, summing to 1")
-    target: Vector = quantity(unit="m", doc="where to pull to, before its motion")
+    target: Vector = quantity(unit="m", doc="target position, before its motion")
     motion: Motion | None = quantity(None, doc="keyframes that move the target")
     stiffness: float = quantity(50.0, unit="N/m", doc="stiffness of the spring", ge=0)
-    damping: float = quantity(0.5, unit="N s/m", doc="damping along with it", ge=0)
-    start: float = quantity(0.0, unit="s", doc="when it grips")
-    end: float | None = quantity(None, unit="s", doc="when it lets go; never when not given")
+    damping: float = quantity(0.5, unit="N s/m", doc="damping coefficient of the spring", ge=0)
+    start: float = quantity(0.0, unit="s", doc="time at which it starts to pull")
+    end: float | None = quantity(None, unit="s", doc="time at which it releases; by default never")
 
     @model_validator(mode="after")
     def _usable(self) -> "Pull":
         if abs(sum(self.weights) - 1.0) > 1e-6:
-            raise ValueError(f"weights sum to {sum(self.weights):g}: they must sum to 1.")
+            raise ValueError(f"weights sum to {sum(self.weights):g}; they must sum to 1.")
         if self.end is not None and self.end <= self.start:
             raise ValueError(f"end {self.end} s is not after start {self.start} s.")
         return self
@@ -108,8 +108,8 @@ class Pull(Energy):
             target, velocity = self.motion.move(target, time)
         hand = Hand()
         hand.target, hand.velocity = vec3(*target[0]), vec3(*velocity[0])
-        # `time` is the end of a step, and steps do not cross the ends of the window: the one that ends at `start` is
-        # still free, and the one that ends at `end` still pulled.
+        # `time` is the end of a step, and steps do not cross the ends of the window: the step that ends at `start` is
+        # still free, and the step that ends at `end` is still pulled.
         begun = self.start <= 0.0 or time > self.start + SAME_TIME
         over = self.end is not None and time > self.end + SAME_TIME
         hand.grip = real(1.0 if begun and not over else 0.0)

@@ -1,4 +1,4 @@
-"""A push on all cloth for a while, in proportion to its mass: gravity turned round, a cart that starts.
+"""A temporary acceleration of all cloth: gravity reversed, a cart that starts.
 
     f = m a,    E = -m a . x    between `start` and `end`
 
@@ -17,14 +17,14 @@ from toile.plugins import quantity
 
 
 class Push(MassForce):
-    """Adds to gravity; steps do not cross the ends of its window."""
+    """An acceleration added to gravity; steps do not cross the ends of its time window."""
 
     scope: ClassVar[str] = "scene"
     changes_in_time: ClassVar[bool] = True
 
-    acceleration: Vector = quantity(unit="m/s^2", doc="acceleration that it gives to free cloth")
-    start: float = quantity(0.0, unit="s", doc="when it begins")
-    end: float | None = quantity(None, unit="s", doc="when it ends; never when not given")
+    acceleration: Vector = quantity(unit="m/s^2", doc="acceleration of free cloth")
+    start: float = quantity(0.0, unit="s", doc="time at which it starts")
+    end: float | None = quantity(None, unit="s", doc="time at which it ends; by default never")
 
     @model_validator(mode="after")
     def _window(self) -> "Push":
@@ -33,7 +33,7 @@ class Push(MassForce):
         return self
 
     def uniform_at(self, time: float, seed: int) -> Any:
-        # `time` is the end of a step: one that ends at `start` is still free, and one that ends at `end` still pushed.
+        # `time` is the end of a step: the one that ends at `start` is free, the one that ends at `end` is still pushed.
         begun = self.start <= 0.0 or time > self.start + SAME_TIME
         over = self.end is not None and time > self.end + SAME_TIME
         return field_of(self.acceleration if begun and not over else (0.0, 0.0, 0.0))

@@ -1,14 +1,14 @@
-"""Moving air that pushes each particle along the normal of the cloth there.
+"""Wind on each particle, along the normal of the cloth there.
 
     F = C_vi (n . (u - v)) n,    C_vi = c A
 
 Source      [Pro95] sec. 2.2
-Symbols     n  unit normal at the particle: that of the sum of its triangles, each by its area [-]
+Symbols     n  unit normal at the particle: the area-weighted mean of its triangles' normals [-]
             u  velocity of the air [m/s]     v  velocity of the particle [m/s]
-            c  coefficient [N s/m^3]     A  area at rest that belongs to the particle [m^2]
-Deviations  The paper gives C_vi [N s/m] itself, the same for all particles of a grid; times an area it does not change
-            with the mesh. `wind` has the same law per triangle, whose area is that of the moment, and a quadratic one.
-            The matrix holds df/dv; df/dx, which is not symmetric, is left out.
+            c  coefficient [N s/m^3]     A  rest area of the particle [m^2]
+Deviations  The paper gives C_vi [N s/m] itself, the same for all particles of a grid; times an area it does not depend
+            on the mesh. `wind` has the same law per triangle, with its current area, and a quadratic term.
+            The matrix contains df/dv; df/dx, which is not symmetric, is left out.
 """
 
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from toile.plugins import quantity
 
 
 class WindParticle(Energy):
-    """A steady wind, by the velocity and the normal of each particle."""
+    """A steady wind that acts on particles by their velocities and normals."""
 
     scope: ClassVar[str] = "scene"
 
@@ -38,7 +38,7 @@ class WindParticle(Energy):
 
 
 class WindOnParticles:
-    """The force of the wind (toile/system/terms.py, ForceTerm): the normal of a particle depends on all its triangles."""
+    """Wind force on the particles (ForceTerm in toile/system/terms.py): a normal depends on all triangles around."""
 
     name: ClassVar[str] = "wind_particle"
     is_contact: ClassVar[bool] = False
@@ -65,11 +65,11 @@ class WindOnParticles:
         self._find_normals(x)
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
-        """y += -df/dv u, with the normals that were found last."""
+        """Adds -df/dv u to y, with the normals found last."""
         self._launch(resist, len(u), [self._C, self._normals, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
-        """None that the matrix does not hold already."""
+        """Zero: the matrix already contains its damping."""
         return 0.0, 0.0
 
     def _find_normals(self, x: wp.array) -> None:
@@ -77,12 +77,11 @@ class WindOnParticles:
         self._launch(add_normals, len(self._triangles), [self._triangles, x, self._normals])
 
     def measure(self, x: wp.array, v: wp.array) -> float:
-        """It stores no energy."""
+        """Returns 0: the wind stores no energy."""
         return 0.0
 
     def move(self, time: float) -> None:
-        """It is steady."""
-
+        """Does nothing: the wind is steady."""
 
 @wp.kernel
 def add_normals(

@@ -1,10 +1,10 @@
-"""What a mesh must be before it is simulated: errors that stop, warnings with a treatment.
+"""Checks of a cloth mesh before the simulation: errors that stop the run, automatic fixes, and warnings.
 
-    stops    NaN or infinity, nothing to simulate, degenerate triangles, no uv area, repeated faces, an edge of three
-    treats   unused vertices (removed), winding (made to agree), mirrored uv (mirrored back)
-    tells    slivers, coincident vertices, a size that suggests other units, uv that are no lengths
+    errors    NaN or infinity, no faces, degenerate triangles, no uv area, repeated faces, edges of three triangles
+    fixes     unused vertices (removed), winding (made consistent), mirrored uv (mirrored back)
+    warnings  slivers, coincident vertices, a size that suggests other units, uv that are not lengths
 
-The fixes on request, `weld` and `drop_degenerate`, are in mesh_repair.py.
+The optional repairs, `weld` and `drop_degenerate`, are in mesh_repair.py.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from toile.model.mesh_repair import (
 
 # Height of a triangle over its longest edge below which bending weights |e|^2 / A lock the cloth and swamp the matrix.
 SLIVER = 1e-6
-# Sizes that cloth has [m]; outside, the file is probably in other units.
+# Usual sizes of cloth [m]; a file outside this range is probably in other units.
 SMALLEST, LARGEST = 1e-3, 100.0
-# Ratio of uv area to area in space beyond which uv are texture coordinates rather than lengths.
+# Ratio of uv area to area in space beyond which uv are probably texture coordinates and not lengths.
 UV_RATIO = 2.0
-# What a run takes per vertex at least: mesh, state, blocks of the matrix and its copies, hinges [bytes].
+# Memory that a run needs per vertex at least: mesh, state, matrix blocks and their copies, hinges [bytes].
 BYTES_PER_VERTEX = 4000
 
 
 def check(mesh: Mesh) -> Mesh:
-    """The mesh ready to simulate, with warnings for all that was found; InputError lists what cannot be used."""
+    """Returns the mesh ready to simulate, with warnings for everything found; raises InputError with all problems."""
     _require_arrays(mesh)
     require_memory_for(mesh.vertex_count)
     problems = [*_not_finite(mesh)] or [*_broken_triangles(mesh), *_broken_topology(mesh.triangles)]
@@ -53,9 +53,9 @@ def check(mesh: Mesh) -> Mesh:
 
 
 def require_memory_for(vertex_count: int) -> None:
-    """InputError when a mesh of so many vertices does not fit into memory; called before it is made."""
+    """Raises InputError if a mesh with this number of vertices does not fit into memory; called before it is made."""
     if vertex_count > np.iinfo(np.int32).max:
-        raise InputError(f"{vertex_count:.3g} vertices are more than can be numbered. Use a coarser mesh.")
+        raise InputError(f"{vertex_count:.3g} vertices exceed the range of 32-bit indices. Use a coarser mesh.")
     require_memory(BYTES_PER_VERTEX * vertex_count, f"simulating {vertex_count} vertices")
 
 
@@ -63,12 +63,12 @@ def require_memory_for(vertex_count: int) -> None:
 
 
 def _require_arrays(mesh: Mesh) -> None:
-    """What must hold before any entry is looked up."""
+    """Checks shapes and index ranges, which all other checks rely on."""
     n = mesh.vertex_count
     if n == 0:
-        raise InputError("the mesh is empty: it has no vertices.")
+        raise InputError("the mesh is empty: it has no vertices. Export it again.")
     if mesh.triangle_count == 0:
-        raise InputError(f"the mesh has no faces ({n} {'vertex' if n == 1 else 'vertices'} alone).")
+        raise InputError(f"the mesh has no faces, only {n} {'vertex' if n == 1 else 'vertices'}. Export it with faces.")
     if (
         mesh.positions.shape != (n, 3)
         or mesh.triangles.shape[1:] != (3,)
@@ -78,7 +78,7 @@ def _require_arrays(mesh: Mesh) -> None:
     wrong = ((mesh.triangles < 0) | (mesh.triangles >= n)).any(axis=1)
     if wrong.any():
         t = int(np.argmax(wrong))
-        raise InputError(f"{_triangle(mesh, t)} refers to a vertex that does not exist; there are 0 to {n - 1}.")
+        raise InputError(f"{_triangle(mesh, t)} refers to a vertex outside of 0 to {n - 1}.")
 
 
 def _not_finite(mesh: Mesh) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
             f"triangles {one} and {second} are the same face: vertices {', '.join(map(str, triangles[one]))} "
             f"({np.sum(counts - 1)} repeated). Remove the repeated ones."
         )
-        return  # their edges have three faces too, for the same reason
+        return  # their edges have three triangles for the same reason
     ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
     edges, inverse, counts = np.unique(ends, axis=0, return_inverse=True, return_counts=True)
     if (counts > 2).any():
@@ -135,7 +135,7 @@ def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
         )
 
 
-# Warnings that only tell
+# Warnings
 
 
 def _oddities(mesh: Mesh) -> Iterator[str]:
@@ -146,15 +146,15 @@ def _oddities(mesh: Mesh) -> Iterator[str]:
         if ratios[worst] < SLIVER:
             yield (
                 f"{np.count_nonzero(ratios < SLIVER)} triangles are slivers{where}; the worst, "
-                f"{_triangle(mesh, worst)}, is {ratios[worst]:.2g} of its longest edge high. Expect stiff spots."
+                f"{_triangle(mesh, worst)}, has height / longest edge = {ratios[worst]:.2g}. Expect stiff spots."
             )
     pairs = coincident(mesh.positions)
     if len(pairs):
         vertices = len(np.unique(pairs))
         a, b = pairs[0]
         yield (
-            f"{vertices} vertices coincide with another, such as {a} and {b}: the cloth is not joined there. "
-            "Set weld: true to join it."
+            f"{vertices} vertices coincide with others, such as {a} and {b}: the cloth is not connected there. "
+            "Set weld: true to join them."
         )
     if not SMALLEST <= across <= LARGEST:
         yield f"the cloth is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in meters?"

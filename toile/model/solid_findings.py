@@ -1,6 +1,6 @@
-"""What is said about the surface of a solid: errors that stop, and warnings, each of which gives a line or none.
+"""Messages about the surface of a solid: errors that stop the run, and warnings. Each function yields lines or none.
 
-Triangles and vertices are named by their number in the source.
+Triangles and vertices have their numbers in the source.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from toile.model.mesh_check import LARGEST, SLIVER, SMALLEST
 from toile.model.mesh_repair import DEGENERATE, FARTHEST
 from toile.model.solid_topology import SurfaceEdges, Winding, repeated_faces
 
-# Volume over the cube of the size: below it is rounding.
+# Volume over the cube of the size below which it is rounding.
 NO_VOLUME = 1e-12
 FLAT = "degenerate triangle", "degenerate triangles"
 OPEN = "open edge", "open edges"
 CROWDED = "edge of more than two triangles", "edges of more than two triangles"
-NAMED = 5  # how many of many are named in a message
+NAMED = 5  # at most this many items are listed in a message
 
 
 # Errors
 
 
 def require_arrays(positions: np.ndarray, triangles: np.ndarray) -> None:
-    """What must hold before any entry is looked up."""
+    """Checks shapes and index ranges, which all other checks rely on."""
     n = len(positions)
     if n == 0:
-        raise InputError("the mesh is empty: it has no vertices.")
+        raise InputError("the mesh is empty: it has no vertices. Export it again.")
     if len(triangles) == 0:
-        raise InputError(f"the mesh has no faces ({n} {'vertex' if n == 1 else 'vertices'} alone).")
+        raise InputError(f"the mesh has no faces, only {n} {'vertex' if n == 1 else 'vertices'}. Export it with faces.")
     if positions.shape != (n, 3) or triangles.shape[1:] != (3,) or not np.issubdtype(triangles.dtype, np.integer):
-        raise InputError("positions must be (vertices, 3) and triangles (triangles, 3), of whole numbers.")
+        raise InputError("positions must be (vertices, 3) and triangles (triangles, 3) integers.")
     wrong = ((triangles < 0) | (triangles >= n)).any(axis=1)
     if wrong.any():
         t = int(np.argmax(wrong))
-        raise InputError(f"{_triangle(triangles, t)} refers to a vertex that does not exist; there are 0 to {n - 1}.")
+        raise InputError(f"{_triangle(triangles, t)} refers to a vertex outside of 0 to {n - 1}.")
 
 
 def require_finite(positions: np.ndarray) -> None:
@@ -59,7 +59,7 @@ def degenerate(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
         more = f" and {len(flat) - NAMED} more" if len(flat) > NAMED else ""
         first = ", ".join(_triangle(triangles, int(t)) for t in flat[:NAMED])
         yield (
-            f"{first}{more}: degenerate, the corners lie on a line or coincide. "
+            f"{first}{more}: degenerate, its corners lie on a line or coincide. "
             "Repair the mesh, or set drop_degenerate: true to leave them out."
         )
 
@@ -86,7 +86,7 @@ def dropped(height: np.ndarray) -> Iterator[str]:
 def unused(used: np.ndarray) -> Iterator[str]:
     if not used.all():
         yield (
-            f"removed {_count(~used, 'vertex', 'vertices')} of no triangle, the first of them vertex "
+            f"removed {_count(~used, 'unused vertex', 'unused vertices')}, the first of them vertex "
             f"{np.argmin(used)}; vertex sequences keep the numbers of the source."
         )
 
@@ -96,19 +96,19 @@ def joined(places: np.ndarray) -> Iterator[str]:
     if apart.any():
         i = int(np.argmax(apart))
         yield (
-            f"{_count(apart, 'vertex', 'vertices')} on open edges exactly where another is, such as {i} and "
-            f"{places[i]}: the surface counts as joined there."
+            f"{_count(apart, 'vertex', 'vertices')} on open edges at the same position as another, such as {i} and "
+            f"{places[i]}: the surface is treated as connected there."
         )
 
 
 def turned_triangles(turn: np.ndarray, number: np.ndarray, winding: Winding) -> Iterator[str]:
     if turn.any():
         yield (
-            f"turned {_count(turn, 'triangle', 'triangles')} to face the same way as the rest of the piece, "
+            f"flipped {_count(turn, 'triangle', 'triangles')} to face the same way as their piece, "
             f"the first of them triangle {number[np.argmax(turn)]}."
         )
     if winding.one_sided.any():
-        yield "the surface has only one side (a Moebius strip), so front and back mean nothing on it."
+        yield "the surface has only one side (a Moebius strip), so its front and back are not defined."
 
 
 def crowded(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
@@ -116,7 +116,7 @@ def crowded(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
     if many.any():
         yield (
             f"{count_edges(positions, edges, many, *CROWDED)}: "
-            "the mesh counts as open, and which side is outside is uncertain there."
+            "the mesh is treated as open, and its outside is uncertain there."
         )
 
 
@@ -124,14 +124,14 @@ def inside_out(volumes: np.ndarray, across: float, flip: bool) -> Iterator[str]:
     total = volumes.sum()
     inward = volumes < 0.0
     if abs(total) <= NO_VOLUME * across**3:
-        yield "the closed surface encloses no volume: a sheet with two sides. It has no inside; one side is enough."
+        yield "the closed surface encloses no volume: a sheet with two sides. It has no inside; keep one side only."
     elif total < 0.0:
-        remedy = "leave out flip: true" if flip else "set flip: true to turn it"
+        remedy = "remove flip: true" if flip else "set flip: true to flip it"
         yield f"the solid is inside out: its signed volume is {total:.4g} m^3. It does not keep cloth out; {remedy}."
     elif inward.any():
         yield (
             f"{np.count_nonzero(inward)} of {len(volumes)} closed pieces face inward (signed volume "
-            f"{volumes[inward].sum():.4g} m^3): right for a hollow in another piece, wrong for one that stands alone."
+            f"{volumes[inward].sum():.4g} m^3): right for a cavity in another piece, wrong for a separate one."
         )
 
 
@@ -139,8 +139,8 @@ def opened(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
     rim = edges.uses == 1
     if rim.any():
         yield (
-            f"the mesh is open ({count_edges(positions, edges, rim, *OPEN)}): it is used as a thin surface, "
-            "and the side from which its triangles run counterclockwise is outside."
+            f"the mesh is open ({count_edges(positions, edges, rim, *OPEN)}): it is treated as a thin surface, "
+            "and the side from which its triangles are counterclockwise is outside."
         )
 
 
@@ -149,8 +149,8 @@ def slivers(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
     if thin.any():
         worst = int(np.argmin(np.where(thin, height, np.inf)))
         yield (
-            f"{_count(thin, 'sliver', 'slivers')} among the triangles: the worst, {_triangle(triangles, worst)}, is "
-            f"{height[worst]:.2g} of its longest edge high, and its normal is uncertain."
+            f"{_count(thin, 'sliver', 'slivers')} among the triangles: the worst, {_triangle(triangles, worst)}, has "
+            f"height / longest edge = {height[worst]:.2g}, and its normal is uncertain."
         )
 
 

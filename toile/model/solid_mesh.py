@@ -1,12 +1,12 @@
-"""The triangle surface of a solid: read from a file, judged, and made fit to collide with.
+"""Triangle surface of a solid: read from a file, checked, and prepared for collisions.
 
-    stops    NaN or infinity, nothing there, an index out of range, degenerate triangles, repeated faces
-    treats   unused vertices (removed), winding (made to agree within each piece), on request: flip, drop_degenerate
-    tells    slivers, edges of three or more triangles, inside out, open, a size that suggests other units
+    errors    NaN or infinity, no faces, an index out of range, degenerate triangles, repeated faces
+    fixes     unused vertices (removed), winding (made consistent in each piece), optionally: flip, drop_degenerate
+    warnings  slivers, edges of three or more triangles, inside out, open, a size that suggests other units
 
-A surface is closed when every edge has two triangles and it has two sides. Vertices at exactly the same place on open
-edges count as one for this, but stay apart as vertices, so that a vertex sequence still matches.
-An open surface is a thin one; the side its triangles face, seen counterclockwise, is the solid's outside.
+A surface is closed if every edge has two triangles and it has two sides. Vertices at exactly the same position on open
+edges count as one for this, but stay separate vertices, so that a vertex sequence still matches.
+An open surface is a thin one; its outside is the side from which its triangles are counterclockwise.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class SolidMesh:
     positions: np.ndarray  # [m]  (vertices, 3) float64
     triangles: np.ndarray  # (triangles, 3) int32
     closed: bool
-    volume: float  # [m^3], negative when it is inside out; 0 when it is not closed
-    warnings: tuple[str, ...]  # what was found and how it was treated; shown before the run
-    places: np.ndarray  # (vertices,) int32: the vertex that stands for all at the same place; see the top of this file
-    # (source vertices,) -> vertex here, -1 when it was removed; None when the numbering is that of the source
+    volume: float  # [m^3], negative if it is inside out; 0 if it is not closed
+    warnings: tuple[str, ...]  # problems found and how they were fixed; shown before the run
+    places: np.ndarray  # (vertices,) int32: the vertex that represents all at the same position (see above)
+    # (source vertices,) -> vertex here, -1 if it was removed; None if vertices are numbered as in the source
     numbering: np.ndarray | None = None
 
     @property
@@ -44,7 +44,7 @@ class SolidMesh:
         return len(self.positions) if self.numbering is None else len(self.numbering)
 
     def from_source(self, values: np.ndarray) -> np.ndarray:
-        """Of values (..., source vertices, 3), those of the vertices here, in their order."""
+        """Selects from values (..., source vertices, 3) those of the vertices here, in their order."""
         return values if self.numbering is None else values[..., np.flatnonzero(self.numbering >= 0), :]
 
 
@@ -58,7 +58,7 @@ def read_solid(
     flip: bool = False,
     drop_degenerate: bool = False,
 ) -> SolidMesh:
-    """The solid in a file under `folder`; `part` is one group, object or prim of it, `scale` meters per unit of it."""
+    """Reads a solid from a file under `folder`; `part` is a group, object or prim, `scale` is meters per unit of it."""
     polygons = read(resolve_inside(folder, file, allow_outside))
     chosen = select_part(polygons, part)
     corner, _ = cut_into_triangles(chosen)
@@ -66,7 +66,7 @@ def read_solid(
     larger = np.count_nonzero(chosen.sizes > 3)
     if larger:
         warnings.append(f"{larger} faces with more than 3 corners were cut into triangles.")
-    with np.errstate(over="ignore"):  # what becomes infinite is told
+    with np.errstate(over="ignore"):  # infinite values are reported below
         positions = scale * chosen.positions
     mesh = _judge(positions, chosen.corners[corner], flip, drop_degenerate, warn_unused=part is None)
     return replace(mesh, warnings=(*warnings, *mesh.warnings))
@@ -75,29 +75,29 @@ def read_solid(
 def judge(
     positions: np.ndarray, triangles: np.ndarray, *, flip: bool = False, drop_degenerate: bool = False
 ) -> SolidMesh:
-    """The surface ready to collide with, with warnings for all that was found; InputError says what cannot be used."""
+    """Prepares a surface for collisions, with warnings for everything found; raises InputError with all problems."""
     return _judge(positions, triangles, flip, drop_degenerate, warn_unused=True)
 
 
 def require_closed(mesh: SolidMesh, what: str) -> None:
-    """InputError when there is no inside; `what` is what needs one, such as "level_set"."""
+    """Raises InputError if the mesh has no inside; `what` needs one, such as "level_set"."""
     if mesh.closed:
         return
     edges = find_edges(mesh.places[mesh.triangles])
     if (edges.uses == 1).any():
         raise InputError(
-            f"{what} needs a closed surface, and this mesh is open, so it has no inside: "
+            f"{what} needs a closed surface, but this mesh is open, so it has no inside: "
             f"{findings.count_edges(mesh.positions, edges, edges.uses == 1, *findings.OPEN)}. "
-            "Close the holes, or use type: mesh, which takes an open surface as a thin one."
+            "Close the holes, or use type: mesh, which treats an open surface as a thin one."
         )
     if (edges.uses > 2).any():
         raise InputError(
-            f"{what} needs a closed surface, and the inside of this mesh is undefined: "
+            f"{what} needs a closed surface, but the inside of this mesh is undefined: "
             f"{findings.count_edges(mesh.positions, edges, edges.uses > 2, *findings.CROWDED)}. "
             "Remove inner faces, or use type: mesh."
         )
     raise InputError(
-        f"{what} needs a closed surface, and this mesh has only one side, so it has no inside. Use type: mesh."
+        f"{what} needs a closed surface, but this mesh has only one side, so it has no inside. Use type: mesh."
     )
 
 
@@ -108,14 +108,14 @@ def _judge(
     findings.require_arrays(positions, triangles)
     findings.require_finite(positions)
     height = np.where(repeated_corner(triangles), 0.0, heights(positions[triangles]))
-    number = np.flatnonzero(height > DEGENERATE)  # triangles are named by their number in the source
+    number = np.flatnonzero(height > DEGENERATE)  # messages give the number of a triangle in the source
     problems = [] if drop_degenerate else [*findings.degenerate(triangles, height)]
     kept = triangles[number]
     places = join_open_edges(positions, kept) if len(kept) else np.arange(len(positions))
     if len(kept):
         problems += findings.repeated(positions, kept, places, number)
     elif drop_degenerate:
-        problems.append(f"nothing is left: all {len(triangles)} triangles are degenerate.")
+        problems.append(f"no triangle is left: all {len(triangles)} are degenerate.")
     if problems:
         raise InputError("\n".join(problems))
 
@@ -153,15 +153,15 @@ def _judge(
 
 
 def _pieces_with(chosen: np.ndarray, edges: SurfaceEdges, winding: Winding) -> np.ndarray:
-    """(pieces,) whether any edge of the piece is among those chosen."""
+    """Returns (pieces,) whether any edge of the piece is chosen."""
     has = chosen[edges.of_side].any(axis=1)
     return np.bincount(winding.piece, has, len(winding.one_sided)) > 0
 
 
 def _outward(positions: np.ndarray, triangles: np.ndarray, winding: Winding, is_closed: np.ndarray) -> np.ndarray:
-    """Which triangles to turn. A closed piece that did not agree with itself is made to face outward.
+    """Returns which triangles to flip. A closed piece with inconsistent winding is made to face outward.
 
-    A piece that agrees stays as it is: facing inward, it may be the wall of a hollow.
+    A consistent piece stays as it is: facing inward, it may be the wall of a cavity.
     """
     pieces = len(is_closed)
     turns = np.bincount(winding.piece, winding.turn, pieces)

@@ -1,4 +1,4 @@
-"""What every shape gives: a mesh in its own coordinates, flat shapes lying in the xy plane with u = x and v = y."""
+"""Base of all shapes: a mesh in its own coordinates. Flat shapes lie in the xy plane with u = x and v = y."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from toile.plugins import Plugin
 
 
 class Shape(Plugin):
-    """A source of cloth."""
+    """Settings of a shape, which makes the mesh of a cloth."""
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
-        """The mesh; `folder` is where relative paths start, and paths may leave it only if `allow_outside`.
+        """Makes the mesh; relative paths start at `folder`, and may leave it only if `allow_outside`.
 
         Raises toile.errors.InputError for anything that cannot be simulated.
         """
