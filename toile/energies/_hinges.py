@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toile.energies.base import Energy, first_given
+from toile.energies.base import Energy, first_not_none
 from toile.model.model import Model
 from toile.plugins import quantity
 
@@ -38,13 +38,13 @@ class HingeEnergy(Energy):
 
     def hinges(self, model: Model, part: int | None) -> Hinges:
         cloth = model.parts[part]
-        D_warp = first_given(self.rigidity_warp, self.rigidity, cloth.fabric.bend_warp)
-        D_weft = first_given(self.rigidity_weft, self.rigidity, cloth.fabric.bend_weft)
+        D_warp = first_not_none(self.rigidity_warp, self.rigidity, cloth.fabric.bend_warp)
+        D_weft = first_not_none(self.rigidity_weft, self.rigidity, cloth.fabric.bend_weft)
         edge = model.hinge_uv[cloth.hinges]
         squared = np.sum(edge**2, axis=1)
         return Hinges(
             model.hinges[cloth.hinges],
             squared / model.areas[model.hinge_triangles[cloth.hinges]].sum(axis=1),
             (D_weft * edge[:, 0] ** 2 + D_warp * edge[:, 1] ** 2) / squared,
-            first_given(self.damping, cloth.fabric.damping),
+            first_not_none(self.damping, cloth.fabric.damping),
         )

@@ -69,7 +69,7 @@ class MassForce(Energy):
         return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
 
 
-def field_of(acceleration: tuple[float, float, float]) -> AccelerationField:
+def acceleration_uniform(acceleration: tuple[float, float, float]) -> AccelerationField:
     field = AccelerationField()
     field.g = vec3(*acceleration)
     return field

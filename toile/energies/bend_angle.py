@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from toile.energies._hinges import HingeEnergy
-from toile.energies.base import Elements, Formulas, conditions
+from toile.energies.base import Elements, Formulas, condition_formulas
 from toile.math.dihedral import dihedral
 from toile.math.types import mat33, mat43, real
 from toile.model.model import Model
@@ -66,7 +66,7 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 class BendAngle(HingeEnergy):
     """Resistance to bending by the angle of each hinge; flat at rest."""
 
-    formulas: ClassVar[Formulas] = conditions(4, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = condition_formulas(4, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         hinges = self.hinges(model, part)

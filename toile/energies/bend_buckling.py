@@ -34,7 +34,7 @@ import numpy as np
 import warp as wp
 
 from toile.energies._hinges import HingeEnergy
-from toile.energies.base import Elements, Formulas, Nothing, first_given
+from toile.energies.base import Elements, Formulas, NoUniform, first_not_none
 from toile.math.types import TINY, mat33, real, vec3
 from toile.model.model import ClothPart, Model
 from toile.model.springs import FLEXION, flexion_warp_shares, springs_of
@@ -98,14 +98,14 @@ class Rest:
 @wp.struct
 class Local:
     E: real
-    pull: real  # f with damping, at velocity v_at
+    scalar_force: real  # f with damping, at velocity v_at
     k: real  # df/d|x|
     k_d: real
     direction: vec3
 
 
 @wp.func
-def prepare(rest: Rest, uniform: Nothing, x: mat23, x_tension: mat23, v: mat23, v_at: mat23) -> Local:
+def prepare(rest: Rest, uniform: NoUniform, x: mat23, x_tension: mat23, v: mat23, v_at: mat23) -> Local:
     local = Local()
     d = x[1] - x[0]
     length = wp.length(d)
@@ -115,14 +115,14 @@ def prepare(rest: Rest, uniform: Nothing, x: mat23, x_tension: mat23, v: mat23, 
         u = arc(length / L)
         s = sinc_root(u)
         local.E = real(2.0) * k_b * u / L - rest.stored
-        local.pull = real(2.0) * k_b / (L * L * s.dS)
+        local.scalar_force = real(2.0) * k_b / (L * L * s.dS)
         local.k = -real(2.0) * k_b * s.ddS / (L * L * L * s.dS * s.dS * s.dS)
         local.k_d = rest.damping * local.k
-        local.pull += local.k_d * wp.dot(local.direction, v_at[1] - v_at[0])
+        local.scalar_force += local.k_d * wp.dot(local.direction, v_at[1] - v_at[0])
     elif length < L:
         local.k = rest.c
-        local.pull = rest.c * (length - L)
-        local.E = real(0.5) * local.pull * (length - L)
+        local.scalar_force = rest.c * (length - L)
+        local.E = real(0.5) * local.scalar_force * (length - L)
     return local
 
 
@@ -134,8 +134,8 @@ def energy(local: Local) -> real:
 @wp.func
 def force(local: Local, a: int) -> vec3:
     if a == 0:
-        return local.pull * local.direction
-    return -local.pull * local.direction
+        return local.scalar_force * local.direction
+    return -local.scalar_force * local.direction
 
 
 @wp.func
@@ -149,16 +149,16 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class BendBuckling(HingeEnergy):
     """Resistance to bending by springs that skip one particle and buckle."""
 
-    formulas: ClassVar[Formulas] = Formulas(2, Rest, Nothing, Local, prepare, energy, force, block, outside=False)
+    formulas: ClassVar[Formulas] = Formulas(2, Rest, NoUniform, Local, prepare, energy, force, block, external=False)
 
     stiffness: float | None = quantity(
         None, unit="N/m", doc="against compression before a spring buckles; by default the fabric's stretch", gt=0
     )
 
-    def lacks(self, fabric: "Fabric") -> str | None:
+    def check_fabric(self, fabric: "Fabric") -> str | None:
         for thread in ("warp", "weft"):
-            D = first_given(getattr(self, f"rigidity_{thread}"), self.rigidity, getattr(fabric, f"bend_{thread}"))
-            if D > 0.0 and first_given(self.stiffness, getattr(fabric, f"stretch_{thread}")) == 0.0:
+            D = first_not_none(getattr(self, f"rigidity_{thread}"), self.rigidity, getattr(fabric, f"bend_{thread}"))
+            if D > 0.0 and first_not_none(self.stiffness, getattr(fabric, f"stretch_{thread}")) == 0.0:
                 return (
                     "does not resist bending: its springs take their stiffness from the fabric, whose "
                     f"stretch_{thread} is 0. Give it a stiffness > 0 [N/m]."
@@ -170,10 +170,10 @@ class BendBuckling(HingeEnergy):
         springs = springs_of(cloth).of(FLEXION)
         L = springs.lengths
         area, warp_share = (_of_quads if cloth.mesh.quads is not None else _of_hinges)(cloth, model)
-        D_warp = first_given(self.rigidity_warp, self.rigidity, cloth.fabric.bend_warp)
-        D_weft = first_given(self.rigidity_weft, self.rigidity, cloth.fabric.bend_weft)
-        k_warp = first_given(self.stiffness, cloth.fabric.stretch_warp)
-        k_weft = first_given(self.stiffness, cloth.fabric.stretch_weft)
+        D_warp = first_not_none(self.rigidity_warp, self.rigidity, cloth.fabric.bend_warp)
+        D_weft = first_not_none(self.rigidity_weft, self.rigidity, cloth.fabric.bend_weft)
+        k_warp = first_not_none(self.stiffness, cloth.fabric.stretch_warp)
+        k_weft = first_not_none(self.stiffness, cloth.fabric.stretch_weft)
         rest = np.zeros(len(L), Rest.numpy_dtype())
         rest["length"] = L
         rest["k_b"] = k_b = 4.0 / 3.0 * (D_warp * warp_share + D_weft * (1.0 - warp_share)) * area / L
@@ -181,7 +181,7 @@ class BendBuckling(HingeEnergy):
         u = _onset(2.0 * k_b, c * L**3)
         rest["buckles"] = L * _sinc_root(u, 0)
         rest["stored"] = 2.0 * k_b * u / L - 0.5 * c * (L - rest["buckles"]) ** 2
-        rest["damping"] = first_given(self.damping, cloth.fabric.damping)
+        rest["damping"] = first_not_none(self.damping, cloth.fabric.damping)
         acting = k_b > 0.0
         return Elements(springs.particles[acting], rest[acting])
 

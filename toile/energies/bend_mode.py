@@ -28,7 +28,7 @@ import warp as wp
 from pydantic import PrivateAttr, field_validator
 
 from toile.energies._hinges import HingeEnergy
-from toile.energies.base import Elements, Formulas, Nothing
+from toile.energies.base import Elements, Formulas, NoUniform
 from toile.math.dihedral import angles, dihedral
 from toile.math.types import mat33, mat43, real, vec3
 from toile.model.mesh import Mesh
@@ -50,12 +50,12 @@ class Local:
     rest: Rest
     theta: real
     stiffness: real  # W''
-    pull: real  # W' + k_d dtheta/dt at velocity v_at: the magnitude of the force
+    scalar_force: real  # W' + k_d dtheta/dt at velocity v_at: the magnitude of the force
     gradient: mat43
 
 
 @wp.func
-def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, v_at: mat43) -> Local:
+def prepare(rest: Rest, uniform: NoUniform, x: mat43, x_tension: mat43, v: mat43, v_at: mat43) -> Local:
     hinge = dihedral(x)
     theta, theta0, four = hinge.theta, rest.theta0, real(4.0)
     theta_dot = real(0.0)
@@ -67,7 +67,7 @@ def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, 
     local.rest = rest
     local.theta = theta
     local.stiffness = rest.k * wp.max(wp.cos(theta / real(2.0)), real(0.0))
-    local.pull = slope + rest.k_d * theta_dot
+    local.scalar_force = slope + rest.k_d * theta_dot
     local.gradient = hinge.gradient
     return local
 
@@ -84,7 +84,7 @@ def energy(local: Local) -> real:
 
 @wp.func
 def force(local: Local, a: int) -> vec3:
-    return -local.pull * local.gradient[a]
+    return -local.scalar_force * local.gradient[a]
 
 
 @wp.func
@@ -95,8 +95,8 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class BendMode(HingeEnergy):
     """Resistance to bending, with rest angles."""
 
-    formulas: ClassVar[Formulas] = Formulas(4, Rest, Nothing, Local, prepare, energy, force, block, outside=False)
-    names_file: ClassVar[str | None] = "rest_angle"
+    formulas: ClassVar[Formulas] = Formulas(4, Rest, NoUniform, Local, prepare, energy, force, block, external=False)
+    file_field: ClassVar[str | None] = "rest_angle"
 
     rest_angle: float | str = quantity(
         "flat",

@@ -4,22 +4,25 @@
 
 Source      [BW98] secs. 2.4, 6; the formulas are in toile/contact/penalty/
 Symbols     stiffness  [N/m^3]: pressure per overlap, so that it does not depend on the mesh
-Deviations  those of toile/contact/penalty/. Nothing is guaranteed: cloth can pass through under high load or speed.
+Deviations  those of toile/contact/penalty/. NoUniform is guaranteed: cloth can pass through under high load or speed.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from toile.contact.penalty.springs import PenaltySprings
 from toile.contact.penalty.strength import Law
-from toile.energies.base import Energy
+from toile.energies.base import Energy, Scope
 from toile.model.model import Model
 from toile.plugins import quantity
+
+if TYPE_CHECKING:
+    from toile.system.terms import ForceTerm
 
 
 class Penalty(Energy):
     """Penalty springs between all cloths of a scene, and between parts of the same cloth."""
 
-    scope: ClassVar[str] = "scene"
+    scope: ClassVar[Scope] = "scene"
     acts_between_cloths: ClassVar[bool] = True
 
     thickness: float = quantity(
@@ -32,7 +35,7 @@ class Penalty(Energy):
         2e-3, unit="m/s", doc="sliding speed below which friction is less than Coulomb's, and proportional to it", gt=0
     )
 
-    def springs(self, model: Model, device: str) -> Any:
+    def make_force_term(self, model: Model, device: str) -> "ForceTerm":
         law = Law()
         for name in ("stiffness", "damping", "friction", "slip_speed"):
             setattr(law, name, getattr(self, name))

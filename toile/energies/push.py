@@ -7,19 +7,21 @@ Symbols     m  mass of the particle [kg]     a  acceleration [m/s^2]
 Deviations  none
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import model_validator
 
-from toile.energies._mass_force import MassForce, field_of
-from toile.model.motion import SAME_TIME, Vector
+from toile.energies._mass_force import MassForce, acceleration_uniform
+from toile.energies.base import Scope, Struct
+from toile.model.motion import Vector
+from toile.model.time_window import holds_in_step_to, require_window
 from toile.plugins import quantity
 
 
 class Push(MassForce):
     """An acceleration added to gravity; steps do not cross the ends of its time window."""
 
-    scope: ClassVar[str] = "scene"
+    scope: ClassVar[Scope] = "scene"
     changes_in_time: ClassVar[bool] = True
 
     acceleration: Vector = quantity(unit="m/s^2", doc="acceleration of free cloth")
@@ -28,12 +30,9 @@ class Push(MassForce):
 
     @model_validator(mode="after")
     def _window(self) -> "Push":
-        if self.end is not None and self.end <= self.start:
-            raise ValueError(f"end {self.end} s is not after start {self.start} s.")
+        require_window(self.start, self.end)
         return self
 
-    def uniform_at(self, time: float, seed: int) -> Any:
-        # `time` is the end of a step: the one that ends at `start` is free, the one that ends at `end` is still pushed.
-        begun = self.start <= 0.0 or time > self.start + SAME_TIME
-        over = self.end is not None and time > self.end + SAME_TIME
-        return field_of(self.acceleration if begun and not over else (0.0, 0.0, 0.0))
+    def uniform_at(self, time: float, seed: int) -> Struct:
+        active = holds_in_step_to(time, self.start, self.end)
+        return acceleration_uniform(self.acceleration if active else (0.0, 0.0, 0.0))

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
+from toile.energies.base import Elements, Energy, Formulas, condition_formulas, first_not_none
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -101,7 +101,7 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 class Shear(Energy):
     """Resistance to shearing in the plane."""
 
-    formulas: ClassVar[Formulas] = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = condition_formulas(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
     stiffness: float | None = quantity(None, unit="N/m", doc="stiffness; by default the fabric's", ge=0)
     damping: float | None = quantity(None, unit="s", doc="damping / stiffness; by default the fabric's", ge=0)
@@ -109,11 +109,11 @@ class Shear(Energy):
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]
         triangles = cloth.triangles
-        k = first_given(self.stiffness, cloth.fabric.shear)
+        k = first_not_none(self.stiffness, cloth.fabric.shear)
         rest = np.zeros(triangles.stop - triangles.start, Rest.numpy_dtype())
         rest["weights_u"] = model.uv_weights[triangles, 0]
         rest["weights_v"] = model.uv_weights[triangles, 1]
         rest["root_area"] = np.sqrt(model.areas[triangles])
         rest["k"] = k
-        rest["k_d"] = k * first_given(self.damping, cloth.fabric.damping)
+        rest["k_d"] = k * first_not_none(self.damping, cloth.fabric.damping)
         return Elements(model.triangles[triangles], rest)

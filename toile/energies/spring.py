@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
+from toile.energies.base import Elements, Energy, Formulas, condition_formulas, first_not_none
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.mesh import Mesh, find_edges
 from toile.model.model import ClothPart, Model
@@ -91,7 +91,9 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 class Spring(Energy):
     """Springs between particles that replace stretch, shear and bending."""
 
-    formulas: ClassVar[Formulas] = conditions(2, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = condition_formulas(2, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    resists_stretch: ClassVar[bool] = True
+    shear_fields: ClassVar[tuple[str, ...]] = ("shear",)
 
     structural: float | None = quantity(
         None, unit="N/m", doc="K of springs along the threads; by default the fabric's", ge=0
@@ -108,7 +110,7 @@ class Spring(Energy):
         rest = np.zeros(np.count_nonzero(acting), Rest.numpy_dtype())
         rest["length"] = springs.lengths[acting]
         rest["k"] = K[acting]
-        rest["k_d"] = rest["k"] * first_given(self.damping, cloth.fabric.damping)
+        rest["k_d"] = rest["k"] * first_not_none(self.damping, cloth.fabric.damping)
         return Elements(springs.particles[acting], rest)
 
     def stiffness(self, cloth: ClothPart, springs: ClothSprings) -> np.ndarray:

@@ -19,13 +19,13 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, both, conditions, first_given
+from toile.energies.base import Elements, Energy, Formulas, combine, condition_formulas, first_not_none
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
 
 # Fraction of the fabric's extension at which the limit energy starts.
-FELT = 0.8
+LIMIT_START = 0.8
 
 
 @wp.struct
@@ -79,16 +79,18 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
     return H.weights[a] * H.weights[b] * H.core
 
 
-one_direction = both(
-    conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block),
-    conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block, one_sided=True),
+one_direction = combine(
+    condition_formulas(3, Rest, Condition, condition, Hessian, hessian, hessian_block),
+    condition_formulas(3, Rest, Condition, condition, Hessian, hessian, hessian_block, one_sided=True),
 )
 
 
 class Stretch(Energy):
     """Resistance to stretching and compressing along the threads."""
 
-    formulas: ClassVar[Formulas] = both(one_direction, one_direction)
+    formulas: ClassVar[Formulas] = combine(one_direction, one_direction)
+    resists_stretch: ClassVar[bool] = True
+    applies_rest_stretch: ClassVar[bool] = True
 
     stiffness_warp: float | None = quantity(None, unit="N/m", doc="along u; by default the fabric's", ge=0)
     stiffness_weft: float | None = quantity(None, unit="N/m", doc="along v; by default the fabric's", ge=0)
@@ -111,14 +113,14 @@ class Stretch(Energy):
         cloth = model.parts[part]
         triangles = cloth.triangles
         rest = np.zeros(triangles.stop - triangles.start, self.formulas.Rest.numpy_dtype())
-        damping = first_given(self.damping, cloth.fabric.damping)
-        warp = first_given(self.stiffness_warp, cloth.fabric.stretch_warp)
-        weft = first_given(self.stiffness_weft, cloth.fabric.stretch_weft)
+        damping = first_not_none(self.damping, cloth.fabric.damping)
+        warp = first_not_none(self.stiffness_warp, cloth.fabric.stretch_warp)
+        weft = first_not_none(self.stiffness_weft, cloth.fabric.stretch_weft)
         longest = model.extensions().reshape(-1, 2)[triangles]
         for axis, (name, k) in enumerate((("first", warp), ("second", weft))):
             b = model.rest_stretch(part, axis, time)
             limited = np.isfinite(longest[:, axis])
-            beyond = b * (1.0 + FELT * np.where(limited, longest[:, axis], 0.0))
+            beyond = b * (1.0 + LIMIT_START * np.where(limited, longest[:, axis], 0.0))
             for which, k_of, b_of in (("first", k, b), ("second", self.limit_stiffness * limited, beyond)):
                 of = rest[name][which]
                 of["weights"] = model.uv_weights[triangles, axis]

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, Nothing
+from toile.energies.base import Elements, Energy, Formulas, NoUniform, Scope
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -33,7 +33,7 @@ class Local:
 
 
 @wp.func
-def prepare(rest: Rest, uniform: Nothing, x: point, x_tension: point, v: point, v_at: point) -> Local:
+def prepare(rest: Rest, uniform: NoUniform, x: point, x_tension: point, v: point, v_at: point) -> Local:
     local = Local()
     local.C = rest.C
     local.f = -rest.C * v_at[0]
@@ -58,8 +58,8 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class Viscous(Energy):
     """Drag in proportion to mass and velocity, as in a fluid at rest."""
 
-    scope: ClassVar[str] = "scene"
-    formulas: ClassVar[Formulas] = Formulas(1, Rest, Nothing, Local, prepare, energy, force, block)
+    scope: ClassVar[Scope] = "scene"
+    formulas: ClassVar[Formulas] = Formulas(1, Rest, NoUniform, Local, prepare, energy, force, block)
 
     rate: float = quantity(unit="1/s", doc="decay rate of the speed of a free particle", ge=0)
 

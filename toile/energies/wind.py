@@ -7,11 +7,12 @@ Symbols     u  velocity of the air [m/s]     gust  relative size of the gusts [-
 Deviations  The paper's wind is steady; gusts are ours.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from toile.energies._air import AirForce
+from toile.energies.base import Struct
 from toile.math.air import Air
 from toile.math.types import vec3
 from toile.model.motion import Vector
@@ -25,6 +26,7 @@ class Wind(AirForce):
     """Air that moves with the given velocity and resists motion relative to it."""
 
     changes_in_time: ClassVar[bool] = True
+    moves_air: ClassVar[bool] = True
 
     velocity: Vector = quantity(unit="m/s", doc="velocity of the air")
     gust: float = quantity(0.0, doc="amplitude of the gusts relative to the velocity; 0 is a steady wind", ge=0)
@@ -36,7 +38,7 @@ class Wind(AirForce):
         angles = 2.0 * np.pi * time / self.gust_period * np.array(GUST_FREQUENCIES) + phases
         return np.array(self.velocity) * (1.0 + self.gust * np.mean(np.sin(angles)))
 
-    def uniform_at(self, time: float, seed: int) -> Any:
+    def uniform_at(self, time: float, seed: int) -> Struct:
         air = Air()
         air.u = vec3(*self.velocity_at(time, seed))
         return air

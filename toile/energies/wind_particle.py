@@ -11,29 +11,34 @@ Deviations  The paper gives C_vi [N s/m] itself, the same for all particles of a
             The matrix contains df/dv; df/dx, which is not symmetric, is left out.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.energies.base import Energy
+from toile.energies.base import Energy, Scope
 from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.math.types import TINY, mat33, numpy_real, real, vec3
 from toile.model.model import Model
 from toile.model.motion import Vector
 from toile.plugins import quantity
 
+if TYPE_CHECKING:
+    from toile.system.terms import ForceTerm, Linearization
+
 
 class WindParticle(Energy):
     """A steady wind that acts on particles by their velocities and normals."""
 
-    scope: ClassVar[str] = "scene"
+    scope: ClassVar[Scope] = "scene"
+    resists_air: ClassVar[bool] = True
+    moves_air: ClassVar[bool] = True
 
     velocity: Vector = quantity(unit="m/s", doc="velocity of the air")
     linear: float = quantity(unit="N s/m^3", doc="pressure per normal speed ([Pro95] C_vi per area)", ge=0)
 
-    def springs(self, model: Model, device: str) -> Any:
+    def make_force_term(self, model: Model, device: str) -> "ForceTerm":
         return WindOnParticles(self, model, device)
 
 
@@ -52,21 +57,21 @@ class WindOnParticles:
         self._normals = wp.zeros(n, dtype=vec3, device=device)
         self._launch = Launcher(device)
 
-    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+    def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
         self._find_normals(at.x)
         inputs = [self._C, self._normals, self.u, at.v_at, at.h, A_out.diagonal, f_out, A_out.values, A_out.row_sum]
-        self._launch(blow_and_resist, len(at.x), inputs)
+        self._launch(linearize_wind, len(at.x), inputs)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         self._find_normals(x)
-        self._launch(blow, len(x), [self._C, self._normals, self.u, v, f_out])
+        self._launch(add_wind_force, len(x), [self._C, self._normals, self.u, v, f_out])
 
     def activate(self, x: wp.array, v: wp.array) -> None:
         self._find_normals(x)
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
         """Adds -df/dv u to y, with the normals found last."""
-        self._launch(resist, len(u), [self._C, self._normals, u, y_out])
+        self._launch(add_wind_damping, len(u), [self._C, self._normals, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
         """Zero: the matrix already contains its damping."""
@@ -82,6 +87,7 @@ class WindOnParticles:
 
     def move(self, time: float) -> None:
         """Does nothing: the wind is steady."""
+
 
 @wp.kernel
 def add_normals(
@@ -105,7 +111,7 @@ def unit(normal: vec3) -> vec3:
 
 
 @wp.kernel
-def blow(
+def add_wind_force(
     # model
     C: wp.array(dtype=real),
     # in
@@ -119,7 +125,7 @@ def blow(
 
 
 @wp.kernel
-def resist(
+def add_wind_damping(
     # model
     C: wp.array(dtype=real),
     # in
@@ -133,7 +139,7 @@ def resist(
 
 
 @wp.kernel
-def blow_and_resist(
+def linearize_wind(
     # model
     C: wp.array(dtype=real),
     # in

@@ -29,6 +29,8 @@ from toile.plugins import quantity
 class StrainDeformationRate(Filter):
     """Limits how long springs get, by moving particles."""
 
+    shear_fields: ClassVar[tuple[str, ...]] = ("shear",)
+
     structural: float | None = quantity(
         0.1, doc="tau_c of springs along the threads; none when null, as for the others", ge=0
     )

@@ -17,6 +17,9 @@ class Disc(Shape):
     radius: float = quantity(0.5, unit="m", doc="radius", gt=0)
     rings: int = quantity(20, doc="number of rings around the center", ge=1)
 
+    def expected_vertex_count(self) -> int:
+        return 3 * self.rings * (self.rings + 1) + 1
+
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         uv = [np.zeros((1, 2))]
         triangles: list[tuple[int, int, int]] = []

@@ -9,6 +9,7 @@ also within a fold, which the mesh approximates by a polygon.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,9 @@ class Folded(Shape):
     folds: int = quantity(2, doc="number of times it is folded in half: 2 makes four layers", ge=1, le=6)
     gap: float = quantity(0.015, unit="m", doc="distance between layers; at least the edge length along u", gt=0)
     diagonals: Diagonals = quantity("alternating", doc="direction of the diagonals of the cells")
+
+    def expected_vertex_count(self) -> int:
+        return math.prod(self.resolution)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         edge = self.size[0] / (self.resolution[0] - 1)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from toile.shapes.base import Shape
 
 class Mesh(Shape):
     """Triangles, quads or larger faces from a file; its groups, objects or prims become regions."""
+
+    file_field: ClassVar[str | None] = "file"
 
     file: str = quantity(doc="path under the scene's folder: .obj, .ply, .usd, .usda, .usdc or .usdz", min_length=1)
     part: str | None = quantity(None, doc="only this group, object or prim of the file; by default all of it")

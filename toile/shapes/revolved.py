@@ -13,6 +13,7 @@ Deviations  none
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,6 +72,9 @@ class Revolved(Shape):
         if not radii[1:-1].min(initial=1.0) > 0.0:
             raise ValueError("profile: the smooth curve through the points crosses the axis. Add points there.")
         return self
+
+    def expected_vertex_count(self) -> int:
+        return math.prod(self.resolution)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         rings, n = self.rings(), self.resolution[0]

@@ -16,6 +16,7 @@ Deviations  none
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,9 @@ class Ribbon(Shape):
         if np.linalg.norm(np.cross(tangent, self.across)) < 1e-3 * np.linalg.norm(self.across) or not any(self.across):
             raise ValueError("across: must not run along the curve at its first point.")
         return self
+
+    def expected_vertex_count(self) -> int:
+        return math.prod(self.resolution)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         middle, across = self._strip()

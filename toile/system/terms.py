@@ -150,5 +150,5 @@ def _ordered(elements: Elements, by_color: ElementColoring) -> Elements:
 
 def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | ForceTerm:
     """Makes the term of an energy on one cloth, or on all of them."""
-    force: ForceTerm | None = energy.springs(model, device)
+    force: ForceTerm | None = energy.make_force_term(model, device)
     return Term(energy.type_name(), energy, model, part, device, seed) if force is None else force
