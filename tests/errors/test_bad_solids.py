@@ -143,7 +143,7 @@ def test_a_level_set_that_is_inside_out_has_no_inside(folder: Path) -> None:
     for flip, sign in (("", 1.0), (", flip: true", -1.0)):
         simulation = Simulation(load(scene_file(folder, text.format(flip))))
         middle = wp.zeros(1, dtype=vec3)
-        assert np.sign(simulation.solids.survey(middle, 0.0)[0]["distance"][0]) == sign
+        assert np.sign(simulation.solids.closest_points(middle, 0.0)[0]["distance"][0]) == sign
 
 
 @pytest.mark.parametrize(("also", "type_name"), [("", "solid_contact"), ("filters: [forecast]", "forecast")])

@@ -11,7 +11,7 @@ import pytest
 from toile.errors import InputError, SceneError
 from toile.model.mesh import Mesh
 from toile.model.mesh_check import check
-from toile.model.mesh_files import inside
+from toile.model.mesh_files import scene_path
 from toile.scene.load import load, meshes
 
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
@@ -108,7 +108,8 @@ WARNINGS = {
     ),
     "coincident vertices": (
         mesh_of([*SQUARE, SQUARE[0], SQUARE[2] + 1e-8], [[0, 1, 2], [4, 5, 3]]),
-        "4 vertices coincide with others, such as 0 and 4: the cloth is not connected there. Set weld: true to join them.",
+        "4 vertices coincide with others, such as 0 and 4: the cloth is not connected there. "
+        "Set weld: true to join them.",
     ),
     "centimeters": (
         mesh_of(SQUARE * 150, [[0, 1, 2], [0, 2, 3]]),
@@ -203,7 +204,7 @@ def test_urls_are_never_read(tmp_path: Path, url: str, allow_outside: bool) -> N
 @pytest.mark.parametrize("file", ["", " ", "a\nb.obj", "a\0b.obj"])
 def test_what_is_no_path(tmp_path: Path, file: str) -> None:
     with pytest.raises(InputError, match="is not a path: it is empty or contains control characters"):
-        inside.resolve_inside(tmp_path, file)
+        scene_path.resolve_scene_path(tmp_path, file)
 
 
 def test_a_loop_of_links_is_reported(tmp_path: Path) -> None:

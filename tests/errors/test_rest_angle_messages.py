@@ -9,7 +9,7 @@ import pytest
 
 from toile.energies.bend_mode import BendMode
 from toile.errors import SceneError
-from toile.model.sculpted import REMEDY, read_sculpted
+from toile.model.rest_shape import REMEDY, read_rest_shape
 from toile.scene.load import load
 from toile.shapes.grid import Grid
 from toile.shapes.mesh import Mesh as MeshShape
@@ -104,7 +104,7 @@ def test_faces_may_be_quads_in_any_order(tmp_path: Path) -> None:
     quads = [[int(corner) + 1 for corner in quad][::-1] for quad in SHEET.quads[::-1]]
     moved = SHEET.positions + np.array([1.0, 2.0, 3.0])
     obj(tmp_path, moved, quads)
-    np.testing.assert_allclose(read_sculpted(tmp_path / "sculpted.obj", SHEET), moved)
+    np.testing.assert_allclose(read_rest_shape(tmp_path / "sculpted.obj", SHEET), moved)
 
 
 def test_vertices_keep_the_numbers_of_the_cloths_own_file(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_vertices_keep_the_numbers_of_the_cloths_own_file(tmp_path: Path) -> Non
     obj(tmp_path, positions, faces)
     mesh = MeshShape(file="sculpted.obj", weld=True).mesh(tmp_path)
     assert mesh.vertex_count == 9
-    np.testing.assert_allclose(read_sculpted(tmp_path / "sculpted.obj", mesh), SHEET.positions)
+    np.testing.assert_allclose(read_rest_shape(tmp_path / "sculpted.obj", mesh), SHEET.positions)
 
 
 def test_numbers_may_be_written_as_text() -> None:

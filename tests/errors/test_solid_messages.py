@@ -9,7 +9,7 @@ import pytest
 
 from toile.errors import InputError
 from toile.model import solid_shapes as shapes
-from toile.model.solid_mesh import judge, read_solid, require_closed
+from toile.model.solid_mesh import check_surface, read_solid, require_closed
 
 BOX, FACES = shapes.box((1.0, 1.0, 1.0))
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
@@ -94,13 +94,13 @@ ERRORS = {
 @pytest.mark.parametrize(("positions", "triangles", "expected"), ERRORS.values(), ids=ERRORS.keys())
 def test_errors(positions: object, triangles: object, expected: str) -> None:
     with pytest.raises(InputError) as caught:
-        judge(np.array(positions), np.array(triangles))
+        check_surface(np.array(positions), np.array(triangles))
     assert str(caught.value) == expected
 
 
 def test_nothing_left_after_dropping() -> None:
     with pytest.raises(InputError) as caught:
-        judge(BOX, np.array([[0, 0, 1], [2, 2, 2]]), drop_degenerate=True)
+        check_surface(BOX, np.array([[0, 0, 1], [2, 2, 2]]), drop_degenerate=True)
     assert str(caught.value) == "no triangle is left: all 2 are degenerate."
 
 
@@ -156,16 +156,16 @@ WARNINGS = {
 
 @pytest.mark.parametrize(("positions", "triangles", "expected"), WARNINGS.values(), ids=WARNINGS.keys())
 def test_warnings(positions: object, triangles: object, expected: str) -> None:
-    assert expected in judge(np.array(positions), np.array(triangles)).warnings
+    assert expected in check_surface(np.array(positions), np.array(triangles)).warnings
 
 
 def test_a_solid_turned_inside_out_by_request_is_reported() -> None:
-    assert judge(BOX, FACES, flip=True).warnings == (INSIDE_OUT + "remove flip: true.",)
+    assert check_surface(BOX, FACES, flip=True).warnings == (INSIDE_OUT + "remove flip: true.",)
 
 
 def test_an_open_mesh_has_no_inside() -> None:
     with pytest.raises(InputError) as caught:
-        require_closed(judge(BOX, FACES[:-2]), 'level_set "body"')
+        require_closed(check_surface(BOX, FACES[:-2]), 'level_set "body"')
     assert str(caught.value) == (
         'level_set "body" needs a closed surface, but this mesh is open, so it has no inside: 4 open edges, the first '
         "from (-0.5, -0.5, 0.5) to (0.5, -0.5, 0.5) m. "
@@ -178,7 +178,7 @@ def test_two_boxes_that_share_an_edge_have_no_inside() -> None:
     other = BOX + np.array([1, 1, 0])
     number = np.arange(8) + 8
     number[[0, 4]] = (3, 7)
-    mesh = judge(np.concatenate([BOX, other]), np.concatenate([FACES, number[FACES]]))
+    mesh = check_surface(np.concatenate([BOX, other]), np.concatenate([FACES, number[FACES]]))
     with pytest.raises(InputError) as caught:
         require_closed(mesh, "level_set")
     assert str(caught.value) == (
@@ -197,7 +197,8 @@ def test_a_klein_bottle_has_no_inside() -> None:
         return (i % n) * n + np.where(i >= n, -j, j) % n
 
     quads = np.stack([number(i, j), number(i + 1, j), number(i + 1, j + 1), number(i, j + 1)], axis=2).reshape(-1, 4)
-    mesh = judge(np.random.default_rng(0).normal(size=(n * n, 3)), quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3))
+    triangles = quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+    mesh = check_surface(np.random.default_rng(0).normal(size=(n * n, 3)), triangles)
     with pytest.raises(InputError) as caught:
         require_closed(mesh, "level_set")
     assert str(caught.value) == (

@@ -9,7 +9,14 @@ import pytest
 
 from toile.model.mesh import Mesh, find_edges
 from toile.model.mesh_check import check
-from toile.model.mesh_repair import coincident, drop_degenerate, heights, weld, with_one_winding, with_positive_uv
+from toile.model.mesh_repair import (
+    coincident,
+    drop_degenerate,
+    relative_heights,
+    weld,
+    with_one_winding,
+    with_positive_uv,
+)
 from toile.model.selection import Selection
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
@@ -163,5 +170,5 @@ def test_removed_vertices_keep_their_numbers_and_leave_regions(sheet: Mesh) -> N
 @pytest.mark.parametrize("scale", [1e-200, 1e-6, 1.0, 1e150])
 def test_heights_do_not_depend_on_scale(scale: float) -> None:
     triangle = scale * np.array([[[0.0, 0, 0], [2, 0, 0], [1, 0.5, 0]]])
-    assert heights(triangle) == pytest.approx(0.25)
-    assert heights(triangle[:, :, :2]) == pytest.approx(0.25)
+    assert relative_heights(triangle) == pytest.approx(0.25)
+    assert relative_heights(triangle[:, :, :2]) == pytest.approx(0.25)

@@ -14,10 +14,10 @@ from scipy.interpolate import CubicHermiteSpline, interp1d
 from toile.errors import InputError
 from toile.model import solid_shapes as shapes
 from toile.model.motion import Motion
-from toile.model.solid_mesh import SolidMesh, judge
+from toile.model.solid_mesh import SolidMesh, check_surface
 from toile.model.vertex_sequence import VertexSequence, motion_teleports, sequence_for
 
-BOX = judge(*shapes.box((1.0, 1.0, 1.0)))
+BOX = check_surface(*shapes.box((1.0, 1.0, 1.0)))
 DIAGONAL = np.sqrt(3.0)
 RANDOM = np.random.default_rng(3).normal(size=(7, 5, 3))
 
@@ -116,7 +116,7 @@ def test_speeds_of_a_constant_motion() -> None:
 def test_frames_follow_the_numbers_of_the_mesh_file() -> None:
     positions, triangles = shapes.box((1, 1, 1))
     nine = np.insert(positions, 3, (7, 7, 7), axis=0)
-    mesh = judge(nine, triangles + (triangles >= 3))
+    mesh = check_surface(nine, triangles + (triangles >= 3))
     frames = np.array([nine, nine + 0.1])
     frames[:, 3] = np.nan  # nobody uses it
     moves = sequence_for(mesh, frames, fps=24.0)
@@ -160,13 +160,13 @@ def test_frames_that_do_not_fit(frames: np.ndarray, expected: str) -> None:
 
 
 def test_a_count_that_fits_neither_the_file_nor_what_is_used() -> None:
-    mesh = judge(np.vstack([BOX.positions, [[3, 3, 3]]]), BOX.triangles)
+    mesh = check_surface(np.vstack([BOX.positions, [[3, 3, 3]]]), BOX.triangles)
     with pytest.raises(InputError, match=r"^the sequence has 7 vertices, but the mesh has 9 \(8 of them in use\): "):
         sequence_for(mesh, np.zeros((2, 7, 3)), fps=24.0)
 
 
 def test_a_vertex_is_named_by_its_number_in_the_file() -> None:
-    mesh: SolidMesh = judge(np.vstack([[[3, 3, 3]], BOX.positions]), BOX.triangles + 1)
+    mesh: SolidMesh = check_surface(np.vstack([[[3, 3, 3]], BOX.positions]), BOX.triangles + 1)
     frames = np.array([np.vstack([[[3, 3, 3]], BOX.positions])])
     frames[0, 4] = np.inf
     with pytest.raises(InputError, match=r"^frame 0, vertex 4 = \(inf, inf, inf\): not finite"):

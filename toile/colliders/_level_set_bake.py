@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.colliders._level_set_field import CELLS, FEET, NODES, STRIDE, Baked
+from toile.colliders._level_set_field import CELLS, FEET, NODES, STRIDE, BakedField
 from toile.colliders.base import Functions
 from toile.errors import InputError
 from toile.math.solid import ANYWHERE
@@ -172,7 +172,7 @@ def mesh_signs(
 
 def bake_mesh(
     positions: np.ndarray, triangles: np.ndarray, cell: float, band: float, device: str, deforms: bool = False
-) -> Baked:
+) -> BakedField:
     """Bakes the field of a closed mesh; `deforms` keeps closest points of nodes, for displacements and velocities."""
     box = np.stack([positions.min(axis=0), positions.max(axis=0)])
     center = box.mean(axis=0)
@@ -202,12 +202,12 @@ def bake_mesh(
     wp.launch(mesh_nodes, near.shape, [*inputs, reaches], [near, near_face, near_place], device=device)
     wp.launch(mesh_signs, len(chosen), inputs, [near], device=device)
     feet = [array.numpy() for array in (far_face, far_place, near_face, near_place)]
-    return Baked(low, cell, band, box, slots, far.numpy(), near.numpy(), *feet)
+    return BakedField(low, cell, band, box, slots, far.numpy(), near.numpy(), *feet)
 
 
 def bake_shape(
     functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray], cell: float, band: float, device: str
-) -> Baked:
+) -> BakedField:
     """Bakes the field of a shape; its drawn surface only gives its extent."""
     at_points, at_nodes = shape_kernels(functions)
     positions, triangles = surface
@@ -230,7 +230,7 @@ def bake_shape(
     wp.launch(at_nodes, near.shape, [shape, vec3(*low), cell, chosen_tiles], [near], device=device)
     far = far.reshape(tuple(n + 1 for n in tiles)).astype(np.float32)
     none = [np.zeros(0, np.int32), np.zeros(0, np.float32)]
-    return Baked(low, cell, band, box, slots, far, near.numpy(), *none, *none)
+    return BakedField(low, cell, band, box, slots, far, near.numpy(), *none, *none)
 
 
 @cache

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toile.colliders._level_set_field import Baked
+from toile.colliders._level_set_field import BakedField
 
 # Version of the files: changes whenever the arrays, or how they are computed, do.
 FORMAT = 2
@@ -29,7 +29,9 @@ FORMAT = 2
 MAX_BYTES = 4 << 30
 
 
-def cached(parameters: tuple[object, ...], arrays: tuple[np.ndarray, ...], make: Callable[[], Baked]) -> Baked:
+def cached(
+    parameters: tuple[object, ...], arrays: tuple[np.ndarray, ...], make: Callable[[], BakedField]
+) -> BakedField:
     """Returns the field for these parameters and arrays, from disk if it is there, otherwise made and stored."""
     digest = hashlib.sha256(repr((FORMAT, parameters)).encode())
     for array in arrays:
@@ -57,12 +59,12 @@ def folder() -> Path:
     return base / "toile" / "level_sets"
 
 
-def _load(path: Path) -> Baked | None:
+def _load(path: Path) -> BakedField | None:
     """Loads the field from a file; None if there is none, or it is damaged."""
     try:
         with np.load(path, allow_pickle=False) as file:  # the archive has a checksum for every array
             arrays = {name: file[name] for name in file.files}
-        baked = Baked(**{**arrays, "cell": float(arrays["cell"]), "band": float(arrays["band"])})
+        baked = BakedField(**{**arrays, "cell": float(arrays["cell"]), "band": float(arrays["band"])})
         if not baked.consistent():
             return None
         os.utime(path)
@@ -71,7 +73,7 @@ def _load(path: Path) -> Baked | None:
     return baked
 
 
-def _save(path: Path, baked: Baked) -> None:
+def _save(path: Path, baked: BakedField) -> None:
     """Writes the file atomically: other runs may read the same one."""
     draft = None
     try:

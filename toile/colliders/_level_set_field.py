@@ -38,7 +38,7 @@ NO_GRADIENT = wp.constant(real(1e-6))
 
 
 @dataclass(frozen=True)
-class Baked:
+class BakedField:
     """A distance field as plain arrays, the content of a cache file."""
 
     low: np.ndarray  # [m]  (3,) corner of the box
@@ -91,7 +91,7 @@ class Field:
 
 
 @wp.struct
-class Reading:
+class FieldSample:
     """Values of a field at a point."""
 
     distance: real
@@ -100,7 +100,7 @@ class Reading:
     velocity: vec3  # [m/s]  of the closest point, if the surface deforms
 
 
-def on_device(baked: Baked, device: str) -> Field:
+def upload(baked: BakedField, device: str) -> Field:
     """Returns the field for kernels. The struct holds the arrays, so it must live as long as it is used."""
     field = Field()
     field.low, field.cell, field.band = vec3(*baked.low), baked.cell, baked.band
@@ -152,13 +152,13 @@ def trilinear_slope(
 
 
 @wp.func
-def blend(a: real, b: real, c: real, d: real, v: real, w: real) -> real:
+def bilinear(a: real, b: real, c: real, d: real, v: real, w: real) -> real:
     """Returns the bilinear value: a and b at w = 0 and 1 for v = 0, c and d for v = 1."""
     return (real(1.0) - v) * ((real(1.0) - w) * a + w * b) + v * ((real(1.0) - w) * c + w * d)
 
 
 @wp.func
-def slope(lower: real, upper: real, beyond: real, u: real) -> real:
+def cell_slope(lower: real, upper: real, beyond: real, u: real) -> real:
     """Returns the difference over a whole cell around u between two nodes; `beyond` is the next on the closer side."""
     outer = wp.where(u < real(0.5), lower - beyond, beyond - upper)
     share = wp.abs(u - real(0.5))
@@ -166,7 +166,7 @@ def slope(lower: real, upper: real, beyond: real, u: real) -> real:
 
 
 @wp.func
-def near_slope(grid: wp.array3d(dtype=wp.float32), q: vec3) -> vec4:
+def fine_distance(grid: wp.array3d(dtype=wp.float32), q: vec3) -> vec4:
     """Returns the distance in a fine tile, with q in cells from its corner, and its slopes, taken over a whole cell,
     because slopes within cells would be discontinuous between them."""
     i, j, k = wp.int32(q[0]), wp.int32(q[1]), wp.int32(q[2])
@@ -181,26 +181,26 @@ def near_slope(grid: wp.array3d(dtype=wp.float32), q: vec3) -> vec4:
     x = wp.where(u < half, i - 1, i + 2)
     y = wp.where(v < half, j - 1, j + 2)
     z = wp.where(w < half, k - 1, k + 2)
-    lower, upper = blend(a0, a1, b0, b1, v, w), blend(c0, c1, d0, d1, v, w)
-    beyond_x = blend(
+    lower, upper = bilinear(a0, a1, b0, b1, v, w), bilinear(c0, c1, d0, d1, v, w)
+    beyond_x = bilinear(
         real(grid[x, j, k]), real(grid[x, j, k + 1]), real(grid[x, j + 1, k]), real(grid[x, j + 1, k + 1]), v, w
     )
-    beyond_y = blend(
+    beyond_y = bilinear(
         real(grid[i, y, k]), real(grid[i, y, k + 1]), real(grid[i + 1, y, k]), real(grid[i + 1, y, k + 1]), u, w
     )
-    beyond_z = blend(
+    beyond_z = bilinear(
         real(grid[i, j, z]), real(grid[i, j + 1, z]), real(grid[i + 1, j, z]), real(grid[i + 1, j + 1, z]), u, v
     )
     return vec4(
         (real(1.0) - u) * lower + u * upper,
-        slope(lower, upper, beyond_x, u),
-        slope(blend(a0, a1, c0, c1, u, w), blend(b0, b1, d0, d1, u, w), beyond_y, v),
-        slope(blend(a0, b0, c0, d0, u, v), blend(a1, b1, c1, d1, u, v), beyond_z, w),
+        cell_slope(lower, upper, beyond_x, u),
+        cell_slope(bilinear(a0, a1, c0, c1, u, w), bilinear(b0, b1, d0, d1, u, w), beyond_y, v),
+        cell_slope(bilinear(a0, b0, c0, d0, u, v), bilinear(a1, b1, c1, d1, u, v), beyond_z, w),
     )
 
 
 @wp.func
-def proven(fields: wp.array(dtype=Field), f: wp.int32, q: vec3) -> real:
+def distance_bound(fields: wp.array(dtype=Field), f: wp.int32, q: vec3) -> real:
     """Returns a lower bound of the distance, on either side, at a point of the box, from the far grid."""
     tile = tile_of(fields, f, q)
     share = q / TILE_SIDE - vec3(real(tile[0]), real(tile[1]), real(tile[2]))
@@ -209,9 +209,9 @@ def proven(fields: wp.array(dtype=Field), f: wp.int32, q: vec3) -> real:
 
 
 @wp.func
-def read(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> Reading:
+def evaluate(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> FieldSample:
     """Evaluates distance and gradient at any point."""
-    reading = Reading()
+    sample = FieldSample()
     cell = fields[f].cell
     band = fields[f].band
     inner, arm = vec3(), vec3()  # closest point of the grid in cells, and vector from the surface's box to p
@@ -223,32 +223,32 @@ def read(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> Reading:
     outside = cell * wp.length(q - inner)
     if outside > real(0.0):
         away = wp.length(arm)
-        reading.distance = wp.max(away, proven(fields, f, inner) - outside)
-        reading.gradient = arm / wp.max(away, TINY)
-        return reading
+        sample.distance = wp.max(away, distance_bound(fields, f, inner) - outside)
+        sample.gradient = arm / wp.max(away, TINY)
+        return sample
     tile = tile_of(fields, f, q)
     local = q - TILE_SIDE * vec3(real(tile[0]), real(tile[1]), real(tile[2]))
     slot = fields[f].slots[tile[0], tile[1], tile[2]]
     if slot < 0:
         share = TILE_SHARE * local
         far = trilinear_slope(fields[f].far, tile[0], tile[1], tile[2], share[0], share[1], share[2])
-        reading.gradient = (TILE_SHARE * per_cell) * vec3(far[1], far[2], far[3])
+        sample.gradient = (TILE_SHARE * per_cell) * vec3(far[1], far[2], far[3])
         sure = wp.abs(far[0]) - FAR_ERROR * TILE_SIDE * cell
         if far[0] > real(0.0):
-            reading.distance = wp.max(wp.max(band, wp.length(arm)), sure)
+            sample.distance = wp.max(wp.max(band, wp.length(arm)), sure)
         else:
-            reading.distance = -wp.max(band, sure)
-        return reading
-    near = near_slope(fields[f].near[slot], local)
-    reading.distance = near[0]
-    reading.gradient = per_cell * vec3(near[1], near[2], near[3])
-    if wp.abs(reading.distance) <= band:
-        reading.near = 1
-    elif reading.distance > real(0.0):
-        reading.distance = wp.max(wp.max(band, wp.length(arm)), proven(fields, f, q))
+            sample.distance = -wp.max(band, sure)
+        return sample
+    near = fine_distance(fields[f].near[slot], local)
+    sample.distance = near[0]
+    sample.gradient = per_cell * vec3(near[1], near[2], near[3])
+    if wp.abs(sample.distance) <= band:
+        sample.near = 1
+    elif sample.distance > real(0.0):
+        sample.distance = wp.max(wp.max(band, wp.length(arm)), distance_bound(fields, f, q))
     else:
-        reading.distance = -wp.max(band, proven(fields, f, q))
-    return reading
+        sample.distance = -wp.max(band, distance_bound(fields, f, q))
+    return sample
 
 
 @wp.func
@@ -264,7 +264,7 @@ def trilinear_vector(
 
 
 @wp.func
-def read_vector(
+def evaluate_vector(
     fields: wp.array(dtype=Field), f: wp.int32, far: wp.array3d(dtype=wp.vec3f), near: wp.array4d(dtype=wp.vec3f),
     p: vec3,
 ) -> vec3:  # fmt: skip
@@ -305,8 +305,8 @@ def carry_nodes(
 class FieldKeyframe:
     """Field of one pose of a surface that deforms, with the motion of the surface since then."""
 
-    def __init__(self, baked: Baked, positions: np.ndarray, device: str):
-        self.field, self.positions, self.device = on_device(baked, device), positions, device
+    def __init__(self, baked: BakedField, positions: np.ndarray, device: str):
+        self.field, self.positions, self.device = upload(baked, device), positions, device
         self._far = [wp.array(baked.far_face.ravel(), dtype=wp.int32, device=device),
                      wp.array(baked.far_place.reshape(-1, 2), dtype=wp.vec2f, device=device)]  # fmt: skip
         self._near = [wp.array(baked.near_face.ravel(), dtype=wp.int32, device=device),

@@ -14,7 +14,7 @@ in steps as long as the distance (`rigid_functions`).
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -22,7 +22,8 @@ import warp as wp
 from toile.math.solid import MaterialPoint, Pose
 from toile.math.types import real, vec3
 from toile.model.motion import Motion, Vector, rotation_matrix
-from toile.model.vertex_sequence import motion_teleports
+from toile.model.solid_mesh import SolidMesh
+from toile.model.vertex_sequence import VertexSequence, motion_teleports
 from toile.plugins import Plugin, quantity
 
 # Limit on the steps along a path. A path that grazes the surface needs many; it counts as a contact.
@@ -31,6 +32,8 @@ MAX_SWEEP_STEPS = wp.constant(48)
 
 class Collider(Plugin):
     """Settings of a solid: its start pose, its motion, its friction."""
+
+    bounded: ClassVar[bool] = True  # whether it has a finite size, and can be part of a level set
 
     name: str | None = quantity(None, doc="name in the certificate and exports; by default its type and number")
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="start position of the solid's origin")
@@ -43,6 +46,10 @@ class Collider(Plugin):
 
     def check(self, folder: Path, allow_outside: bool) -> None:
         """Raises toile.errors.InputError if its files cannot be used; called before anything runs."""
+
+    def mesh(self, folder: Path, allow_outside: bool) -> SolidMesh | None:
+        """Returns the mesh that it is read from, which may be open; None if it is a shape, which is always closed."""
+        return None
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> "Solid":
         """Builds the solid on a device; raises toile.errors.InputError for anything that cannot be used."""
@@ -68,8 +75,11 @@ class Functions:
 class Solid:
     """A collider on a device: its shape, and its frame at both ends of the step."""
 
+    is_mesh: ClassVar[bool] = False  # whether a level set bakes it from its triangles, not from its `closest`
+
     name: str = ""  # unique in its scene
     warnings: tuple[str, ...] = ()
+    sequence: VertexSequence | None = None  # frames that deform its surface vertex by vertex
 
     def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray]):
         """`surface` is drawn: (positions, triangles) in the solid's frame."""

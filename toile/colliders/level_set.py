@@ -20,7 +20,7 @@ Deviations  Parts stay separate and are combined in the query, not on one grid. 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import warp as wp
@@ -29,205 +29,23 @@ from pydantic_core import PydanticCustomError
 
 from toile.colliders._level_set_bake import bake_mesh, bake_shape
 from toile.colliders._level_set_cache import cached
-from toile.colliders._level_set_field import (
-    NO_GRADIENT,
-    Baked,
-    Field,
-    FieldKeyframe,
-    Reading,
-    box_distance,
-    on_device,
-    read,
-    read_vector,
-)
-from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
+from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
+from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
+from toile.colliders.base import Collider, Solid
 from toile.errors import InputError
-from toile.math.solid import Closest, MaterialPoint
-from toile.math.types import mat33, precision, real, vec3
-from toile.model.solid_mesh import SolidMesh, require_closed
+from toile.math.types import mat33, precision, vec3
+from toile.model.solid_mesh import require_closed
 from toile.plugins import choice, quantity
 
 if TYPE_CHECKING:
-    from toile.model.vertex_sequence import VertexSequence
-
     Part = Collider
 else:
     Part = Annotated[choice("colliders"), "colliders"]
 
 # Default width of the fine grid on either side of the surface [cells].
 BAND_CELLS = 5.0
-# Fixed-point iterations for the material point in the pose of a field.
-TRACES = wp.constant(2)
 # Keyframes of a part in memory: the two around the current time, and those that a rejected step returns to.
 MAX_KEYFRAMES = 4
-
-BEYOND = wp.constant(real(1e30))
-
-
-@wp.struct
-class PartShape:
-    """One part: its frame within the solid at both ends of the step, and its interpolation between two fields."""
-
-    R_start: mat33
-    R: mat33
-    o: vec3
-    v: vec3  # [m/s]
-    w: vec3  # [rad/s]
-    moves: wp.int32  # 1: v, w or velocities in its frame are not zero
-    deforms: wp.int32
-    share: real  # weight of the second field
-    drift: real  # [m]  largest displacement of the surface since the pose of the first field
-    next_drift: real  # [m]  the same for the second field
-
-
-@wp.struct
-class LevelSetShape:
-    """Part k has the fields 2 k and 2 k + 1: those of the keyframes around the current time, or twice the same."""
-
-    parts: wp.array(dtype=PartShape)
-    fields: wp.array(dtype=Field)
-    pinch_margin: real
-
-
-@wp.func
-def way_back(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> vec3:
-    """Returns the position of the material at p in the pose of the field."""
-    y = vec3(p)
-    for _ in range(TRACES):
-        y = p - read_vector(fields, f, fields[f].far_move, fields[f].near_move, y)
-    return y
-
-
-@wp.func
-def velocity_at(fields: wp.array(dtype=Field), f: wp.int32, y: vec3) -> vec3:
-    """Returns the velocity of the material that was at y in the pose of the field."""
-    return read_vector(fields, f, fields[f].far_velocity, fields[f].near_velocity, y)
-
-
-@wp.func
-def read_deforming(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
-    """Evaluates distance, gradient and velocity in the frame of a part that deforms."""
-    one, two = 2 * k, 2 * k + 1
-    y = way_back(shape.fields, one, p)
-    reading = read(shape.fields, one, y)
-    reading.velocity = velocity_at(shape.fields, one, y)
-    s = shape.parts[k].share
-    following = reading
-    if s > real(0.0):
-        y = way_back(shape.fields, two, p)
-        following = read(shape.fields, two, y)
-        following.velocity = velocity_at(shape.fields, two, y)
-    sure = reading.near * following.near
-    nearer = wp.min(reading.distance, following.distance)
-    reading.distance = (real(1.0) - s) * reading.distance + s * following.distance
-    reading.gradient = (real(1.0) - s) * reading.gradient + s * following.gradient
-    reading.velocity = (real(1.0) - s) * reading.velocity + s * following.velocity
-    if sure == 0 and nearer > real(0.0):
-        # Far away: the surface cannot be closer than it was, minus its displacement since.
-        at_least = wp.max(
-            read(shape.fields, one, p).distance - shape.parts[k].drift,
-            read(shape.fields, two, p).distance - shape.parts[k].next_drift,
-        )
-        reading.distance = wp.where(at_least > real(0.0), at_least, nearer)
-    return reading
-
-
-@wp.func
-def velocity_within(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
-    """Returns the velocity of the material at p in the part's frame."""
-    if shape.parts[k].deforms == 0:
-        return vec3()
-    f, s = shape.fields, shape.parts[k].share
-    one, two = 2 * k, 2 * k + 1
-    v = velocity_at(f, one, way_back(f, one, p))
-    if s > real(0.0):
-        v = (real(1.0) - s) * v + s * velocity_at(f, two, way_back(f, two, p))
-    return v
-
-
-@wp.func
-def velocity_of(shape: LevelSetShape, k: wp.int32, p: vec3, velocity: vec3) -> vec3:
-    """Returns the velocity in the solid's frame of material at p with a velocity in the part's frame."""
-    R = shape.parts[k].R
-    return shape.parts[k].v + wp.cross(shape.parts[k].w, R * p) + R * velocity
-
-
-@wp.func
-def way_out(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
-    """Returns the direction away from the center of the part: the normal where the gradient vanishes."""
-    arm = p - real(0.5) * (shape.fields[2 * k].surface_low + shape.fields[2 * k].surface_high)
-    length = wp.length(arm)
-    if length > NO_GRADIENT:
-        return arm / length
-    return vec3(real(0.0), real(0.0), real(1.0))
-
-
-@wp.func
-def attach(shape: LevelSetShape, p: vec3, face: wp.int32) -> vec3:
-    """Returns p in the frame of its part."""
-    return wp.transpose(shape.parts[face].R) * (p - shape.parts[face].o)
-
-
-@wp.func
-def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
-    found = Closest()
-    found.distance = BEYOND
-    other = real(found.distance)
-    other_normal = vec3()
-    for k in range(shape.parts.shape[0]):
-        R = shape.parts[k].R
-        q = wp.transpose(R) * (p - shape.parts[k].o)
-        low, high = shape.fields[2 * k].surface_low, shape.fields[2 * k].surface_high
-        if k > 0 and box_distance(low, high, q) - shape.parts[k].drift > wp.max(found.distance, shape.pinch_margin):
-            continue
-        reading = Reading()
-        if shape.parts[k].deforms == 0:  # noqa: SIM108  in a kernel the conditional expression evaluates both
-            reading = read(shape.fields, 2 * k, q)
-        else:
-            reading = read_deforming(shape, k, q)
-        length = wp.length(reading.gradient)
-        normal = (real(1.0) / wp.max(length, NO_GRADIENT)) * (R * reading.gradient)
-        if length <= NO_GRADIENT:
-            normal = R * way_out(shape, k, q)
-        if reading.distance < found.distance:
-            other = found.distance
-            other_normal = found.normal
-            found.distance = reading.distance
-            found.normal = normal
-            found.face = k
-            found.velocity = reading.velocity
-        elif reading.distance < other:
-            other = reading.distance
-            other_normal = normal
-    if other < real(0.0) or (
-        wp.max(found.distance, other) < shape.pinch_margin and wp.dot(found.normal, other_normal) < real(0.0)
-    ):
-        found.pinched = 1
-    if shape.parts[found.face].moves != 0:
-        surface = attach(shape, p - found.distance * found.normal, found.face)
-        found.velocity = velocity_of(shape, found.face, surface, found.velocity)
-    return found
-
-
-@wp.func
-def material(shape: LevelSetShape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> MaterialPoint:
-    """Moves with the part, and with its surface if that deforms: by the velocity of the material on arrival."""
-    found = MaterialPoint()
-    velocity = velocity_within(shape, face, anchor)
-    velocity = velocity_within(shape, face, anchor + h * velocity)
-    q = anchor + h * velocity
-    R = shape.parts[face].R
-    found.point = R * q + shape.parts[face].o
-    found.velocity = velocity_of(shape, face, q, velocity)
-    found.normal = R * (wp.transpose(shape.parts[face].R_start) * normal)
-    if shape.parts[face].deforms != 0:
-        gradient = read_deforming(shape, face, q).gradient
-        if wp.length(gradient) > NO_GRADIENT:
-            found.normal = R * wp.normalize(gradient)
-    return found
-
-
-FUNCTIONS = Functions(LevelSetShape, closest, attach, material, sweep_by_distance(LevelSetShape, closest))
 
 
 class LevelSet(Collider):
@@ -247,9 +65,9 @@ class LevelSet(Collider):
     @model_validator(mode="after")
     def _usable(self) -> "LevelSet":
         for i, part in enumerate(self.parts):
-            if part.type_name() == "plane":
-                raise _wrong("a plane is infinite and does not fit on a grid. List it as a separate solid.", i)
-            if part.type_name() == self.type_name():
+            if not part.bounded:
+                raise _wrong(f"a {part.type_name()} is infinite and fits on no grid. List it as a separate solid.", i)
+            if isinstance(part, LevelSet):
                 raise _wrong("a level set cannot contain a level set. List its parts here.", i)
             for name in ("friction", "name"):
                 if getattr(part, name) != type(part).model_fields[name].default:
@@ -261,8 +79,9 @@ class LevelSet(Collider):
         for i, part in enumerate(self.parts):
             try:
                 part.check(folder, allow_outside)
-                if isinstance(part, _HasMesh):
-                    require_closed(part.read(folder, allow_outside)[0], "level_set")
+                mesh = part.mesh(folder, allow_outside)
+                if mesh is not None:
+                    require_closed(mesh, "level_set")
             except InputError as error:
                 lines += [f"parts[{i}]: {line}" for line in str(error).splitlines()]
         if lines:
@@ -271,13 +90,6 @@ class LevelSet(Collider):
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         self.check(folder, allow_outside)
         return LevelSetSolid(self, [part.build(folder, allow_outside, device) for part in self.parts], device)
-
-
-@runtime_checkable
-class _HasMesh(Protocol):
-    """Settings of a part that is read from a file."""
-
-    def read(self, folder: Path, allow_outside: bool) -> tuple[SolidMesh, Any]: ...
 
 
 def _wrong(text: str, *path: str | int) -> PydanticCustomError:
@@ -295,7 +107,7 @@ class LevelSetSolid(Solid):
     def __init__(self, settings: LevelSet, parts: list[Solid], device: str):
         self.warnings = tuple(_of_parts([part.warnings for part in parts]))
         self.parts = [
-            _SequencePart(part, settings, device) if getattr(part, "sequence", None) else _Part(part, settings, device)
+            _Part(part, settings, device) if part.sequence is None else _SequencePart(part, settings, device)
             for part in parts
         ]
         first = np.cumsum([0, *(len(part.positions) for part in parts)])
@@ -316,7 +128,7 @@ class LevelSetSolid(Solid):
         if self._still:
             return 0.0
         for part in self.parts:
-            part.bring(begin, end)
+            part.move_to(begin, end)
         fields = [field for part in self.parts for field in part.fields]
         self.shape.parts.assign(wp.array([part.shape for part in self.parts], dtype=PartShape, device="cpu"))
         self.shape.fields.assign(wp.array(fields, dtype=Field, device="cpu"))
@@ -348,16 +160,16 @@ class _Part:
         self._prepare()
 
     def _prepare(self) -> None:
-        self.fields = [on_device(self._bake(), self.device)] * 2
+        self.fields = [upload(self._bake(), self.device)] * 2
 
-    def _bake(self) -> Baked:
+    def _bake(self) -> BakedField:
         solid, cell = self.solid, self.settings.cell
-        if solid.settings.type_name() == "mesh":
+        if solid.is_mesh:
             return self._bake_mesh(solid.positions, False)
         surface = (solid.positions, solid.triangles)
         return bake_shape(solid.functions, solid.shape, surface, cell, self._band, self.device)
 
-    def _bake_mesh(self, positions: np.ndarray, deforms: bool) -> Baked:
+    def _bake_mesh(self, positions: np.ndarray, deforms: bool) -> BakedField:
         cell, triangles = self.settings.cell, self.solid.triangles
         parameters = (cell, self._band, deforms, precision, str(wp.get_device(self.device)).split(":")[0])
         return cached(
@@ -371,7 +183,7 @@ class _Part:
         band = self.settings.band
         return BAND_CELLS * self.settings.cell if band is None else band
 
-    def bring(self, begin: float, end: float) -> None:
+    def move_to(self, begin: float, end: float) -> None:
         """Moves the part to the end of a step."""
         R_start, _, _, _ = self.solid.frame(begin)
         R, o, v, w = self.solid.frame(end)
@@ -384,13 +196,14 @@ class _SequencePart(_Part):
     """A part that deforms, with the fields of the keyframes around the current time."""
 
     def _prepare(self) -> None:
-        self.sequence: VertexSequence = self.solid.sequence
+        assert self.solid.sequence is not None
+        self.sequence = self.solid.sequence
         self.shape.deforms = 1
         self._corners = wp.array(self.solid.triangles.ravel(), dtype=wp.int32, device=self.device)
         self._keyframes: dict[int, FieldKeyframe] = {}
 
-    def bring(self, begin: float, end: float) -> None:
-        super().bring(begin, end)
+    def move_to(self, begin: float, end: float) -> None:
+        super().move_to(begin, end)
         sequence = self.sequence
         frames = float(np.clip((end - sequence.start) * sequence.fps, 0.0, sequence.frame_count - 1))
         k = int(frames)

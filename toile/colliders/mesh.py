@@ -11,6 +11,7 @@ Deviations  none
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -105,12 +106,17 @@ class Mesh(Collider):
             self._read = mesh, frames
         return self._read
 
+    def mesh(self, folder: Path, allow_outside: bool) -> SolidMesh:
+        return self.read(folder, allow_outside)[0]
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         return MeshSolid(self, *self.read(folder, allow_outside), device)
 
 
 class MeshSolid(Solid):
     """A mesh on a device. Its BVHs are built once, and refitted to moving vertices."""
+
+    is_mesh: ClassVar[bool] = True
 
     def __init__(self, settings: Collider, mesh: SolidMesh, sequence: VertexSequence | None, device: str):
         super().__init__(settings, FUNCTIONS, DistanceSurface(), (mesh.positions, mesh.triangles))
@@ -120,15 +126,15 @@ class MeshSolid(Solid):
         self._time: float | None = None  # time of the vertices on the device, if they move
         self._center = 0.5 * (x.min(axis=0) + x.max(axis=0))
         arms = x - self._center
-        at = mesh.places[mesh.triangles]
+        at = mesh.representatives[mesh.triangles]
         sides = np.sort(np.stack([at, np.roll(at, -1, axis=1)], axis=2), axis=2)
         shape = self.shape
         shape.center, shape.deforms = vec3(*self._center), int(sequence is not None)
         shape.x = wp.array(arms, dtype=vec3, device=device)
         shape.v = wp.zeros_like(shape.x)
         shape.corners = wp.array(mesh.triangles.ravel(), dtype=wp.int32, device=device)
-        shape.around_edge = wp.array(rings(sides.reshape(-1, 2)), dtype=wp.int32, device=device)
-        shape.around_vertex = wp.array(rings(at.reshape(-1, 1)), dtype=wp.int32, device=device)
+        shape.around_edge = wp.array(cyclic_next(sides.reshape(-1, 2)), dtype=wp.int32, device=device)
+        shape.around_vertex = wp.array(cyclic_next(at.reshape(-1, 1)), dtype=wp.int32, device=device)
         self._tree = wp.Mesh(wp.array(arms, dtype=wp.vec3f, device=device), shape.corners)
         shape.tree = self._tree.id
         thin = thin_triangles(x, mesh.triangles)
@@ -186,7 +192,7 @@ def thin_triangles(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return np.flatnonzero(4.0 * SINGLE_ROUNDING * longest**3 > MISPLACED * size * height**2).astype(np.int32)
 
 
-def rings(keys: np.ndarray) -> np.ndarray:
+def cyclic_next(keys: np.ndarray) -> np.ndarray:
     """Returns for every row the next one with the same key, cyclically: (rows,) int32."""
     _, key, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(key.ravel(), kind="stable")

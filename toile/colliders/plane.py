@@ -7,6 +7,7 @@ Deviations  none
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 import warp as wp
 
@@ -37,6 +38,8 @@ FUNCTIONS = rigid_functions(PlaneShape, closest)
 
 class Plane(Collider):
     """A plane through the origin that faces up along z until it is rotated."""
+
+    bounded: ClassVar[bool] = False
 
     size: float = quantity(4.0, unit="m", doc="side of the square that is drawn; the plane itself is infinite", gt=0)
 

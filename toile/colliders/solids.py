@@ -13,7 +13,7 @@ from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
 from toile.math.types import real, vec3
 
 
-class KeepsOut(Protocol):
+class SolidContactSettings(Protocol):
     """Settings of the contact with solids."""
 
     @property
@@ -51,24 +51,24 @@ class Solids:
             self.poses.assign(np.stack([solid.move(begin, end) for solid in self.solids]))
         self._step = begin, end
 
-    def survey(self, x: wp.array, time: float) -> list[np.ndarray]:
+    def closest_points(self, x: wp.array, time: float) -> list[np.ndarray]:
         """Returns for each solid the closest point of its surface to every x, as records of Closest in the world."""
         self.move(time, time)
         found = wp.zeros(len(x), dtype=Closest, device=self.device)
         result = []
         for s, solid in enumerate(self.solids):
             inputs = [solid.shape, self.poses, s, ANYWHERE, x, found]
-            wp.launch(survey_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
+            wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
             result.append(found.numpy().copy())
         return result
 
 
 @cache
-def survey_kernel(functions: Functions) -> wp.Kernel:
+def closest_points_kernel(functions: Functions) -> wp.Kernel:
     """Makes the kernel that queries the closest points of one type of collider."""
     shape_type, closest = functions.shape, functions.closest
 
-    def survey(
+    def find_closest(
         # solid
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, reach: real,
         # in
@@ -84,10 +84,12 @@ def survey_kernel(functions: Functions) -> wp.Kernel:
         found.normal = pose.R * found.normal
         closest_out[i] = found
 
-    return wp.Kernel(survey, module=wp.get_module(f"toile.survey.{functions.kind}"))
+    return wp.Kernel(find_closest, module=wp.get_module(f"toile.closest_points.{functions.kind}"))
 
 
-def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: KeepsOut) -> list[str]:
+def inside_at_start(
+    solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: SolidContactSettings
+) -> list[str]:
     """Returns warnings if cloth starts inside a solid; raises InputError if it is too deep to be recovered.
 
     `distance` is that of every particle, `pinned` whether a pin holds it.

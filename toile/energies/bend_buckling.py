@@ -90,8 +90,8 @@ class Rest:
     length: real  # L
     k_b: real
     c: real
-    buckles: real  # |x| below which the spring has buckled [m]
-    stored: real  # offset of the energy 2 k_b u/L that makes it continuous with the line [J]
+    buckled_length: real  # |x| below which the spring has buckled [m]
+    energy_offset: real  # offset of the energy 2 k_b u/L that makes it continuous with the line [J]
     damping: real  # [s]
 
 
@@ -111,10 +111,10 @@ def prepare(rest: Rest, uniform: NoUniform, x: mat23, x_tension: mat23, v: mat23
     length = wp.length(d)
     local.direction = d / wp.max(length, TINY)
     L, k_b = rest.length, rest.k_b
-    if length < rest.buckles:
+    if length < rest.buckled_length:
         u = arc(length / L)
         s = sinc_root(u)
-        local.E = real(2.0) * k_b * u / L - rest.stored
+        local.E = real(2.0) * k_b * u / L - rest.energy_offset
         local.scalar_force = real(2.0) * k_b / (L * L * s.dS)
         local.k = -real(2.0) * k_b * s.ddS / (L * L * L * s.dS * s.dS * s.dS)
         local.k_d = rest.damping * local.k
@@ -169,7 +169,7 @@ class BendBuckling(HingeEnergy):
         cloth = model.parts[part]
         springs = springs_of(cloth).of(FLEXION)
         L = springs.lengths
-        area, warp_share = (_of_quads if cloth.mesh.quads is not None else _of_hinges)(cloth, model)
+        area, warp_share = (_on_cells if cloth.mesh.quads is not None else _on_hinges)(cloth, model)
         D_warp = first_not_none(self.rigidity_warp, self.rigidity, cloth.fabric.bend_warp)
         D_weft = first_not_none(self.rigidity_weft, self.rigidity, cloth.fabric.bend_weft)
         k_warp = first_not_none(self.stiffness, cloth.fabric.stretch_warp)
@@ -179,23 +179,23 @@ class BendBuckling(HingeEnergy):
         rest["k_b"] = k_b = 4.0 / 3.0 * (D_warp * warp_share + D_weft * (1.0 - warp_share)) * area / L
         rest["c"] = c = (k_warp * warp_share + k_weft * (1.0 - warp_share)) * area / L**2
         u = _onset(2.0 * k_b, c * L**3)
-        rest["buckles"] = L * _sinc_root(u, 0)
-        rest["stored"] = 2.0 * k_b * u / L - 0.5 * c * (L - rest["buckles"]) ** 2
+        rest["buckled_length"] = L * _sinc_root(u, 0)
+        rest["energy_offset"] = 2.0 * k_b * u / L - 0.5 * c * (L - rest["buckled_length"]) ** 2
         rest["damping"] = first_not_none(self.damping, cloth.fabric.damping)
         acting = k_b > 0.0
         return Elements(springs.particles[acting], rest[acting])
 
 
-def _of_quads(cloth: ClothPart, model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _on_cells(cloth: ClothPart, model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Returns area and warp share of each flexion spring: those of the particle it skips and of its two edges."""
     springs, first, n = springs_of(cloth).of(FLEXION), cloth.particles.start, cloth.mesh.vertex_count
     share = np.repeat(model.areas[cloth.triangles] / 3.0, 3)
     of_vertices = np.bincount(cloth.mesh.triangles.ravel(), share, n)
-    area = of_vertices[springs.past[:, 0] - first] * springs.bent_shares()
+    area = of_vertices[springs.skipped[:, 0] - first] * springs.bending_shares()
     return area, flexion_warp_shares(cloth.mesh, springs, first)
 
 
-def _of_hinges(cloth: ClothPart, model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _on_hinges(cloth: ClothPart, model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Returns the same for springs between the far corners of two triangles."""
     edge = model.hinge_uv[cloth.hinges]
     area = model.areas[model.hinge_triangles[cloth.hinges]].sum(axis=1)

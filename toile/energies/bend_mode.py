@@ -32,9 +32,9 @@ from toile.energies.base import Elements, Formulas, NoUniform
 from toile.math.dihedral import angles, dihedral
 from toile.math.types import mat33, mat43, real, vec3
 from toile.model.mesh import Mesh
-from toile.model.mesh_files.inside import resolve_inside
+from toile.model.mesh_files.scene_path import resolve_scene_path
 from toile.model.model import Model
-from toile.model.sculpted import read_sculpted
+from toile.model.rest_shape import read_rest_shape
 from toile.plugins import quantity
 
 
@@ -125,7 +125,7 @@ class BendMode(HingeEnergy):
         if not isinstance(self.rest_angle, str) or self.rest_angle in ("flat", "shape"):
             return self
         found = self.model_copy()
-        found._sculpted = read_sculpted(resolve_inside(folder, self.rest_angle, allow_outside), mesh)
+        found._sculpted = read_rest_shape(resolve_scene_path(folder, self.rest_angle, allow_outside), mesh)
         return found
 
     def content(self) -> tuple[np.ndarray, ...]:

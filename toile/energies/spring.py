@@ -122,7 +122,7 @@ class Spring(Energy):
         along_u[structural] = warp_shares(cloth.mesh, pairs[structural])
         along_u[flexion] = flexion_warp_shares(cloth.mesh, springs.of(FLEXION), cloth.particles.start)
         area = _areas(cloth.mesh, pairs)
-        bent = 64.0 * _mixed(fabric.bend_warp, fabric.bend_weft, along_u) * springs.bent_shares()
+        bent = 64.0 * _mixed(fabric.bend_warp, fabric.bend_weft, along_u) * springs.bending_shares()
         K = np.zeros(len(l0))
         for kind, given, of_fabric in (
             (STRUCTURAL, self.structural, _mixed(fabric.stretch_warp, fabric.stretch_weft, along_u) * area / l0**2),

@@ -107,7 +107,7 @@ class Stretch(Energy):
         return Elements(model.triangles[model.parts[part].triangles], self._rest(model, part, 0.0))
 
     def rest_at(self, model: Model, part: int | None, time: float) -> np.ndarray | None:
-        return self._rest(model, part, time) if model.rest_stretch_moves(part) else None
+        return self._rest(model, part, time) if model.rest_stretch_changes(part) else None
 
     def _rest(self, model: Model, part: int | None, time: float) -> np.ndarray:
         cloth = model.parts[part]

@@ -13,7 +13,7 @@ Deviations  The paper does not treat velocities; here they take the change of po
             their colors, so that the result is the same on every device.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import warp as wp
 

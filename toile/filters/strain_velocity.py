@@ -24,6 +24,7 @@ Deviations  Passes are warm-started with the impulses of the step before, which 
 """
 
 from itertools import accumulate, pairwise
+from typing import ClassVar
 
 import warp as wp
 

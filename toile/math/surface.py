@@ -87,7 +87,7 @@ def foot_on(surface: DistanceSurface, p: vec3, face: wp.int32) -> Foot:
 
 
 @wp.func
-def vicinity(foot: Foot) -> wp.int32:
+def part_near(foot: Foot) -> wp.int32:
     """Returns the part of its triangle that a foot lies on, or so close to that another triangle may be closer to p."""
     off_a, off_b, off_c = real(1.0) - foot.s - foot.t < NEARLY, foot.s < NEARLY, foot.t < NEARLY
     if off_b and off_c:
@@ -119,11 +119,11 @@ def first_around(face: wp.int32, part: wp.int32) -> wp.int32:
 
 
 @wp.func
-def settle(surface: DistanceSurface, p: vec3, start: Foot) -> Foot:
+def closest_of_neighbors(surface: DistanceSurface, p: vec3, start: Foot) -> Foot:
     """Returns the closest foot on a triangle and its neighbors; rounding may have led the search to a neighbor."""
     foot = start
     for _ in range(MAX_MOVES):
-        part = vicinity(foot)
+        part = part_near(foot)
         if part == INSIDE:
             return foot
         first = first_around(foot.face, part)
@@ -164,7 +164,7 @@ def pseudonormal(surface: DistanceSurface, foot: Foot) -> Pseudonormal:
 
 
 @wp.func
-def above(foot: Foot) -> Closest:
+def closest_on_face(foot: Foot) -> Closest:
     """Returns distance and normal if the closest point lies inside a triangle."""
     found = Closest()
     found.face = foot.face
@@ -174,7 +174,7 @@ def above(foot: Foot) -> Closest:
 
 
 @wp.func
-def beside(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
+def closest_on_edge_or_vertex(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
     """Returns distance and normal if the closest point lies on an edge or a vertex."""
     m = pseudonormal(surface, foot)
     side = real(1.0)
@@ -194,16 +194,16 @@ def beside(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
 
 
 @wp.func
-def at_a_side(surface: DistanceSurface, p: vec3, start: Foot) -> Closest:
+def closest_near_side(surface: DistanceSurface, p: vec3, start: Foot) -> Closest:
     """Returns distance and normal for a foot on or near a side or a corner of its triangle."""
-    foot = settle(surface, p, start)
+    foot = closest_of_neighbors(surface, p, start)
     if foot.part == INSIDE:
-        return above(foot)
-    return beside(surface, p, foot)
+        return closest_on_face(foot)
+    return closest_on_edge_or_vertex(surface, p, foot)
 
 
 @wp.func
-def with_thin(surface: DistanceSurface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
+def closest_or_thin(surface: DistanceSurface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
     """Returns the closest of a triangle (-1 for none) and the thin triangles within reach."""
     nearest = wp.int32(face)
     radius = wp.float32(reach)
@@ -241,7 +241,7 @@ def closest_on_surface(surface: DistanceSurface, p: vec3, reach: real) -> Closes
     if hit.result:
         face = hit.face
     if surface.thin.shape[0] > 0:
-        face = with_thin(surface, q, face, search)
+        face = closest_or_thin(surface, q, face, search)
     found = Closest()
     if face >= 0:
         # Nearly all points are well above the inside of a triangle: this case is computed directly.
@@ -254,7 +254,7 @@ def closest_on_surface(surface: DistanceSurface, p: vec3, reach: real) -> Closes
             found.normal = n / wp.sqrt(whole)
             found.distance = wp.dot(arm, found.normal)
         else:
-            found = at_a_side(surface, q, foot_on(surface, q, face))
+            found = closest_near_side(surface, q, foot_on(surface, q, face))
         if wp.abs(found.distance) <= reach:
             if surface.deforms != 0:
                 found.velocity = velocity_at(surface, q, found.face)

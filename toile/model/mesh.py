@@ -48,7 +48,7 @@ class Mesh:
         e1, e2 = self.uv[:, 1] - self.uv[:, 0], self.uv[:, 2] - self.uv[:, 0]
         return 0.5 * (e1[:, 0] * e2[:, 1] - e1[:, 1] * e2[:, 0])
 
-    def moved(self, rotation: np.ndarray, translation: np.ndarray) -> Mesh:
+    def transformed(self, rotation: np.ndarray, translation: np.ndarray) -> Mesh:
         """Returns the same cloth at another place; uv and rest shape do not change."""
         return replace(self, positions=self.positions @ rotation.T + translation)
 

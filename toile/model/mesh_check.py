@@ -21,9 +21,9 @@ from toile.model.mesh_repair import (
     DEGENERATE,
     FARTHEST,
     coincident,
-    heights,
+    diagonal,
+    relative_heights,
     repeated_corner,
-    size,
     with_one_winding,
     with_positive_uv,
     without_unused_vertices,
@@ -97,13 +97,13 @@ def _not_finite(mesh: Mesh) -> Iterator[str]:
 
 
 def _broken_triangles(mesh: Mesh) -> Iterator[str]:
-    flat = (heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | repeated_corner(mesh.triangles)
+    flat = (relative_heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | repeated_corner(mesh.triangles)
     if flat.any():
         yield (
             f"{_triangle(mesh, int(np.argmax(flat)))} is degenerate: its corners lie on a line or coincide "
             f"({np.count_nonzero(flat)} such). Repair it, or set drop_degenerate: true to leave them out."
         )
-    flat_uv = (heights(mesh.uv) <= DEGENERATE) & ~flat
+    flat_uv = (relative_heights(mesh.uv) <= DEGENERATE) & ~flat
     if flat_uv.any():
         yield (
             f"{_triangle(mesh, int(np.argmax(flat_uv)))} has no area in uv ({np.count_nonzero(flat_uv)} such). "
@@ -140,8 +140,8 @@ def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
 
 def _oddities(mesh: Mesh) -> Iterator[str]:
     x = mesh.positions[mesh.triangles]
-    across = size(mesh.positions)
-    for ratios, where in ((heights(x), ""), (heights(mesh.uv), " in uv")):
+    across = diagonal(mesh.positions)
+    for ratios, where in ((relative_heights(x), ""), (relative_heights(mesh.uv), " in uv")):
         worst = int(np.argmin(ratios))
         if ratios[worst] < SLIVER:
             yield (

@@ -48,7 +48,7 @@ def drop_degenerate(mesh: Mesh) -> Mesh:
     """Removes triangles that are points or lines in space or in uv."""
     if not _is_sound(mesh):
         return mesh
-    flat = (heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | (heights(mesh.uv) <= DEGENERATE)
+    flat = (relative_heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | (relative_heights(mesh.uv) <= DEGENERATE)
     flat |= repeated_corner(mesh.triangles)
     if not flat.any():
         return mesh
@@ -152,7 +152,7 @@ def _renumbered(mesh: Mesh, here: np.ndarray, kept: np.ndarray) -> Mesh:
     )
 
 
-def heights(triangles: np.ndarray) -> np.ndarray:
+def relative_heights(triangles: np.ndarray) -> np.ndarray:
     """Returns smallest height / longest edge of triangles (triangles, 3, 2 or 3); 0 for points, NaN if not finite."""
     with np.errstate(all="ignore"):
         edges = np.roll(triangles, -1, axis=1) - triangles
@@ -189,7 +189,7 @@ def coincident(positions: np.ndarray) -> np.ndarray:
     equal = np.stack([first[inverse.ravel()], np.arange(len(positions))], axis=1)
     pairs = [equal[equal[:, 0] != equal[:, 1]]]
     if len(distinct) > 1:
-        tolerance = COINCIDENT * size(positions)
+        tolerance = COINCIDENT * diagonal(positions)
         distance, neighbor = cKDTree(distinct).query(
             distinct, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf)
         )
@@ -198,5 +198,5 @@ def coincident(positions: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(np.concatenate(pairs), axis=1), axis=0)
 
 
-def size(positions: np.ndarray) -> float:
+def diagonal(positions: np.ndarray) -> float:
     return float(np.linalg.norm(positions.max(axis=0) - positions.min(axis=0)))

@@ -73,7 +73,7 @@ class Model:
                 found[part.particles] = part.thickness
         return found
 
-    def rest_stretch_moves(self, part: int | None) -> bool:
+    def rest_stretch_changes(self, part: int | None) -> bool:
         """Returns whether b_u or b_v of a cloth changes in time."""
         return any(not isinstance(keys, float) for r in self.parts[part or 0].rest_stretch for keys in (r.warp, r.weft))
 

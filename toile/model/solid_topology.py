@@ -26,7 +26,7 @@ class Winding:
     """The connected pieces of a surface, and which triangles must be flipped for each piece to be consistent."""
 
     piece: np.ndarray  # (triangles,) numbered from 0
-    turn: np.ndarray  # (triangles,) bool: the fewest that make each piece consistent
+    flip: np.ndarray  # (triangles,) bool: the fewest that make each piece consistent
     one_sided: np.ndarray  # (pieces,) bool: a Moebius strip or a Klein bottle, which cannot be consistent
 
 
@@ -45,13 +45,13 @@ def join_open_edges(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     A file in which every face has its own vertices appears open though it is not. Vertices that are not on an open edge
     stay separate: two closed bodies in contact are still two.
     """
-    places = np.arange(len(positions))
+    representatives = np.arange(len(positions))
     edges = find_edges(triangles)
     rim = np.unique(edges.ends[edges.uses == 1])
     if len(rim):
         _, first, same = np.unique(positions[rim] + 0.0, axis=0, return_index=True, return_inverse=True)
-        places[rim] = rim[first[same.ravel()]]
-    return places
+        representatives[rim] = rim[first[same.ravel()]]
+    return representatives
 
 
 def find_winding(triangles: np.ndarray, edges: SurfaceEdges) -> Winding:
@@ -83,7 +83,7 @@ def signed_volumes(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return np.einsum("ti,ti->t", x[:, 0], np.cross(x[:, 1], x[:, 2])) / 6.0
 
 
-def repeated_faces(positions: np.ndarray, triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
+def repeated_faces(positions: np.ndarray, triangles: np.ndarray, representatives: np.ndarray) -> np.ndarray:
     """Returns (pairs, 2): triangles that repeat an earlier one, after the first of their kind.
 
     The same three vertices are the same face in either orientation. The same three positions are the same face only in
@@ -92,7 +92,7 @@ def repeated_faces(positions: np.ndarray, triangles: np.ndarray, places: np.ndar
     _, same = np.unique(positions + 0.0, axis=0, return_inverse=True)
     at = same.ravel()[triangles]
     smallest_first = (np.argmin(at, axis=1)[:, None] + np.arange(3)) % 3
-    keys = np.sort(places[triangles], axis=1), np.take_along_axis(at, smallest_first, axis=1)
+    keys = np.sort(representatives[triangles], axis=1), np.take_along_axis(at, smallest_first, axis=1)
     pairs = []
     for key in keys:
         _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)

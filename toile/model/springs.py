@@ -37,22 +37,22 @@ class ClothSprings:
     kind: np.ndarray  # (springs,) STRUCTURAL, SHEAR or FLEXION
     # (springs, 2) int32: the particle that a flexion spring skips, twice, or the two ends of the edge that it crosses;
     # -1 for other kinds
-    past: np.ndarray
+    skipped: np.ndarray
 
     def of(self, *kinds: int) -> ClothSprings:
         """Selects the springs of some kinds."""
         chosen = np.isin(self.kind, kinds)
-        return ClothSprings(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.past[chosen])
+        return ClothSprings(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.skipped[chosen])
 
-    def bent_shares(self) -> np.ndarray:
+    def bending_shares(self) -> np.ndarray:
         """Returns the share of the bending at the skipped particle that each flexion spring takes: 1 for two threads.
 
         If m > 2 springs cross at a pole, bending in one direction acts on them by the mean of cos^4 of their angles.
         """
         shares = np.ones(len(self.kind))
-        middle = self.past[:, 0] == self.past[:, 1]
+        middle = self.skipped[:, 0] == self.skipped[:, 1]
         chosen = middle & (self.kind == FLEXION)
-        count = np.bincount(self.past[chosen, 0])[self.past[chosen, 0]]
+        count = np.bincount(self.skipped[chosen, 0])[self.skipped[chosen, 0]]
         shares[chosen] = np.where(count > 2, 8.0 / (3.0 * count), 1.0)
         return shares
 
@@ -60,12 +60,12 @@ class ClothSprings:
 def springs_of(part: ClothPart) -> ClothSprings:
     """Returns all springs of a cloth."""
     mesh, topology = part.mesh, find_edges(part.mesh.triangles)
-    sides, across = _edge_lengths(mesh, topology), _unfolded(mesh, topology)
+    sides, across = _uv_edge_lengths(mesh, topology), _unfolded_distances(mesh, topology)
     if mesh.quads is None:
         none = (np.zeros((0, 2), np.int32), np.zeros(0))
         lists, past = [(topology.edges, sides), none, (topology.hinges[:, :2], across)], topology.hinges[:, 2:]
     else:
-        lists, middle = _of_quads(mesh, mesh.quads, topology, sides, across)
+        lists, middle = _cell_springs(mesh, mesh.quads, topology, sides, across)
         past = np.stack([middle, middle], axis=1)
     kinds = np.repeat([STRUCTURAL, SHEAR, FLEXION], [len(pairs) for pairs, _ in lists])
     first = part.particles.start
@@ -92,19 +92,19 @@ def flexion_warp_shares(mesh: Mesh, springs: ClothSprings, first: int) -> np.nda
 
     `first` is the number of the mesh's first particle in the model.
     """
-    ends, past = springs.particles - first, springs.past - first
+    ends, past = springs.particles - first, springs.skipped - first
     if mesh.quads is None:
         return 1.0 - warp_shares(mesh, past)
     one, other = (warp_shares(mesh, np.column_stack([end, past[:, 0]])) for end in ends.T)
     return 0.5 * (one + other)
 
 
-def _of_quads(
+def _cell_springs(
     mesh: Mesh, quads: np.ndarray, topology: Edges, sides: np.ndarray, across: np.ndarray
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
     """Returns structural, shear and flexion springs with their lengths, and the particles that flexion springs skip."""
-    n, loose = mesh.vertex_count, _outside(quads, mesh.triangles)
-    structural = _unique(np.concatenate([_around(quads), _around(loose)]))
+    n, loose = mesh.vertex_count, _outside_cells(quads, mesh.triangles)
+    structural = _unique(np.concatenate([_sides(quads), _sides(loose)]))
     diagonals = _unique(quads[:, [[0, 2], [1, 3]]].reshape(-1, 2))
     # One of the two diagonals is an edge, the other joins the far corners of the hinge there.
     pairs = np.concatenate([topology.edges, np.sort(topology.hinges[:, :2], axis=1)])
@@ -114,24 +114,24 @@ def _of_quads(
     def length(wanted: np.ndarray) -> np.ndarray:
         return lengths[first[np.searchsorted(known, _keys(wanted, n))]]
 
-    middle, one, other = _straight_on(quads, loose, structural, n)
+    middle, one, other = _thread_triples(quads, loose, structural, n)
     past = length(np.sort(np.stack([middle, one], 1), axis=1)) + length(np.sort(np.stack([middle, other], 1), axis=1))
     flexion = np.stack([one, other], axis=1)
     return [(structural, length(structural)), (diagonals, length(diagonals)), (flexion, past)], middle
 
 
-def _outside(quads: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+def _outside_cells(quads: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     """Returns the triangles that are not half of a cell."""
     halves = np.concatenate([np.delete(quads, corner, axis=1) for corner in range(4)])
     known = {tuple(corners) for corners in np.sort(halves, axis=1).tolist()}
     return triangles[[tuple(corners) not in known for corners in np.sort(triangles, axis=1).tolist()]]
 
 
-def _around(cells: np.ndarray) -> np.ndarray:
+def _sides(cells: np.ndarray) -> np.ndarray:
     return np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2)
 
 
-def _straight_on(
+def _thread_triples(
     quads: np.ndarray, loose: np.ndarray, structural: np.ndarray, n: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns triples (middle, a, b) along a thread: the two sides at the middle particle share no cell."""
@@ -158,12 +158,12 @@ def _straight_on(
     cornered[:, 1:].sort(axis=1)
     together = (cornered[:, 0] * n + cornered[:, 1]) * n + cornered[:, 2]
     apart = ~np.isin((middle.astype(np.int64) * n + a) * n + b, together)
-    found = [np.stack([middle[apart], a[apart], b[apart]]), *(_through(at, loose) for at in np.flatnonzero(pole))]
-    middle, a, b = np.concatenate(found, axis=1)
+    through_poles = [_threads_through_pole(at, loose) for at in np.flatnonzero(pole)]
+    middle, a, b = np.concatenate([np.stack([middle[apart], a[apart], b[apart]]), *through_poles], axis=1)
     return middle, a, b
 
 
-def _through(pole: np.intp, loose: np.ndarray) -> np.ndarray:
+def _threads_through_pole(pole: np.intp, loose: np.ndarray) -> np.ndarray:
     """Returns threads through the center of a closed fan: from each spoke to the opposite or nearly opposite one."""
     where, corner = np.nonzero(loose == pole)
     fan = loose[where]
@@ -178,7 +178,7 @@ def _through(pole: np.intp, loose: np.ndarray) -> np.ndarray:
     return np.array([[pole, *pair] for pair in pairs]).T
 
 
-def _edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
+def _uv_edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
     """Returns the length of each edge in uv: the mean over its triangles."""
     sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
     long = np.linalg.norm(np.roll(mesh.uv, -1, axis=1) - mesh.uv, axis=2).ravel()
@@ -186,7 +186,7 @@ def _edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
     return np.bincount(where, long, len(topology.edges)) / np.bincount(where, minlength=len(topology.edges))
 
 
-def _unfolded(mesh: Mesh, topology: Edges) -> np.ndarray:
+def _unfolded_distances(mesh: Mesh, topology: Edges) -> np.ndarray:
     """Returns the distance between the far corners of two triangles unfolded into one plane."""
     places = []
     for side, sign in ((0, 1.0), (1, -1.0)):

@@ -21,8 +21,7 @@ from typing import Literal
 import numpy as np
 
 from toile.errors import InputError
-from toile.model.mesh_repair import FARTHEST
-from toile.model.mesh_repair import size as diagonal
+from toile.model.mesh_repair import FARTHEST, diagonal
 from toile.model.motion import Motion
 from toile.model.solid_mesh import SolidMesh
 

@@ -12,12 +12,12 @@ from toile.plugins import Plugin
 class PostProcess(Plugin):
     """Settings of a post-process; `start` makes the object that applies it."""
 
-    def start(self, solids: Any, device: str) -> Finish:
+    def start(self, solids: Any, device: str) -> FrameProcessor:
         """Makes the object that applies it; `solids` is a toile.colliders.solids.Solids."""
         raise NotImplementedError
 
 
-class Finish:
+class FrameProcessor:
     """Applies a post-process to frames."""
 
     def apply(self, positions: np.ndarray, time: float) -> np.ndarray:

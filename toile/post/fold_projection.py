@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from toile.math.types import vec3
 from toile.plugins import quantity
-from toile.post.base import Finish, PostProcess
+from toile.post.base import FrameProcessor, PostProcess
 
 # Shares of the band from epsilon to tau: the parabola from slope 1 to m, and the part left for points below -deepest.
 # Both are small, because the remainder is for the wrinkles.
@@ -52,7 +52,7 @@ class FoldProjection(PostProcess):
             raise PydanticCustomError("at", "{text}", {"text": text, "path": ("epsilon",)})
         return self
 
-    def start(self, solids: Any, device: str) -> Finish:
+    def start(self, solids: Any, device: str) -> FrameProcessor:
         return FoldProjector(self, solids, device)
 
     def target(self, phi: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ class FoldProjection(PostProcess):
         return np.where(phi > self.tau, phi, parabola - line - tail)
 
 
-class FoldProjector(Finish):
+class FoldProjector(FrameProcessor):
     def __init__(self, settings: FoldProjection, solids: Any, device: str):
         self.settings, self.solids, self.device = settings, solids, device
 
@@ -93,7 +93,7 @@ class FoldProjector(Finish):
 
     def _nearest(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns distance to the nearest solid, its outward normal, and which points are pinched between solids."""
-        found = np.stack(self.solids.survey(wp.array(x, dtype=vec3, device=self.device), time))
+        found = np.stack(self.solids.closest_points(wp.array(x, dtype=vec3, device=self.device), time))
         first = found["distance"].argmin(axis=0), np.arange(len(x))
         pinched = (found["pinched"] != 0).any(axis=0) | (np.count_nonzero(found["distance"] < 0.0, axis=0) > 1)
         return found["distance"][first].astype(float), found["normal"][first].astype(float), pinched

@@ -32,7 +32,10 @@ def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
         return
     ignoring = [energy for energy in cloth.energies if energy.resists_stretch and not energy.applies_rest_stretch]
     if ignoring:
-        yield f"rest_stretch does nothing to {ignoring[0].type_name()}, which keeps to the lengths of the mesh. Use stretch in its place."
+        yield (
+            f"rest_stretch does nothing to {ignoring[0].type_name()}, which keeps to the lengths of the mesh. "
+            "Use stretch in its place."
+        )
     elif not any(energy.applies_rest_stretch for energy in cloth.energies):
         yield "rest_stretch does nothing, because stretch is not among its energies. Add it there."
     for item in scene.filters:

@@ -46,7 +46,7 @@ class Folded(Shape):
                 f"Set resolution to at least {needed} along u, or gap to at least {edge:.3g} m."
             )
         flat = flat_sheet(self.size, self.resolution, self.diagonals)
-        profile = walk(self._profile(), edge, self.resolution[0])
+        profile = equal_chords(self._profile(), edge, self.resolution[0])
         profile[:, 0] -= 0.5 * (profile[:, 0].min() + profile[:, 0].max())
         along, across = np.meshgrid(np.arange(len(profile)), np.unique(flat.positions[:, 1]), indexing="xy")
         x, z = profile[along.ravel()].T
@@ -83,7 +83,7 @@ def layer_order(folds: int) -> np.ndarray:
     return np.array(columns[0])
 
 
-def walk(curve: np.ndarray, step: float, count: int) -> np.ndarray:
+def equal_chords(curve: np.ndarray, step: float, count: int) -> np.ndarray:
     """Returns points on a polyline, each at the same straight distance from the one before it."""
     points, piece = [curve[0]], 0
     while len(points) < count:

@@ -22,9 +22,9 @@ import numpy as np
 from toile.model import mesh as model
 from toile.model.mesh_check import require_memory_for
 from toile.model.mesh_files import PolygonMesh, read
-from toile.model.mesh_files.inside import resolve_inside
 from toile.model.mesh_files.parts import select_part
-from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.mesh_files.scene_path import resolve_scene_path
+from toile.model.mesh_files.triangulate import triangulate
 from toile.model.mesh_repair import drop_degenerate, weld
 from toile.plugins import quantity
 from toile.shapes.base import Shape
@@ -43,7 +43,7 @@ class Mesh(Shape):
     drop_degenerate: bool = quantity(False, doc="remove triangles without area")
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> model.Mesh:
-        polygons = read(resolve_inside(folder, self.file, allow_outside))
+        polygons = read(resolve_scene_path(folder, self.file, allow_outside))
         require_memory_for(len(polygons.positions))
         mesh = self._triangles(select_part(polygons, self.part))
         if self.weld:
@@ -51,7 +51,7 @@ class Mesh(Shape):
         return drop_degenerate(mesh) if self.drop_degenerate else mesh
 
     def _triangles(self, polygons: PolygonMesh) -> model.Mesh:
-        corner, face = cut_into_triangles(polygons)
+        corner, face = triangulate(polygons)
         warnings = list(polygons.warnings)
         larger = np.count_nonzero(polygons.sizes > 3)
         if larger:
@@ -64,21 +64,21 @@ class Mesh(Shape):
         if polygons.uv is None or polygons.uv_corners is None:
             if self.uv != "rest":
                 warnings.append("the file has no uv: lengths in space are used as rest lengths.")
-            uv, plane = lay_flat(positions, triangles)
+            uv, plane = flatten_triangles(positions, triangles)
             return model.Mesh(positions, triangles, uv, regions, tuple(warnings), plane=plane)
         uv = self.scale * polygons.uv[polygons.uv_corners[corner]]
         mesh = model.Mesh(positions, triangles, uv, regions, tuple(warnings))
         if self.uv == "file":
             return mesh
         if self.uv == "rest":
-            uv, _ = lay_flat(positions, triangles, uv)
+            uv, _ = flatten_triangles(positions, triangles, uv)
             return replace(mesh, uv=uv, plane=mesh.vertex_uv())
         with np.errstate(all="ignore"):  # the mesh check reports values that are not finite
             area = np.sum(np.abs(mesh.uv_areas()))
             return replace(mesh, uv=uv * np.sqrt(_areas(positions[triangles]).sum() / area) if area > 0 else uv)
 
 
-def lay_flat(
+def flatten_triangles(
     positions: np.ndarray, triangles: np.ndarray, like: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns uv (triangles, 3, 2) that keep every length in space, and one uv (vertices, 2) for corners and sides.

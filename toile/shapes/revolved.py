@@ -89,7 +89,7 @@ class Revolved(Shape):
         cells = np.stack(
             [first[j + up] + np.where(sizes[j + up] > 1, (i + right) % n, 0) for up, right in AROUND], axis=1
         )
-        uv, v = _laid_flat(rings, n, i, j)
+        uv, v = _flatten_cells(rings, n, i, j)
         falls = (self.diagonals == "alternating") & ((i + j) % 2 == 1)
         corners = np.where(falls[:, None], FALLING, RISING).reshape(-1, 2, 3)
         of_cell = np.arange(len(cells))[:, None, None]
@@ -124,7 +124,7 @@ AROUND = ((0, 0), (0, 1), (1, 1), (1, 0))
 RISING, FALLING = [0, 1, 2, 0, 2, 3], [0, 1, 3, 1, 2, 3]
 
 
-def _laid_flat(rings: np.ndarray, n: int, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _flatten_cells(rings: np.ndarray, n: int, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns uv of the corners of cells (i, j), and v of the rings. Cells of a row lie side by side, centered."""
     b, a = 2.0 * rings[:, 0] * np.sin(np.pi / n), rings[:, 0] * np.cos(np.pi / n)
     v = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(a), np.diff(rings[:, 1])))])

@@ -37,7 +37,7 @@ STEPS = 2000
 # longer by half the square of those of one bent by that angle, and it must not turn over for a short bend.
 TWIST_WEIGHT = 0.02
 # Gauss-Newton iterations. Angles are below one radian, and each iteration leaves a small part of the error.
-LEANINGS = 12
+ITERATIONS = 12
 # Strain above which a warning is given: cloth stretches by a few percent at most.
 STRETCHED = 0.01
 
@@ -106,10 +106,10 @@ class Ribbon(Shape):
         at = np.interp(s, length, parameter)
         c, tangent = spline(at), _unit(spline(at, 1))
         across = np.asarray(self.across, float)
-        n1 = transported(c, tangent, _unit(across - (across @ tangent[0]) * tangent[0]))
+        n1 = parallel_transport(c, tangent, _unit(across - (across @ tangent[0]) * tangent[0]))
         n2 = np.cross(tangent, n1)
         k = np.gradient(tangent, s, axis=0)
-        phi = leaning(np.sum(k * n1, axis=1), np.sum(k * n2, axis=1), s[1])
+        phi = bank_angles(np.sum(k * n1, axis=1), np.sum(k * n2, axis=1), s[1])
         return c, np.cos(phi)[:, None] * n1 + np.sin(phi)[:, None] * n2
 
 
@@ -120,7 +120,7 @@ def _curve(points: np.ndarray) -> tuple[CubicSpline, np.ndarray]:
     return CubicSpline(knots, points, bc_type="natural"), knots
 
 
-def transported(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.ndarray:
+def parallel_transport(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Transports a direction across a curve along it without rotation about it (double reflection)."""
     carried = [first]
     for i in range(len(c) - 1):
@@ -133,7 +133,7 @@ def transported(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.nda
     return np.array(carried)
 
 
-def leaning(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
+def bank_angles(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
     """Returns the angles of the strip from curvatures along the two frame directions [1/m] at equal steps [m]."""
     phi = np.zeros(len(k1))
     for i in range(len(phi) - 1):  # initial guess: follow the bends from the start, to avoid turning over
@@ -141,7 +141,7 @@ def leaning(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
         slope = k2[i] * np.cos(phi[i]) - k1[i] * np.sin(phi[i])
         phi[i + 1] = phi[i] - step * bend * np.sign(slope) / np.sqrt(TWIST_WEIGHT)
     stiffness = TWIST_WEIGHT / step**2
-    for _ in range(LEANINGS):
+    for _ in range(ITERATIONS):
         bend = k1 * np.cos(phi) + k2 * np.sin(phi)
         slope = k2 * np.cos(phi) - k1 * np.sin(phi)
         change = np.diff(phi)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from toile.errors import InputError
-from toile.model.mesh_files.inside import resolve_inside
+from toile.model.mesh_files.scene_path import resolve_scene_path
 from toile.plugins import nearest
 
 
@@ -35,7 +35,7 @@ def read_sequence(folder: Path, file: str, allow_outside: bool = False, *, scale
     """Reads all frames of a file or of numbered files under `folder`; `scale` is meters per unit of the file."""
     from toile.model.sequence_files import npz, numbered, pc2, usd  # deferred: they import FrameFile from here
 
-    path = resolve_inside(folder, file, allow_outside)
+    path = resolve_scene_path(folder, file, allow_outside)
     suffix = path.suffix.lower()
     readers = {".npz": npz.read, ".pc2": pc2.read} | dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), usd.read)
     try:

@@ -14,8 +14,8 @@ import numpy as np
 from toile.errors import InputError
 from toile.model.mesh_files import read as read_mesh
 from toile.model.mesh_files import require_memory
-from toile.model.mesh_files.inside import resolve_inside
-from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.mesh_files.scene_path import resolve_scene_path
+from toile.model.mesh_files.triangulate import triangulate
 from toile.model.sequence_files import FrameFile
 
 SUFFIXES = (".obj", ".ply")
@@ -27,11 +27,11 @@ def is_pattern(name: str) -> bool:
 
 
 def read(folder: Path, file: str, allow_outside: bool) -> FrameFile:
-    pattern = resolve_inside(folder, file, allow_outside)
+    pattern = resolve_scene_path(folder, file, allow_outside)
     names = _names(pattern)
     # Each file is resolved by itself: any of them may be a link out of the folder.
     above = PurePosixPath(file.replace("\\", "/")).parent
-    paths = [resolve_inside(folder, str(above / name), allow_outside) for name in names]
+    paths = [resolve_scene_path(folder, str(above / name), allow_outside) for name in names]
     first = read_mesh(paths[0])
     count = len(first.positions)
     require_memory(24 * count * len(paths), f"reading {len(paths)} frames of {pattern.name}")
@@ -44,7 +44,7 @@ def read(folder: Path, file: str, allow_outside: bool) -> FrameFile:
                 f"{names[frame]} has {len(x)} vertices, but {names[0]} has {count}; all frames need the same vertices."
             )
         positions[frame] = x
-    corner, _ = cut_into_triangles(first)
+    corner, _ = triangulate(first)
     return FrameFile(positions, triangles=first.corners[corner].astype(np.int32))
 
 

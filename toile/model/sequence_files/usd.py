@@ -14,7 +14,7 @@ import numpy as np
 
 from toile.errors import InputError
 from toile.model.mesh_files import usd
-from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.mesh_files.triangulate import triangulate
 from toile.model.sequence_files import FrameFile
 
 # Limit on the size of the frames [bytes]: the child needs twice as much within its memory limit.
@@ -32,7 +32,7 @@ def read(path: Path) -> FrameFile:
     return FrameFile(
         arrays["frames"],
         fps if fps > 0.0 else None,
-        mesh.corners[cut_into_triangles(mesh)[0]].astype(np.int32) if len(mesh.sizes) else None,
+        mesh.corners[triangulate(mesh)[0]].astype(np.int32) if len(mesh.sizes) else None,
         (*mesh.warnings, *map(str, arrays["warnings"])),
     )
 

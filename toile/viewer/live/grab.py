@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from toile.energies.base import Elements, Energy, Formulas, Scope
-from toile.energies.pull import PullTarget, Pull
+from toile.energies.pull import Pull, PullTarget
 from toile.math.types import real, vec3
 from toile.model.model import Model
 from toile.simulation.simulation import Simulation

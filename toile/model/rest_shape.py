@@ -13,14 +13,14 @@ import numpy as np
 from toile.errors import InputError
 from toile.model.mesh import Mesh
 from toile.model.mesh_files import PolygonMesh, read
-from toile.model.mesh_repair import DEGENERATE, heights
+from toile.model.mesh_repair import DEGENERATE, relative_heights
 
 REMEDY = "Sculpt a mesh exported from this cloth, such as rest.obj of a run, and keep its vertices and faces."
 # Limit on the corners of a face: all triples of corners are tested, and their number grows with the third power.
 MAX_CORNERS = 16
 
 
-def read_sculpted(path: Path, mesh: Mesh) -> np.ndarray:
+def read_rest_shape(path: Path, mesh: Mesh) -> np.ndarray:
     """Returns the positions of the cloth's vertices in the file (vertices, 3), in the unit of the file."""
     polygons = read(path)
     source = np.arange(mesh.vertex_count) if mesh.numbering is None else mesh.numbering
@@ -32,7 +32,7 @@ def read_sculpted(path: Path, mesh: Mesh) -> np.ndarray:
         vertex = int(np.argmin(np.isfinite(positions).all(axis=1)))
         raise InputError(f"vertex {vertex} has a position that is not finite.")
     _require_triangles(polygons, source, mesh)
-    flat = heights(positions[mesh.triangles]) <= DEGENERATE
+    flat = relative_heights(positions[mesh.triangles]) <= DEGENERATE
     if flat.any():
         t = int(np.argmax(flat))
         raise InputError(f"{_triangle(mesh, t)} has no area in the file, so its angles are undefined. Repair it there.")

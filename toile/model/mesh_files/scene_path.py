@@ -13,7 +13,7 @@ from toile.errors import InputError
 REMEDY = "Move the file there, or allow it with --allow-outside."
 
 
-def resolve_inside(folder: Path, file: str, allow_outside: bool = False) -> Path:
+def resolve_scene_path(folder: Path, file: str, allow_outside: bool = False) -> Path:
     """Returns the path of a file with symbolic links followed. `/` and `\\` both separate folders on every system."""
     if not file.strip() or any(ord(character) < 32 for character in file):
         raise InputError("is not a path: it is empty or contains control characters.")

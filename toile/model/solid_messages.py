@@ -18,7 +18,7 @@ from toile.model.solid_topology import SurfaceEdges, Winding, repeated_faces
 NO_VOLUME = 1e-12
 FLAT = "degenerate triangle", "degenerate triangles"
 OPEN = "open edge", "open edges"
-CROWDED = "edge of more than two triangles", "edges of more than two triangles"
+NON_MANIFOLD = "edge of more than two triangles", "edges of more than two triangles"
 NAMED = 5  # at most this many items are listed in a message
 
 
@@ -64,8 +64,10 @@ def degenerate(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
         )
 
 
-def repeated(positions: np.ndarray, triangles: np.ndarray, places: np.ndarray, number: np.ndarray) -> Iterator[str]:
-    pairs = repeated_faces(positions, triangles, places)
+def repeated(
+    positions: np.ndarray, triangles: np.ndarray, representatives: np.ndarray, number: np.ndarray
+) -> Iterator[str]:
+    pairs = repeated_faces(positions, triangles, representatives)
     if len(pairs):
         one, two = pairs[0]
         yield (
@@ -91,17 +93,17 @@ def unused(used: np.ndarray) -> Iterator[str]:
         )
 
 
-def joined(places: np.ndarray) -> Iterator[str]:
-    apart = places != np.arange(len(places))
+def merged(representatives: np.ndarray) -> Iterator[str]:
+    apart = representatives != np.arange(len(representatives))
     if apart.any():
         i = int(np.argmax(apart))
         yield (
             f"{_count(apart, 'vertex', 'vertices')} on open edges at the same position as another, such as {i} and "
-            f"{places[i]}: the surface is treated as connected there."
+            f"{representatives[i]}: the surface is treated as connected there."
         )
 
 
-def turned_triangles(turn: np.ndarray, number: np.ndarray, winding: Winding) -> Iterator[str]:
+def flipped(turn: np.ndarray, number: np.ndarray, winding: Winding) -> Iterator[str]:
     if turn.any():
         yield (
             f"flipped {_count(turn, 'triangle', 'triangles')} to face the same way as their piece, "
@@ -111,11 +113,11 @@ def turned_triangles(turn: np.ndarray, number: np.ndarray, winding: Winding) -> 
         yield "the surface has only one side (a Moebius strip), so its front and back are not defined."
 
 
-def crowded(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
+def non_manifold(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
     many = edges.uses > 2
     if many.any():
         yield (
-            f"{count_edges(positions, edges, many, *CROWDED)}: "
+            f"{count_edges(positions, edges, many, *NON_MANIFOLD)}: "
             "the mesh is treated as open, and its outside is uncertain there."
         )
 
@@ -135,7 +137,7 @@ def inside_out(volumes: np.ndarray, across: float, flip: bool) -> Iterator[str]:
         )
 
 
-def opened(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
+def open_surface(positions: np.ndarray, edges: SurfaceEdges) -> Iterator[str]:
     rim = edges.uses == 1
     if rim.any():
         yield (
@@ -154,7 +156,7 @@ def slivers(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
         )
 
 
-def wrong_size(across: float) -> Iterator[str]:
+def unusual_size(across: float) -> Iterator[str]:
     if not SMALLEST <= across <= LARGEST:
         yield f"the solid is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in meters? Set scale."
 

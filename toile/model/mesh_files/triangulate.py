@@ -15,7 +15,7 @@ from toile.model.mesh_files import PolygonMesh
 MAX_CORNERS = 1000
 
 
-def cut_into_triangles(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
+def triangulate(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
     """Returns (triangles, 3) indices into `mesh.corners`, in the order of the faces, and the face of each triangle."""
     if mesh.sizes.max() > MAX_CORNERS:
         largest = int(np.argmax(mesh.sizes))
