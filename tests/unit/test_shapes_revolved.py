@@ -168,7 +168,7 @@ def test_sides_that_it_does_not_have(where: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("fields", "text"), [
-    ({"profile": ((0.1, 0.0),)}, "1 given; it needs at least two points."),
+    ({"profile": ((0.1, 0.0),)}, "1 given; a curve needs at least two points."),
     ({"profile": ((0.1, 0.0), (0.1, 0.0), (0.2, 0.1))}, "points 0 and 1 are the same."),
     ({"profile": ((0.1, 0.0), (0.0, 0.1), (0.1, 0.2))}, "point 1 lies on the axis; only its ends may"),
     ({"profile": ((0.0, 0.0), (0.0, 0.1))}, "point 0 lies on the axis"),

@@ -29,7 +29,7 @@ import warp as wp
 
 from toile.energies.base import Elements, Energy, Formulas, condition_formulas, first_not_none
 from toile.math.types import TINY, identity, mat33, real, vec3
-from toile.model.mesh import Mesh, find_edges
+from toile.model.mesh import Mesh, edge_keys, face_sides, find_edges
 from toile.model.model import ClothPart, Model
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, ClothSprings, flexion_warp_shares, springs_of, warp_shares
 from toile.plugins import quantity
@@ -144,15 +144,10 @@ def _mixed(warp: float, weft: float, along_u: np.ndarray) -> np.ndarray:
 def _areas(mesh: Mesh, pairs: np.ndarray) -> np.ndarray:
     """Returns the area of the triangles with a pair as side or as far corners [m^2]; 1 where there are none."""
     topology, area = find_edges(mesh.triangles), np.abs(mesh.uv_areas())
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
-    known = np.concatenate([sides, topology.hinges[:, :2]])
+    known = np.concatenate([face_sides(mesh.triangles), topology.hinges[:, :2]])
     areas = np.concatenate([np.repeat(area, 3), area[topology.hinge_triangles].sum(axis=1)])
-    keys, place = np.unique(_keys(known, mesh), return_inverse=True)
+    keys, place = np.unique(edge_keys(known, mesh.vertex_count), return_inverse=True)
     found = np.bincount(place.ravel(), areas)
-    wanted = _keys(pairs, mesh)
+    wanted = edge_keys(pairs, mesh.vertex_count)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, found[at], 1.0)
-
-
-def _keys(pairs: np.ndarray, mesh: Mesh) -> np.ndarray:
-    return np.sort(pairs, axis=1).astype(np.int64) @ np.array([mesh.vertex_count, 1])

@@ -63,6 +63,16 @@ class Edges:
     hinge_edges: np.ndarray  # (hinges, 2, 2): the two corners of the shared edge in the first triangle, then the second
 
 
+def face_sides(faces: np.ndarray) -> np.ndarray:
+    """Returns the directed sides (sides, 2) of triangles or quads, face by face: corner 0 to 1, 1 to 2, ..."""
+    return np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+
+
+def edge_keys(pairs: np.ndarray, vertex_count: int) -> np.ndarray:
+    """Returns one number per pair of vertices (..., 2), the same for both directions, in the order of sorted pairs."""
+    return np.sort(pairs, axis=-1).astype(np.int64) @ np.array([vertex_count, 1])
+
+
 def find_edges(triangles: np.ndarray) -> Edges:
     """Finds edges and hinges of a triangle list. Hinge vertices are [flap 0, flap 1, edge start, edge end].
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from toile.errors import InputError
-from toile.model.mesh import Mesh
+from toile.model.mesh import Mesh, face_sides
 from toile.model.mesh_files import require_memory
 from toile.model.mesh_repair import (
     DEGENERATE,
@@ -41,7 +41,9 @@ BYTES_PER_VERTEX = 4000
 
 def check(mesh: Mesh) -> Mesh:
     """Returns the mesh ready to simulate, with warnings for everything found; raises InputError with all problems."""
-    _require_arrays(mesh)
+    require_arrays(mesh.positions, mesh.triangles)
+    if mesh.uv.shape != (*mesh.triangles.shape, 2):
+        raise InputError(f"uv must be (triangles, 3, 2), but is {mesh.uv.shape}.")
     require_memory_for(mesh.vertex_count)
     problems = [*_not_finite(mesh)] or [*_broken_triangles(mesh), *_broken_topology(mesh.triangles)]
     if problems:
@@ -62,51 +64,54 @@ def require_memory_for(vertex_count: int) -> None:
 # Errors
 
 
-def _require_arrays(mesh: Mesh) -> None:
-    """Checks shapes and index ranges, which all other checks rely on."""
-    n = mesh.vertex_count
+def require_arrays(positions: np.ndarray, triangles: np.ndarray) -> None:
+    """Checks shapes and index ranges of cloth or solids, which all other checks rely on."""
+    n = len(positions)
     if n == 0:
         raise InputError("the mesh is empty: it has no vertices. Export it again.")
-    if mesh.triangle_count == 0:
+    if len(triangles) == 0:
         raise InputError(f"the mesh has no faces, only {n} {'vertex' if n == 1 else 'vertices'}. Export it with faces.")
-    if (
-        mesh.positions.shape != (n, 3)
-        or mesh.triangles.shape[1:] != (3,)
-        or mesh.uv.shape != (*mesh.triangles.shape, 2)
-    ):
-        raise InputError("positions must be (vertices, 3), triangles (triangles, 3) and uv (triangles, 3, 2).")
-    wrong = ((mesh.triangles < 0) | (mesh.triangles >= n)).any(axis=1)
+    if positions.shape != (n, 3) or triangles.shape[1:] != (3,) or not np.issubdtype(triangles.dtype, np.integer):
+        raise InputError("positions must be (vertices, 3) and triangles (triangles, 3) integers.")
+    wrong = ((triangles < 0) | (triangles >= n)).any(axis=1)
     if wrong.any():
         t = int(np.argmax(wrong))
-        raise InputError(f"{_triangle(mesh, t)} refers to a vertex outside of 0 to {n - 1}.")
+        raise InputError(f"{triangle_text(triangles, t)} refers to a vertex outside of 0 to {n - 1}.")
+
+
+def position_problems(positions: np.ndarray) -> Iterator[str]:
+    """Yields a message if a position of cloth or solids is not finite, or too far away."""
+    wrong = ~np.isfinite(positions).all(axis=1)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        yield f"vertex {i} = {_vector(positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices)."
+    elif (far := (np.abs(positions) > FARTHEST).any(axis=1)).any():
+        i = int(np.argmax(far))
+        yield f"vertex {i} = {_vector(positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
 
 
 def _not_finite(mesh: Mesh) -> Iterator[str]:
-    wrong = ~np.isfinite(mesh.positions).all(axis=1)
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        yield f"vertex {i} = {_vector(mesh.positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices)."
-    elif (far := (np.abs(mesh.positions) > FARTHEST).any(axis=1)).any():
-        i = int(np.argmax(far))
-        yield f"vertex {i} = {_vector(mesh.positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
+    yield from position_problems(mesh.positions)
     wrong = ~np.isfinite(mesh.uv).all(axis=(1, 2))
     if wrong.any():
-        yield f"{_triangle(mesh, int(np.argmax(wrong)))} has uv that are not finite ({np.count_nonzero(wrong)} such)."
+        first = triangle_text(mesh.triangles, int(np.argmax(wrong)))
+        yield f"{first} has uv that are not finite ({np.count_nonzero(wrong)} such)."
     elif (far := (np.abs(mesh.uv) > FARTHEST).any(axis=(1, 2))).any():
-        yield f"{_triangle(mesh, int(np.argmax(far)))} has uv larger than {FARTHEST:g} m. Set a scale."
+        yield f"{triangle_text(mesh.triangles, int(np.argmax(far)))} has uv larger than {FARTHEST:g} m. Set a scale."
 
 
 def _broken_triangles(mesh: Mesh) -> Iterator[str]:
     flat = (relative_heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | repeated_corner(mesh.triangles)
     if flat.any():
         yield (
-            f"{_triangle(mesh, int(np.argmax(flat)))} is degenerate: its corners lie on a line or coincide "
-            f"({np.count_nonzero(flat)} such). Repair it, or set drop_degenerate: true to leave them out."
+            f"{triangle_text(mesh.triangles, int(np.argmax(flat)))} is degenerate: its corners lie on a line or "
+            f"coincide ({np.count_nonzero(flat)} such). Repair it, or set drop_degenerate: true to leave them out."
         )
     flat_uv = (relative_heights(mesh.uv) <= DEGENERATE) & ~flat
     if flat_uv.any():
         yield (
-            f"{_triangle(mesh, int(np.argmax(flat_uv)))} has no area in uv ({np.count_nonzero(flat_uv)} such). "
+            f"{triangle_text(mesh.triangles, int(np.argmax(flat_uv)))} has no area in uv "
+            f"({np.count_nonzero(flat_uv)} such). "
             "Unwrap it, or set uv: rest to use lengths in space."
         )
 
@@ -123,7 +128,7 @@ def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
             f"({np.sum(counts - 1)} repeated). Remove the repeated ones."
         )
         return  # their edges have three triangles for the same reason
-    ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    ends = np.sort(face_sides(triangles), axis=1)
     edges, inverse, counts = np.unique(ends, axis=0, return_inverse=True, return_counts=True)
     if (counts > 2).any():
         edge = int(np.argmax(counts > 2))
@@ -146,7 +151,8 @@ def _oddities(mesh: Mesh) -> Iterator[str]:
         if ratios[worst] < SLIVER:
             yield (
                 f"{np.count_nonzero(ratios < SLIVER)} triangles are slivers{where}; the worst, "
-                f"{_triangle(mesh, worst)}, has height / longest edge = {ratios[worst]:.2g}. Expect stiff spots."
+                f"{triangle_text(mesh.triangles, worst)}, has height / longest edge = {ratios[worst]:.2g}. "
+                "Expect stiff spots."
             )
     pairs = coincident(mesh.positions)
     if len(pairs):
@@ -167,8 +173,8 @@ def _oddities(mesh: Mesh) -> Iterator[str]:
         )
 
 
-def _triangle(mesh: Mesh, t: int) -> str:
-    return f"triangle {t} (vertices {', '.join(map(str, mesh.triangles[t]))})"
+def triangle_text(triangles: np.ndarray, t: int) -> str:
+    return f"triangle {t} (vertices {', '.join(map(str, triangles[t]))})"
 
 
 def _vector(values: np.ndarray) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toile.model.mesh import Mesh, find_edges
+from toile.model.mesh import Mesh, edge_keys, face_sides, find_edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,7 +198,6 @@ def _hinge_uv(mesh: Mesh, hinge_triangles: np.ndarray, hinge_edges: np.ndarray) 
 
 
 def _edge_triangles(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2)
-    both = np.array([mesh.vertex_count, 1])
-    keys = np.sort(sides, axis=2).astype(np.int64) @ both
-    return np.searchsorted(edges.astype(np.int64) @ both, keys).astype(np.int32)
+    """Returns the edge of each side of the triangles (triangles, 3); `edges` are sorted."""
+    sides = edge_keys(face_sides(mesh.triangles), mesh.vertex_count)
+    return np.searchsorted(edge_keys(edges, mesh.vertex_count), sides).astype(np.int32).reshape(-1, 3)

@@ -12,6 +12,7 @@ import numpy as np
 
 from toile.errors import InputError
 from toile.model.mesh import Mesh
+from toile.model.mesh_check import triangle_text
 from toile.model.mesh_files import PolygonMesh, read
 from toile.model.mesh_repair import DEGENERATE, relative_heights
 
@@ -35,7 +36,9 @@ def read_rest_shape(path: Path, mesh: Mesh) -> np.ndarray:
     flat = relative_heights(positions[mesh.triangles]) <= DEGENERATE
     if flat.any():
         t = int(np.argmax(flat))
-        raise InputError(f"{_triangle(mesh, t)} has no area in the file, so its angles are undefined. Repair it there.")
+        raise InputError(
+            f"{triangle_text(mesh.triangles, t)} has no area in the file, so its angles are undefined. Repair it there."
+        )
     return positions
 
 
@@ -54,14 +57,10 @@ def _require_triangles(polygons: PolygonMesh, source: np.ndarray, mesh: Mesh) ->
     if not known.all():
         t = int(np.argmin(known))
         count = np.count_nonzero(~known)
-        raise InputError(f"{_triangle(mesh, t)} of the cloth is not in the file ({count} such). {REMEDY}")
+        raise InputError(f"{triangle_text(mesh.triangles, t)} of the cloth is not in the file ({count} such). {REMEDY}")
 
 
 def _keys(triangles: np.ndarray, count: int) -> np.ndarray:
     """Returns one number for each set of three vertices; -1 if one of the vertices was removed."""
     a, b, c = np.sort(triangles, axis=1).astype(np.int64).T
     return np.where(a < 0, -1, (a * count + b) * count + c)
-
-
-def _triangle(mesh: Mesh, t: int) -> str:
-    return f"triangle {t} (vertices {', '.join(map(str, mesh.triangles[t]))})"

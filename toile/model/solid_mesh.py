@@ -18,6 +18,7 @@ import numpy as np
 
 from toile.errors import InputError
 from toile.model import solid_messages as messages
+from toile.model.mesh_check import position_problems, require_arrays
 from toile.model.mesh_files import read
 from toile.model.mesh_files.parts import select_part
 from toile.model.mesh_files.scene_path import resolve_scene_path
@@ -105,8 +106,9 @@ def _check_surface(
     positions: np.ndarray, triangles: np.ndarray, flip: bool, drop_degenerate: bool, warn_unused: bool
 ) -> SolidMesh:
     positions, triangles = np.asarray(positions, np.float64), np.asarray(triangles)
-    messages.require_arrays(positions, triangles)
-    messages.require_finite(positions)
+    require_arrays(positions, triangles)
+    if not_finite := [*position_problems(positions)]:
+        raise InputError("\n".join(not_finite))
     height = np.where(repeated_corner(triangles), 0.0, relative_heights(positions[triangles]))
     number = np.flatnonzero(height > DEGENERATE)  # messages give the number of a triangle in the source
     problems = [] if drop_degenerate else [*messages.degenerate(triangles, height)]

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from toile.errors import InputError
-from toile.model.mesh_check import LARGEST, SLIVER, SMALLEST
-from toile.model.mesh_repair import DEGENERATE, FARTHEST
+from toile.model.mesh_check import LARGEST, SLIVER, SMALLEST, triangle_text
+from toile.model.mesh_repair import DEGENERATE
 from toile.model.solid_topology import SurfaceEdges, Winding, repeated_faces
 
 # Volume over the cube of the size below which it is rounding.
@@ -25,39 +24,11 @@ NAMED = 5  # at most this many items are listed in a message
 # Errors
 
 
-def require_arrays(positions: np.ndarray, triangles: np.ndarray) -> None:
-    """Checks shapes and index ranges, which all other checks rely on."""
-    n = len(positions)
-    if n == 0:
-        raise InputError("the mesh is empty: it has no vertices. Export it again.")
-    if len(triangles) == 0:
-        raise InputError(f"the mesh has no faces, only {n} {'vertex' if n == 1 else 'vertices'}. Export it with faces.")
-    if positions.shape != (n, 3) or triangles.shape[1:] != (3,) or not np.issubdtype(triangles.dtype, np.integer):
-        raise InputError("positions must be (vertices, 3) and triangles (triangles, 3) integers.")
-    wrong = ((triangles < 0) | (triangles >= n)).any(axis=1)
-    if wrong.any():
-        t = int(np.argmax(wrong))
-        raise InputError(f"{_triangle(triangles, t)} refers to a vertex outside of 0 to {n - 1}.")
-
-
-def require_finite(positions: np.ndarray) -> None:
-    wrong = ~np.isfinite(positions).all(axis=1)
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise InputError(f"vertex {i} = {_place(positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices).")
-    far = (np.abs(positions) > FARTHEST).any(axis=1)
-    if far.any():
-        i = int(np.argmax(far))
-        raise InputError(
-            f"vertex {i} = {_place(positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
-        )
-
-
 def degenerate(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
     flat = np.flatnonzero(height <= DEGENERATE)
     if len(flat):
         more = f" and {len(flat) - NAMED} more" if len(flat) > NAMED else ""
-        first = ", ".join(_triangle(triangles, int(t)) for t in flat[:NAMED])
+        first = ", ".join(triangle_text(triangles, int(t)) for t in flat[:NAMED])
         yield (
             f"{first}{more}: degenerate, its corners lie on a line or coincide. "
             "Repair the mesh, or set drop_degenerate: true to leave them out."
@@ -151,8 +122,8 @@ def slivers(triangles: np.ndarray, height: np.ndarray) -> Iterator[str]:
     if thin.any():
         worst = int(np.argmin(np.where(thin, height, np.inf)))
         yield (
-            f"{_count(thin, 'sliver', 'slivers')} among the triangles: the worst, {_triangle(triangles, worst)}, has "
-            f"height / longest edge = {height[worst]:.2g}, and its normal is uncertain."
+            f"{_count(thin, 'sliver', 'slivers')} among the triangles: the worst, {triangle_text(triangles, worst)}, "
+            f"has height / longest edge = {height[worst]:.2g}, and its normal is uncertain."
         )
 
 
@@ -170,10 +141,6 @@ def count_edges(positions: np.ndarray, edges: SurfaceEdges, chosen: np.ndarray, 
 def _count(chosen: np.ndarray, one: str, many: str) -> str:
     count = np.count_nonzero(chosen)
     return f"{count} {one if count == 1 else many}"
-
-
-def _triangle(triangles: np.ndarray, t: int) -> str:
-    return f"triangle {t} (vertices {', '.join(map(str, triangles[t]))})"
 
 
 def _place(point: np.ndarray) -> str:

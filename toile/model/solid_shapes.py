@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from toile.model.mesh import face_sides
+
 Surface = tuple[np.ndarray, np.ndarray]  # positions (vertices, 3) float64 [m], triangles (triangles, 3) int32
 
 
@@ -136,7 +138,7 @@ def _halved(quads: np.ndarray) -> np.ndarray:
 
 def _cut_in_four(positions: np.ndarray, triangles: np.ndarray) -> Surface:
     """Subdivides triangles at the middles of their edges, projected onto the sphere around the origin."""
-    ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    ends = np.sort(face_sides(triangles), axis=1)
     edges, edge = np.unique(ends, axis=0, return_inverse=True)
     middles = positions[edges].mean(axis=1)
     middles *= np.linalg.norm(positions[0]) / np.linalg.norm(middles, axis=1, keepdims=True)

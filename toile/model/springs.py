@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toile.model.mesh import Edges, Mesh, find_edges
+from toile.model.mesh import Edges, Mesh, edge_keys, face_sides, find_edges
 
 if TYPE_CHECKING:
     from toile.model.model import ClothPart
@@ -80,11 +80,10 @@ def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
 
     The uv of triangle corners is used, because vertices on a seam or on a curved surface have no unique uv.
     """
-    sides = np.sort(np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
     d = (np.roll(mesh.uv, -1, axis=1) - mesh.uv).reshape(-1, 2)
-    known, where = np.unique(_keys(sides, mesh.vertex_count), return_inverse=True)
+    known, where = np.unique(edge_keys(face_sides(mesh.triangles), mesh.vertex_count), return_inverse=True)
     shares = np.bincount(where, d[:, 0] ** 2 / np.sum(d**2, axis=1)) / np.bincount(where)
-    return shares[np.searchsorted(known, _keys(np.sort(edges, axis=1), mesh.vertex_count))]
+    return shares[np.searchsorted(known, edge_keys(edges, mesh.vertex_count))]
 
 
 def flexion_warp_shares(mesh: Mesh, springs: ClothSprings, first: int) -> np.ndarray:
@@ -104,18 +103,18 @@ def _cell_springs(
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
     """Returns structural, shear and flexion springs with their lengths, and the particles that flexion springs skip."""
     n, loose = mesh.vertex_count, _outside_cells(quads, mesh.triangles)
-    structural = _unique(np.concatenate([_sides(quads), _sides(loose)]))
+    structural = _unique(np.concatenate([face_sides(quads), face_sides(loose)]))
     diagonals = _unique(quads[:, [[0, 2], [1, 3]]].reshape(-1, 2))
     # One of the two diagonals is an edge, the other joins the far corners of the hinge there.
-    pairs = np.concatenate([topology.edges, np.sort(topology.hinges[:, :2], axis=1)])
+    pairs = np.concatenate([topology.edges, topology.hinges[:, :2]])
     lengths = np.concatenate([sides, across])
-    known, first = np.unique(_keys(pairs, n), return_index=True)
+    known, first = np.unique(edge_keys(pairs, n), return_index=True)
 
     def length(wanted: np.ndarray) -> np.ndarray:
-        return lengths[first[np.searchsorted(known, _keys(wanted, n))]]
+        return lengths[first[np.searchsorted(known, edge_keys(wanted, n))]]
 
     middle, one, other = _thread_triples(quads, loose, structural, n)
-    past = length(np.sort(np.stack([middle, one], 1), axis=1)) + length(np.sort(np.stack([middle, other], 1), axis=1))
+    past = length(np.stack([middle, one], axis=1)) + length(np.stack([middle, other], axis=1))
     flexion = np.stack([one, other], axis=1)
     return [(structural, length(structural)), (diagonals, length(diagonals)), (flexion, past)], middle
 
@@ -125,10 +124,6 @@ def _outside_cells(quads: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     halves = np.concatenate([np.delete(quads, corner, axis=1) for corner in range(4)])
     known = {tuple(corners) for corners in np.sort(halves, axis=1).tolist()}
     return triangles[[tuple(corners) not in known for corners in np.sort(triangles, axis=1).tolist()]]
-
-
-def _sides(cells: np.ndarray) -> np.ndarray:
-    return np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2)
 
 
 def _thread_triples(
@@ -180,9 +175,9 @@ def _threads_through_pole(pole: np.intp, loose: np.ndarray) -> np.ndarray:
 
 def _uv_edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
     """Returns the length of each edge in uv: the mean over its triangles."""
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
     long = np.linalg.norm(np.roll(mesh.uv, -1, axis=1) - mesh.uv, axis=2).ravel()
-    where = np.searchsorted(_keys(topology.edges, mesh.vertex_count), _keys(np.sort(sides, axis=1), mesh.vertex_count))
+    sides = edge_keys(face_sides(mesh.triangles), mesh.vertex_count)
+    where = np.searchsorted(edge_keys(topology.edges, mesh.vertex_count), sides)
     return np.bincount(where, long, len(topology.edges)) / np.bincount(where, minlength=len(topology.edges))
 
 
@@ -203,7 +198,3 @@ def _unfolded_distances(mesh: Mesh, topology: Edges) -> np.ndarray:
 
 def _unique(pairs: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def _keys(pairs: np.ndarray, n: int) -> np.ndarray:
-    return pairs[:, 0].astype(np.int64) * n + pairs[:, 1]

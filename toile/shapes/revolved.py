@@ -23,6 +23,7 @@ from scipy.interpolate import CubicSpline
 
 from toile.model.mesh import Mesh
 from toile.plugins import quantity
+from toile.shapes._curve import arc_lengths, require_curve, segment_lengths
 from toile.shapes._sheet import Count, Diagonals
 from toile.shapes.base import Shape
 
@@ -51,12 +52,7 @@ class Revolved(Shape):
     @model_validator(mode="after")
     def _usable(self) -> Revolved:
         points = np.array(self.profile).reshape(-1, 2)
-        if len(points) < 2:
-            raise ValueError(f"profile: {len(points)} given; it needs at least two points.")
-        apart = np.linalg.norm(np.diff(points, axis=0), axis=1)
-        if not apart.min() > 1e-9 * apart.max():
-            i = int(np.argmin(apart))
-            raise ValueError(f"profile: points {i} and {i + 1} are the same.")
+        require_curve(points, "profile")
         on_axis = np.flatnonzero(points[1:-1, 0] == 0.0)
         if len(on_axis) or not points[:, 0].any():
             i = int(on_axis[0]) + 1 if len(on_axis) else 0
@@ -111,7 +107,7 @@ class Revolved(Shape):
         points = np.array(self.profile)
         if self.curve == "smooth":
             return _smooth(points, self.resolution[1])
-        lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
+        lengths = segment_lengths(points)
         counts = np.ones(len(lengths), int)
         for _ in range(self.resolution[1] - len(points)):  # the next cell goes to the segment with the longest cells
             counts[np.argmax(lengths / counts)] += 1
@@ -138,12 +134,12 @@ def _flatten_cells(rings: np.ndarray, n: int, i: np.ndarray, j: np.ndarray) -> t
 
 def _smooth(points: np.ndarray, count: int) -> np.ndarray:
     """Returns points at equal arc lengths along a cubic spline, which crosses the axis at a right angle."""
-    knots = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    knots = arc_lengths(points)
     free, ends = (2, np.zeros(2)), []
     for radius, outwards in ((points[0, 0], 1.0), (points[-1, 0], -1.0)):
         ends.append((1, np.array([outwards, 0.0])) if radius == 0.0 else free)
     dense = CubicSpline(knots, points, bc_type=tuple(ends))(np.linspace(0.0, knots[-1], STEPS + 1))
-    length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(dense, axis=0), axis=1))])
+    length = arc_lengths(dense)
     rings = np.column_stack([np.interp(np.linspace(0.0, length[-1], count), length, of) for of in dense.T])
     rings[[0, -1]] = points[[0, -1]]  # a pole is exactly at radius 0
     return rings

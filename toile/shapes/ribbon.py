@@ -28,6 +28,7 @@ from scipy.linalg import solveh_banded
 from toile.model.mesh import Mesh, find_edges
 from toile.model.motion import Vector
 from toile.plugins import quantity
+from toile.shapes._curve import arc_lengths, require_curve, segment_lengths
 from toile.shapes._sheet import Count, Diagonals, flat_sheet
 from toile.shapes.base import Shape
 
@@ -54,12 +55,7 @@ class Ribbon(Shape):
     @model_validator(mode="after")
     def _usable(self) -> Ribbon:
         points = np.array(self.points).reshape(-1, 3)
-        if len(points) < 2:
-            raise ValueError(f"points: {len(points)} given; a curve needs at least two points.")
-        apart = np.linalg.norm(np.diff(points, axis=0), axis=1)
-        if not apart.min() > 1e-9 * apart.max():
-            i = int(np.argmin(apart))
-            raise ValueError(f"points: points {i} and {i + 1} are the same. Remove one of them.")
+        require_curve(points, "points")
         tangent = _unit(_curve(points)[0](0.0, 1))
         if np.linalg.norm(np.cross(tangent, self.across)) < 1e-3 * np.linalg.norm(self.across) or not any(self.across):
             raise ValueError("across: must not run along the curve at its first point.")
@@ -75,7 +71,7 @@ class Ribbon(Shape):
         c = np.stack([np.interp(station, rows, x) for x in middle.T], axis=1)
         b = _unit(np.stack([np.interp(station, rows, x) for x in across.T], axis=1))
         # The flat strip has the length of its edges, not of the curve between them.
-        u = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(c, axis=0), axis=1))])
+        u = arc_lengths(c)
         v = np.linspace(-0.5 * self.width, 0.5 * self.width, self.resolution[1])
         flat = flat_sheet((1.0, 1.0), self.resolution, self.diagonals)
         uv = np.stack(np.meshgrid(u, v, indexing="xy"), axis=-1).reshape(-1, 2)
@@ -101,7 +97,7 @@ class Ribbon(Shape):
         spline, knots = _curve(np.array(self.points))
         parameter = np.linspace(0.0, knots[-1], 8 * STEPS + 1)
         fine = spline(parameter)
-        length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(fine, axis=0), axis=1))])
+        length = arc_lengths(fine)
         s = np.linspace(0.0, length[-1], STEPS + 1)
         at = np.interp(s, length, parameter)
         c, tangent = spline(at), _unit(spline(at, 1))
@@ -116,7 +112,7 @@ class Ribbon(Shape):
 def _curve(points: np.ndarray) -> tuple[CubicSpline, np.ndarray]:
     """Returns a natural cubic spline through points, and its parameter at each of them."""
     # The root of the distance, not the distance: the spline then neither overshoots nor loops where points are dense.
-    knots = np.concatenate([[0.0], np.cumsum(np.sqrt(np.linalg.norm(np.diff(points, axis=0), axis=1)))])
+    knots = np.concatenate([[0.0], np.cumsum(np.sqrt(segment_lengths(points)))])
     return CubicSpline(knots, points, bc_type="natural"), knots
 
 
