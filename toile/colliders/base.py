@@ -82,7 +82,7 @@ class Solid:
     sequence: VertexSequence | None = None  # frames that deform its surface vertex by vertex
 
     def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray]):
-        """`surface` is drawn: (positions, triangles) in the solid's frame."""
+        """Takes the surface to draw as (positions, triangles) in the solid's frame."""
         self.settings, self.functions, self.shape = settings, functions, shape
         self.positions, self.triangles = surface
 

@@ -74,7 +74,7 @@ class WindOnParticles:
         self._launch(add_wind_damping, len(u), [self._C, self._normals, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
-        """Zero: the matrix already contains its damping."""
+        """Returns zeros: the matrix already contains its damping."""
         return 0.0, 0.0
 
     def _find_normals(self, x: wp.array) -> None:
