@@ -285,7 +285,7 @@ def contact() -> dict[str, Any]:
     all points, relative to Warp's bare closest-point queries for the same points; as a mesh and as a level set."""
     import warp as wp
 
-    from toile.colliders.solids import ANYWHERE, survey_kernel
+    from toile.colliders.solids import ANYWHERE, closest_points_kernel
     from toile.math.solid import Closest
     from toile.scene.schema import Scene
     from toile.simulation.simulation import Simulation
@@ -314,7 +314,7 @@ def contact() -> dict[str, Any]:
             face, nearest = wp.zeros(len(x), dtype=wp.int32), wp.zeros(len(x), dtype=Closest)
             at = [solid.shape, simulation.solids.poses, 0, ANYWHERE, simulation.state.x, nearest]
             ask_bare = wp.launch(bare, len(x), [mesh.id, x, face], record_cmd=True)
-            ask_solid = wp.launch(survey_kernel(solid.functions), len(x), at, record_cmd=True)
+            ask_solid = wp.launch(closest_points_kernel(solid.functions), len(x), at, record_cmd=True)
             rows: dict[str, list[float]] = {name: [] for name in ("stage", "bare", "queries", "touching")}
             for _ in simulation.run():
                 if simulation.frame < 10:

@@ -8,24 +8,24 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-# What helps when a step fails, in general.
+# The remedy for a failed step unless a better one is known.
 SMALLER_STEP = "Try a smaller time.max_step."
 
 
 class ToileError(Exception):
-    """Base of every error that Toile raises on purpose; the message is meant for the user."""
+    """Base of all errors that Toile raises on purpose; the message is for the user."""
 
     exit_code = 1
 
 
 class InputError(ToileError):
-    """Something given to Toile cannot be used. Raised before anything runs or is written."""
+    """An input that cannot be used. Raised before anything runs or is written."""
 
     exit_code = 2
 
 
 class SceneError(InputError):
-    """All problems of one scene, one line each, as `file:line  key = value: what is wrong and what to do`."""
+    """All problems of one scene, one line each: `file:line  key = value: what is wrong and what to do`."""
 
     def __init__(self, problems: list[str]):
         self.problems = problems
@@ -33,7 +33,7 @@ class SceneError(InputError):
 
 
 class StepFailed(ToileError):
-    """A step could not be taken at any allowed size. Carries the last good state, so that it can be saved."""
+    """No step of any allowed size succeeded. Carries the last valid state, so that it can be saved."""
 
     exit_code = 3
 
@@ -47,6 +47,6 @@ class StepFailed(ToileError):
         remedy: str = SMALLER_STEP,
     ):
         self.remedy = remedy  # what to do about it
-        self.frame, self.time = frame, time  # frame being computed; time of the last good state [s]
+        self.frame, self.time = frame, time  # frame in progress; time of the last valid state [s]
         self.positions, self.velocities = positions, velocities
         super().__init__(message)

@@ -75,11 +75,11 @@ def warnings(folder: Path, text: str) -> list[str]:
         ),
         (
             "solids: [{type: sphere, motion: {keyframes: [{time: 1}, {time: 0.5}]}}]",
-            "keyframe 1 at 0.5 s does not come after keyframe 0 at 1.0 s",
+            "keyframe 1 at 0.5 s is not later than keyframe 0 at 1.0 s",
         ),
         ("solids: [{type: sphere, name: a}, {type: box, name: a}]", "another solid has this name"),
-        ("solids: [{type: box, rounding: 0.3}]", "rounding must be less than half the smallest size"),
-        ("solids: [{type: level_set, parts: [plane]}]", "a plane has no end"),
+        ("solids: [{type: box, rounding: 0.3}]", "rounding: must be less than half the smallest size"),
+        ("solids: [{type: level_set, parts: [plane]}]", "a plane is infinite"),
         ("constraints: [solid_contact, solid_contact]", "set by constraints[0] already"),
     ],
 )
@@ -102,7 +102,7 @@ def test_all_problems_are_reported_at_once(folder: Path) -> None:
     [
         ("solids: [{type: mesh, file: open.obj}]", "the mesh is open (3 open edges"),
         ("solids: [{type: mesh, file: inward.obj}]", "signed volume is -0.125 m^3"),
-        ("solids: [{type: mesh, file: mixed.obj}]", "turned 1 triangle"),
+        ("solids: [{type: mesh, file: mixed.obj}]", "flipped 1 triangle"),
         ("solids: [{type: mesh, file: fin.obj}]", "1 edge of more than two triangles"),
         (
             "solids: [{type: sphere, motion: {keyframes: [{time: 0}, {time: 0.01, translation: [50, 0, 0]}]}}]",
@@ -143,7 +143,7 @@ def test_a_level_set_that_is_inside_out_has_no_inside(folder: Path) -> None:
     for flip, sign in (("", 1.0), (", flip: true", -1.0)):
         simulation = Simulation(load(scene_file(folder, text.format(flip))))
         middle = wp.zeros(1, dtype=vec3)
-        assert np.sign(simulation.solids.survey(middle, 0.0)[0]["distance"][0]) == sign
+        assert np.sign(simulation.solids.closest_points(middle, 0.0)[0]["distance"][0]) == sign
 
 
 @pytest.mark.parametrize(("also", "type_name"), [("", "solid_contact"), ("filters: [forecast]", "forecast")])
@@ -153,8 +153,8 @@ def test_cloth_deep_inside_a_solid_is_an_error(folder: Path, also: str, type_nam
     with pytest.raises(InputError) as caught:
         Simulation(scene)
     assert str(caught.value) == (
-        'solid "ball": 117 vertices start inside it; vertex 60 is 0.15 m deep. Move the cloth or the solid apart, '
-        f"or set deepest_start of {type_name} (now 0.1 m) if it shall be pushed out."
+        'solid "ball": 117 vertices start inside it; vertex 60 is 0.15 m deep. Move the cloth or the solid, '
+        f"or increase deepest_start of {type_name} (now 0.1 m) to recover it."
     )
 
 
@@ -167,7 +167,7 @@ def test_the_error_says_what_else_is_known_of_the_solid(folder: Path) -> None:
     assert first.startswith('solid "mesh": 121 vertices start inside it; vertex ')
     assert second == (
         'solid "mesh": the solid is inside out: its signed volume is -0.125 m^3. It does not keep cloth out; '
-        "set flip: true to turn it."
+        "set flip: true to flip it."
     )
 
 
@@ -177,7 +177,7 @@ def test_pins_inside_a_solid_are_not_pushed_out(folder: Path) -> None:
     found = warnings(folder, f"solids: [{{type: sphere, radius: 0.35}}]\n{pin}")
     assert found == [
         'solid "sphere": 7 vertices start inside it; vertex 60 is 0.05 m deep. '
-        "Pins hold them there, and stretch the cloth around them.",
+        "Pins hold them there and stretch the cloth around them.",
         'solid "sphere": 30 vertices start inside it; vertex 49 is 0.0459 m deep. '
         "They are pushed out, 0.02 m in a step of max_step.",
     ]

@@ -11,7 +11,7 @@ import pytest
 from toile.errors import InputError, SceneError
 from toile.model.mesh import Mesh
 from toile.model.mesh_check import check
-from toile.model.mesh_files import inside
+from toile.model.mesh_files import scene_path
 from toile.scene.load import load, meshes
 
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
@@ -26,16 +26,16 @@ def mesh_of(positions: object, triangles: object, uv: object = None) -> Mesh:
 
 
 ERRORS = {
-    "empty": (mesh_of([], []), "the mesh is empty: it has no vertices."),
-    "one vertex": (mesh_of([[0, 0, 0]], []), "the mesh has no faces (1 vertex alone)."),
-    "no faces": (mesh_of(SQUARE, []), "the mesh has no faces (4 vertices alone)."),
+    "empty": (mesh_of([], []), "the mesh is empty: it has no vertices. Export it again."),
+    "one vertex": (mesh_of([[0, 0, 0]], []), "the mesh has no faces, only 1 vertex. Export it with faces."),
+    "no faces": (mesh_of(SQUARE, []), "the mesh has no faces, only 4 vertices. Export it with faces."),
     "index out of range": (
         mesh_of(SQUARE, [[0, 1, 2], [0, 2, 4]]),
-        "triangle 1 (vertices 0, 2, 4) refers to a vertex that does not exist; there are 0 to 3.",
+        "triangle 1 (vertices 0, 2, 4) refers to a vertex outside of 0 to 3.",
     ),
     "negative index": (
         mesh_of(SQUARE, [[0, -1, 2]]),
-        "triangle 0 (vertices 0, -1, 2) refers to a vertex that does not exist; there are 0 to 3.",
+        "triangle 0 (vertices 0, -1, 2) refers to a vertex outside of 0 to 3.",
     ),
     "NaN": (
         mesh_of([[0, 0, 0], [1, np.nan, 0], [1, 1, 0], [np.inf, 1, 0]], [[0, 1, 2], [0, 2, 3]], SQUARE[:, :2]),
@@ -99,16 +99,17 @@ WARNINGS = {
     ),
     "winding": (
         replace(mesh_of([*SQUARE, [2, 0, 0]], [[0, 1, 2], [0, 3, 2], [1, 4, 2]])),
-        "1 triangles face the other way than their neighbors and were turned, the first of them triangle 1.",
+        "1 triangles faced the opposite way to their neighbors and were flipped, the first of them triangle 1.",
     ),
     "slivers": (
         mesh_of([[0, 0, 0], [1, 0, 0], [0.5, 1e-7, 0]], [[0, 1, 2]], [[0, 0], [1, 0], [0.5, 1e-5]]),
-        "1 triangles are slivers; the worst, triangle 0 (vertices 0, 1, 2), is 1e-07 of its longest edge high. "
+        "1 triangles are slivers; the worst, triangle 0 (vertices 0, 1, 2), has height / longest edge = 1e-07. "
         "Expect stiff spots.",
     ),
     "coincident vertices": (
         mesh_of([*SQUARE, SQUARE[0], SQUARE[2] + 1e-8], [[0, 1, 2], [4, 5, 3]]),
-        "4 vertices coincide with another, such as 0 and 4: the cloth is not joined there. Set weld: true to join it.",
+        "4 vertices coincide with others, such as 0 and 4: the cloth is not connected there. "
+        "Set weld: true to join them.",
     ),
     "centimeters": (
         mesh_of(SQUARE * 150, [[0, 1, 2], [0, 2, 3]]),
@@ -123,7 +124,7 @@ WARNINGS = {
         mesh_of(SQUARE, [[0, 1, 2], [0, 2, 3]], SQUARE[:, :2] * (-1, 1)),
         "uv of 2 triangles are mirrored against their winding, the first of them triangle 0; u was "
         "mirrored back there. "
-        "Corners and sides still go by the uv that was given.",
+        "Corners and sides still refer to the original uv.",
     ),
 }
 
@@ -202,8 +203,8 @@ def test_urls_are_never_read(tmp_path: Path, url: str, allow_outside: bool) -> N
 
 @pytest.mark.parametrize("file", ["", " ", "a\nb.obj", "a\0b.obj"])
 def test_what_is_no_path(tmp_path: Path, file: str) -> None:
-    with pytest.raises(InputError, match="is not a path: it is empty or holds control characters"):
-        inside.resolve_inside(tmp_path, file)
+    with pytest.raises(InputError, match="is not a path: it is empty or contains control characters"):
+        scene_path.resolve_scene_path(tmp_path, file)
 
 
 def test_a_loop_of_links_is_reported(tmp_path: Path) -> None:
@@ -235,15 +236,15 @@ def test_files_that_are_not_there(tmp_path: Path, there: str | None, file: str, 
 def test_a_directory_is_no_mesh(tmp_path: Path) -> None:
     (tmp_path / "sheet.obj").mkdir()
     text = problem(scene_with(tmp_path, "sheet.obj"))
-    assert text == f'"sheet.obj": {tmp_path}/sheet.obj is a directory; give a mesh file.'
+    assert text == f'"sheet.obj": {tmp_path}/sheet.obj is a directory. Give a mesh file.'
 
 
 OBJ = {
-    "empty": ("", "{path} is empty."),
+    "empty": ("", "{path} is empty. Export it again."),
     "no vertices": ("# nothing\n", "sheet.obj has no vertices."),
     "no faces": ("v 0 0 0\n", "sheet.obj has no faces: points and lines alone are not cloth."),
     "not a number": ("v 0 x 0\n", "sheet.obj:1: could not convert string to float: 'x'."),
-    "two numbers": ("\nv 0 1\n", "sheet.obj:2: 3 numbers are needed and 2 are given."),
+    "two numbers": ("\nv 0 1\n", "sheet.obj:2: needs 3 numbers and has 2."),
     "index 0": ("v 0 0 0\nf 0 1 2\n", "sheet.obj:2: index 0 does not exist; OBJ counts from 1, or back from -1."),
     "too far back": (
         "v 0 0 0\nf -1 -2 -3\n",
@@ -260,7 +261,7 @@ OBJ = {
     "huge index": (SHEET + "f 1 2 99999999999\n", "sheet.obj:8: index 99999999999 is out of range."),
     "not an index": (SHEET + "f 1 2 3.5\n", 'sheet.obj:8: "3.5" is not a vertex index.'),
     "two corners": (SHEET + "f 1 2\n", "sheet.obj: face 1 has 2 corners; a face needs at least 3."),
-    "binary": ("v 0 0 0\n\0\0", "sheet.obj:2: is binary, not an OBJ text file."),
+    "binary": ("v 0 0 0\n\0\0", "sheet.obj:2: binary data in an OBJ text file."),
     "1e400": (SHEET + "v 1e400 0 0\nf 2 4 3\n", "vertex 3 = (inf, 0, 0): not finite (1 such vertices)."),
 }
 
@@ -275,8 +276,8 @@ def test_obj_files_that_cannot_be_used(tmp_path: Path, content: str, expected: s
 HEADER = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n"
 FACES = "element face 1\nproperty list uchar int vertex_indices\nend_header\n"
 PLY = {
-    "not PLY": ("hello", "sheet.ply: not a PLY file: it does not have a PLY header."),
-    "no format": ("ply\nend_header\n", "sheet.ply: the header does not say the format."),
+    "not PLY": ("hello", "sheet.ply: not a PLY file: it has no PLY header."),
+    "no format": ("ply\nend_header\n", "sheet.ply: the header has no format line."),
     "header": (
         "ply\nformat ascii 1.0\nelement vertex -3\nend_header\n",
         'sheet.ply:3: cannot read the header line "element vertex -3".',

@@ -9,7 +9,7 @@ import pytest
 
 from toile.energies.bend_mode import BendMode
 from toile.errors import SceneError
-from toile.model.sculpted import REMEDY, read_sculpted
+from toile.model.rest_shape import REMEDY, read_rest_shape
 from toile.scene.load import load
 from toile.shapes.grid import Grid
 from toile.shapes.mesh import Mesh as MeshShape
@@ -44,9 +44,9 @@ KEY = "cloth[0].energies[1].rest_angle"
 @pytest.mark.parametrize(("value", "text"), [
     ("flt", f'{KEY} = "flt": must be "flat", "shape", a number of degrees, or the path of a mesh file.'),
     ("[30, 40]", f'{KEY}: must be "flat", "shape", a number of degrees, or the path of a mesh file.'),
-    ("180", f"{KEY}: 180 must lie between -180 and 180 [deg]."),
-    ("-200.5", f"{KEY}: -200.5 must lie between -180 and 180 [deg]."),
-    (".nan", f"{KEY}: nan must lie between -180 and 180 [deg]."),
+    ("180", f"{KEY}: 180 must be between -180 and 180 [deg]."),
+    ("-200.5", f"{KEY}: -200.5 must be between -180 and 180 [deg]."),
+    (".nan", f"{KEY}: nan must be between -180 and 180 [deg]."),
     ("yes", f"{KEY} = true: must be a number."),
     ("shape.txt", f'{KEY} = "shape.txt": cannot read "shape.txt": not a mesh format that Toile knows.'),
     ("../fold.obj", f'{KEY} = "../fold.obj": leads out of the scene\'s folder.'),
@@ -66,7 +66,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_another_number_of_vertices(tmp_path: Path) -> None:
     obj(tmp_path, np.concatenate([SHEET.positions, [[0.0, 0.0, 1.0]]]))
     assert problem(tmp_path, "sculpted.obj") == (
-        f'{KEY} = "sculpted.obj": has 10 vertices and the cloth has 9. {REMEDY}'
+        f'{KEY} = "sculpted.obj": has 10 vertices, but the cloth has 9. {REMEDY}'
     )
 
 
@@ -88,7 +88,7 @@ def test_a_triangle_without_area(tmp_path: Path) -> None:
     flat[SHEET.triangles[0][0]] = flat[SHEET.triangles[0][1:]].mean(axis=0)
     obj(tmp_path, flat)
     found = problem(tmp_path, "sculpted.obj")
-    assert "has no area there, so that its angles are not defined." in found
+    assert "has no area in the file, so its angles are undefined." in found
 
 
 def test_positions_that_are_not_finite(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_faces_may_be_quads_in_any_order(tmp_path: Path) -> None:
     quads = [[int(corner) + 1 for corner in quad][::-1] for quad in SHEET.quads[::-1]]
     moved = SHEET.positions + np.array([1.0, 2.0, 3.0])
     obj(tmp_path, moved, quads)
-    np.testing.assert_allclose(read_sculpted(tmp_path / "sculpted.obj", SHEET), moved)
+    np.testing.assert_allclose(read_rest_shape(tmp_path / "sculpted.obj", SHEET), moved)
 
 
 def test_vertices_keep_the_numbers_of_the_cloths_own_file(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_vertices_keep_the_numbers_of_the_cloths_own_file(tmp_path: Path) -> Non
     obj(tmp_path, positions, faces)
     mesh = MeshShape(file="sculpted.obj", weld=True).mesh(tmp_path)
     assert mesh.vertex_count == 9
-    np.testing.assert_allclose(read_sculpted(tmp_path / "sculpted.obj", mesh), SHEET.positions)
+    np.testing.assert_allclose(read_rest_shape(tmp_path / "sculpted.obj", mesh), SHEET.positions)
 
 
 def test_numbers_may_be_written_as_text() -> None:

@@ -236,7 +236,7 @@ ONE_FIELD = {
     "keyframes out of order": (
         "{corners: [upper_left]}",
         "{all: true}, motion: {keyframes: [{time: 1}, {time: 0.5}]}",
-        "drape.yaml:8  constraints[0].motion: keyframe 1 at 0.5 s does not come after keyframe 0 at 1.0 s.",
+        "drape.yaml:8  constraints[0].motion: keyframe 1 at 0.5 s is not later than keyframe 0 at 1.0 s.",
     ),
     "a key twice": (
         "time: {frames: 2}",
@@ -376,7 +376,7 @@ expect:
         'drape.yaml:4  cloth[1].name = "sheet": another cloth has this name; names must differ.',
         "drape.yaml:5  outputs[1]: would write the same file as outputs[0]; list it once.",
         "drape.yaml:6  forces[0].stiffness = -1: must be >= 0 [N/m].",
-        "drape.yaml:6  forces[0].target: missing (where to pull to, before its motion).",
+        "drape.yaml:6  forces[0].target: missing (target position, before its motion).",
         'drape.yaml:8  expect.max_strian: no such value in the certificate. Did you mean "max_strain"?',
     ]
 
@@ -451,11 +451,12 @@ def test_figures_in_other_units_are_warned_about(tmp_path: Path) -> None:
 def test_a_mesh_too_large_for_the_machine_is_refused_before_it_is_made(tmp_path: Path) -> None:
     (line,) = problems(tmp_path, VALID.replace("[3, 3]", "[40000, 40000]"))
     assert line.startswith(
-        "drape.yaml:5  cloth[0].shape: simulating 1600000000 vertices needs about 6.4e+03 GB of memory and "
+        "drape.yaml:5  cloth[0].shape: simulating 1600000000 vertices needs about 6.4e+03 GB of memory, but only "
     )
     assert line.endswith(" GB are available. Use a coarser mesh or a larger machine.")
     (line,) = problems(tmp_path, VALID.replace("[3, 3]", "[1000000, 1000000]"))
-    assert line == ("drape.yaml:5  cloth[0].shape: 1e+12 vertices are more than can be numbered. Use a coarser mesh.")
+    text = "1e+12 vertices exceed the range of 32-bit indices. Use a coarser mesh."
+    assert line == f"drape.yaml:5  cloth[0].shape: {text}"
 
 
 def test_scenes_made_in_python_get_the_same_checks() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from toile.errors import InputError
 from toile.model import solid_shapes as shapes
-from toile.model.solid_mesh import judge, read_solid, require_closed
+from toile.model.solid_mesh import check_surface, read_solid, require_closed
 
 BOX, FACES = shapes.box((1.0, 1.0, 1.0))
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
@@ -22,32 +22,32 @@ def with_vertex(index: int, position: object) -> np.ndarray:
 
 
 DEGENERATE = (
-    "degenerate, the corners lie on a line or coincide. "
+    "degenerate, its corners lie on a line or coincide. "
     "Repair the mesh, or set drop_degenerate: true to leave them out."
 )
 ERRORS = {
-    "empty": (np.zeros((0, 3)), FACES[:0], "the mesh is empty: it has no vertices."),
-    "one vertex": (BOX[:1], FACES[:0], "the mesh has no faces (1 vertex alone)."),
-    "no faces": (BOX, FACES[:0], "the mesh has no faces (8 vertices alone)."),
+    "empty": (np.zeros((0, 3)), FACES[:0], "the mesh is empty: it has no vertices. Export it again."),
+    "one vertex": (BOX[:1], FACES[:0], "the mesh has no faces, only 1 vertex. Export it with faces."),
+    "no faces": (BOX, FACES[:0], "the mesh has no faces, only 8 vertices. Export it with faces."),
     "plane positions": (
         BOX[:, :2],
         FACES,
-        "positions must be (vertices, 3) and triangles (triangles, 3), of whole numbers.",
+        "positions must be (vertices, 3) and triangles (triangles, 3) integers.",
     ),
     "halves as indices": (
         BOX,
         FACES + 0.5,
-        "positions must be (vertices, 3) and triangles (triangles, 3), of whole numbers.",
+        "positions must be (vertices, 3) and triangles (triangles, 3) integers.",
     ),
     "index out of range": (
         BOX,
         [[0, 1, 2], [0, 2, 8]],
-        "triangle 1 (vertices 0, 2, 8) refers to a vertex that does not exist; there are 0 to 7.",
+        "triangle 1 (vertices 0, 2, 8) refers to a vertex outside of 0 to 7.",
     ),
     "negative index": (
         BOX,
         [[0, 1, -1]],
-        "triangle 0 (vertices 0, 1, -1) refers to a vertex that does not exist; there are 0 to 7.",
+        "triangle 0 (vertices 0, 1, -1) refers to a vertex outside of 0 to 7.",
     ),
     "NaN": (with_vertex(5, (0, np.nan, 1)), FACES, "vertex 5 = (0, nan, 1): not finite (1 such vertices)."),
     "far away": (
@@ -94,14 +94,14 @@ ERRORS = {
 @pytest.mark.parametrize(("positions", "triangles", "expected"), ERRORS.values(), ids=ERRORS.keys())
 def test_errors(positions: object, triangles: object, expected: str) -> None:
     with pytest.raises(InputError) as caught:
-        judge(np.array(positions), np.array(triangles))
+        check_surface(np.array(positions), np.array(triangles))
     assert str(caught.value) == expected
 
 
 def test_nothing_left_after_dropping() -> None:
     with pytest.raises(InputError) as caught:
-        judge(BOX, np.array([[0, 0, 1], [2, 2, 2]]), drop_degenerate=True)
-    assert str(caught.value) == "nothing is left: all 2 triangles are degenerate."
+        check_surface(BOX, np.array([[0, 0, 1], [2, 2, 2]]), drop_degenerate=True)
+    assert str(caught.value) == "no triangle is left: all 2 are degenerate."
 
 
 INSIDE_OUT = "the solid is inside out: its signed volume is -1 m^3. It does not keep cloth out; "
@@ -109,31 +109,31 @@ WARNINGS = {
     "unused vertices": (
         [*BOX, [9, 9, 9], [8, 8, 8]],
         FACES,
-        "removed 2 vertices of no triangle, the first of them vertex 8; "
+        "removed 2 unused vertices, the first of them vertex 8; "
         "vertex sequences keep the numbers of the source.",
     ),
     "winding": (
         BOX,
         [FACES[0], FACES[1][::-1], *FACES[2:]],
-        "turned 1 triangle to face the same way as the rest of the piece, the first of them triangle 1.",
+        "flipped 1 triangle to face the same way as their piece, the first of them triangle 1.",
     ),
     "three triangles on an edge": (
         [*BOX, [0, 0, 3]],
         [*FACES, [0, 1, 8]],
         "1 edge of more than two triangles, from (-0.5, -0.5, -0.5) to (0.5, -0.5, -0.5) m: "
-        "the mesh counts as open, and which side is outside is uncertain there.",
+        "the mesh is treated as open, and its outside is uncertain there.",
     ),
     "open": (
         BOX,
         FACES[:-2],
-        "the mesh is open (4 open edges, the first from (-0.5, -0.5, 0.5) to (0.5, -0.5, 0.5) m): it is used as a thin "
-        "surface, and the side from which its triangles run counterclockwise is outside.",
+        "the mesh is open (4 open edges, the first from (-0.5, -0.5, 0.5) to (0.5, -0.5, 0.5) m): it is treated as a "
+        "thin surface, and the side from which its triangles are counterclockwise is outside.",
     ),
-    "inside out": (BOX, FACES[:, ::-1], INSIDE_OUT + "set flip: true to turn it."),
+    "inside out": (BOX, FACES[:, ::-1], INSIDE_OUT + "set flip: true to flip it."),
     "slivers": (
         [[0, 0, 0], [1, 0, 0], [0.5, 1e-7, 0]],
         [[0, 1, 2]],
-        "1 sliver among the triangles: the worst, triangle 0 (vertices 0, 1, 2), is 1e-07 of its longest edge high, "
+        "1 sliver among the triangles: the worst, triangle 0 (vertices 0, 1, 2), has height / longest edge = 1e-07, "
         "and its normal is uncertain.",
     ),
     "centimeters": (
@@ -149,27 +149,27 @@ WARNINGS = {
     "two sides of a sheet": (
         [*SQUARE, [0.5, 0.5, 0], *SQUARE, [0.5, 0.5, 0]],
         [[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [6, 5, 9], [7, 6, 9], [8, 7, 9], [5, 8, 9]],
-        "the closed surface encloses no volume: a sheet with two sides. It has no inside; one side is enough.",
+        "the closed surface encloses no volume: a sheet with two sides. It has no inside; keep one side only.",
     ),
 }
 
 
 @pytest.mark.parametrize(("positions", "triangles", "expected"), WARNINGS.values(), ids=WARNINGS.keys())
 def test_warnings(positions: object, triangles: object, expected: str) -> None:
-    assert expected in judge(np.array(positions), np.array(triangles)).warnings
+    assert expected in check_surface(np.array(positions), np.array(triangles)).warnings
 
 
 def test_a_solid_turned_inside_out_by_request_is_reported() -> None:
-    assert judge(BOX, FACES, flip=True).warnings == (INSIDE_OUT + "leave out flip: true.",)
+    assert check_surface(BOX, FACES, flip=True).warnings == (INSIDE_OUT + "remove flip: true.",)
 
 
 def test_an_open_mesh_has_no_inside() -> None:
     with pytest.raises(InputError) as caught:
-        require_closed(judge(BOX, FACES[:-2]), 'level_set "body"')
+        require_closed(check_surface(BOX, FACES[:-2]), 'level_set "body"')
     assert str(caught.value) == (
-        'level_set "body" needs a closed surface, and this mesh is open, so it has no inside: 4 open edges, the first '
+        'level_set "body" needs a closed surface, but this mesh is open, so it has no inside: 4 open edges, the first '
         "from (-0.5, -0.5, 0.5) to (0.5, -0.5, 0.5) m. "
-        "Close the holes, or use type: mesh, which takes an open surface as a thin one."
+        "Close the holes, or use type: mesh, which treats an open surface as a thin one."
     )
 
 
@@ -178,11 +178,11 @@ def test_two_boxes_that_share_an_edge_have_no_inside() -> None:
     other = BOX + np.array([1, 1, 0])
     number = np.arange(8) + 8
     number[[0, 4]] = (3, 7)
-    mesh = judge(np.concatenate([BOX, other]), np.concatenate([FACES, number[FACES]]))
+    mesh = check_surface(np.concatenate([BOX, other]), np.concatenate([FACES, number[FACES]]))
     with pytest.raises(InputError) as caught:
         require_closed(mesh, "level_set")
     assert str(caught.value) == (
-        "level_set needs a closed surface, and the inside of this mesh is undefined: "
+        "level_set needs a closed surface, but the inside of this mesh is undefined: "
         "1 edge of more than two triangles, from (0.5, 0.5, -0.5) to (0.5, 0.5, 0.5) m. "
         "Remove inner faces, or use type: mesh."
     )
@@ -197,17 +197,18 @@ def test_a_klein_bottle_has_no_inside() -> None:
         return (i % n) * n + np.where(i >= n, -j, j) % n
 
     quads = np.stack([number(i, j), number(i + 1, j), number(i + 1, j + 1), number(i, j + 1)], axis=2).reshape(-1, 4)
-    mesh = judge(np.random.default_rng(0).normal(size=(n * n, 3)), quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3))
+    triangles = quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+    mesh = check_surface(np.random.default_rng(0).normal(size=(n * n, 3)), triangles)
     with pytest.raises(InputError) as caught:
         require_closed(mesh, "level_set")
     assert str(caught.value) == (
-        "level_set needs a closed surface, and this mesh has only one side, so it has no inside. Use type: mesh."
+        "level_set needs a closed surface, but this mesh has only one side, so it has no inside. Use type: mesh."
     )
 
 
 FILES = {
     "missing": (None, "box.obj", "no such file: {folder}/box.obj."),
-    "empty": ("", "box.obj", "{folder}/box.obj is empty."),
+    "empty": ("", "box.obj", "{folder}/box.obj is empty. Export it again."),
     "up": (
         None,
         "../box.obj",

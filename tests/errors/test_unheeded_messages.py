@@ -89,8 +89,8 @@ def test_buckling_needs_a_stiffness() -> None:
         with pytest.raises(SceneError) as caught:
             meshes(scene(thread))
         assert str(caught.value) == (
-            "cuff  cloth[0].energies[1]: resists no bending, because its springs are as stiff as the fabric, whose "
-            f"stretch_{thread} is 0. Give it a stiffness > 0 [N/m]."
+            "cuff  cloth[0].energies[1]: does not resist bending: its springs take their stiffness from the fabric, "
+            f"whose stretch_{thread} is 0. Give it a stiffness > 0 [N/m]."
         )
         meshes(scene(thread, stiffness=10.0))
         meshes(scene(thread, rigidity=0.0))  # none was asked for

@@ -284,7 +284,7 @@ def test_cloth_on_moving_limbs(device: str) -> None:
     simulation = Simulation(scene, device)
     phi = []
     for frame in simulation.run():
-        (found,) = simulation.solids.survey(simulation.state.x, frame.time)
+        (found,) = simulation.solids.closest_points(simulation.state.x, frame.time)
         phi.append(found["distance"][found["pinched"] == 0] - thickness)
     vertices_in_contact = np.concatenate([values[values < 0.5 * thickness] for values in phi])
     assert len(vertices_in_contact) > 1000
@@ -350,13 +350,13 @@ def test_tight_cloth_does_not_let_the_body_through(device: str) -> None:
 
     def lowest(positions: np.ndarray) -> float:
         points = np.einsum("sc,tck->tsk", shares, positions[simulation.surface.triangles]).reshape(-1, 3)
-        body, _ = simulation.solids.survey(State.of(points, points, device).x, last.time)
+        body, _ = simulation.solids.closest_points(State.of(points, points, device).x, last.time)
         return float(body["distance"][body["pinched"] == 0].min())
 
     assert lowest(last.positions) < -1e-4
     assert lowest(finished) > 5e-4
-    body, _ = simulation.solids.survey(State.of(last.positions, finished, device).x, last.time)
-    after, _ = simulation.solids.survey(State.of(finished, finished, device).x, last.time)
+    body, _ = simulation.solids.closest_points(State.of(last.positions, finished, device).x, last.time)
+    after, _ = simulation.solids.closest_points(State.of(finished, finished, device).x, last.time)
     near = (body["distance"] < 0.008) & (body["pinched"] == 0)
     before, height = body["distance"][near], after["distance"][near]
     assert near.sum() > 500

@@ -377,5 +377,5 @@ def test_what_touches_a_ball_is_moved_along_it(device: str) -> None:
         vertices_in_contact = np.trace(S, axis1=1, axis2=2) < 2.5
         in_contact += np.count_nonzero(np.abs(moved[vertices_in_contact]).max(axis=1) > 1e-6)
     assert in_contact > 100
-    [found] = sheet.simulation.solids.survey(sheet.simulation.state.x, sheet.simulation.state.t)
+    [found] = sheet.simulation.solids.closest_points(sheet.simulation.state.x, sheet.simulation.state.t)
     assert found["distance"].min() > -1e-3

@@ -43,5 +43,5 @@ class Filtering:
     def distances(self, x: np.ndarray, time: float) -> np.ndarray:
         """Of points from every solid at a time: (solids, points)."""
         run = self.simulation
-        found = run.solids.survey(State.of(x, x, run.device).x, time)
+        found = run.solids.closest_points(State.of(x, x, run.device).x, time)
         return np.stack([entry["distance"] for entry in found]).astype(float)

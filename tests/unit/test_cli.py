@@ -373,7 +373,7 @@ def test_a_table_in_a_file_has_a_line_for_each_row(monkeypatch: pytest.MonkeyPat
     lines = call("explain", "level_set").stdout.splitlines()
     assert all(line == line.rstrip() for line in lines)
     (friction,) = [line for line in lines if line.startswith("friction")]
-    assert re.fullmatch(r"friction +0.3 +>= 0 +Coulomb's coefficient between cloth and this solid", friction)
+    assert re.fullmatch(r"friction +0.3 +>= 0 +Coulomb friction coefficient between cloth and this solid", friction)
 
 
 def test_explain_shows_what_a_word_takes(tmp_path: Path) -> None:

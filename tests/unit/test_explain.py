@@ -55,7 +55,7 @@ def test_a_default(scene: Scene) -> None:
 def test_plugins_say_what_they_are(scene: Scene) -> None:
     grid = row(scene, "type", 3)
     assert (grid.value, grid.doc) == (
-        "grid", "A rectangular sheet of right triangles, with alternating or single diagonals.",
+        "grid", "A rectangular sheet of right triangles, with alternating or parallel diagonals.",
     )  # fmt: skip
     assert row(scene, "diagonals", 3).limits == "alternating | single"
 
@@ -94,7 +94,8 @@ def test_the_whole_prints(scene: Scene) -> None:
 def test_judgment_constants_come_with_their_reason() -> None:
     constants = {f"{module}.{name}": (value, why) for module, name, value, why in judgment_constants()}
     assert constants["model.mesh_repair.DEGENERATE"] == (
-        "1e-12", "Height of a triangle over its longest edge: at most this is a line up to rounding, and has no plane.",
+        "1e-12",
+        "Height of a triangle over its longest edge up to which it is a line within rounding, and has no normal.",
     )  # fmt: skip
     assert all(why for _, why in constants.values())
     assert not any(name.startswith(("viewer.", "cli.")) for name in constants)  # about looks

@@ -404,8 +404,8 @@ def test_an_open_mesh_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"type": "plane"}, "a plane has no end"),
-        ({"type": "level_set", "parts": ["sphere"]}, "a level set within a level set"),
+        ({"type": "plane"}, "a plane is infinite"),
+        ({"type": "level_set", "parts": ["sphere"]}, "a level set cannot contain a level set"),
         ({"type": "sphere", "friction": 0.5}, "a part has no friction of its own"),
     ],
 )
@@ -415,5 +415,5 @@ def test_parts_that_cannot_be_used(part: dict, message: str) -> None:
 
 
 def test_a_cell_that_is_far_too_small_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cell = 1e-06 m needs .* tiles, about .* GB. Use a larger cell"):
+    with pytest.raises(InputError, match=r"cell = 1e-06 m needs .* tiles, about .* GB of memory. Use a larger cell"):
         LevelSet(cell=1e-6, parts=["sphere"]).build(tmp_path, False, "cpu")

@@ -51,7 +51,7 @@ def test_warnings_name_their_cloth(tmp_path: Path) -> None:
     (mesh,) = meshes(load(path))
     assert mesh.warnings == (
         'cloth "shirt": 1 faces with more than 3 corners were cut into triangles.',
-        'cloth "shirt": the file has no uv: lengths in space are taken as rest lengths.',
+        'cloth "shirt": the file has no uv: lengths in space are used as rest lengths.',
         'cloth "shirt": 1 vertices belong to no triangle and were removed, the first of them vertex 4; '
         "selections by index keep the numbers of the source.",
     )

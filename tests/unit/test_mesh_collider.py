@@ -10,11 +10,11 @@ import pytest
 from tests.reference.solids import attach, carry, closest
 from tests.reference.surfaces import signed_distance
 from toile.colliders.base import Collider
-from toile.colliders.mesh import Mesh, MeshSolid, rings, thin_triangles
+from toile.colliders.mesh import Mesh, MeshSolid, cyclic_next, thin_triangles
 from toile.errors import InputError
 from toile.math.types import numpy_real, precision
 from toile.model import solid_shapes
-from toile.model.solid_mesh import judge
+from toile.model.solid_mesh import check_surface
 from toile.model.vertex_sequence import VertexSequence
 
 Surface = tuple[np.ndarray, np.ndarray]
@@ -92,7 +92,7 @@ def near_surface(rng: np.random.Generator, surface: Surface, count: int, size: f
 
 
 def solid_of(surface: Surface, sequence: VertexSequence | None = None) -> MeshSolid:
-    return MeshSolid(Collider(), judge(*surface), sequence, "cpu")
+    return MeshSolid(Collider(), check_surface(*surface), sequence, "cpu")
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -179,7 +179,7 @@ def test_a_wrong_first_guess_is_corrected() -> None:
 
 def test_rings_lead_round() -> None:
     keys = np.array([[3], [1], [3], [2], [1], [3]])
-    assert rings(keys).tolist() == [2, 4, 5, 3, 1, 0]
+    assert cyclic_next(keys).tolist() == [2, 4, 5, 3, 1, 0]
 
 
 # Meshes that deform
@@ -314,10 +314,10 @@ def test_a_sequence_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     np.savez(tmp_path / "short.npz", positions=sequence.positions[:, :-1])
     np.savez(tmp_path / "silent.npz", positions=sequence.positions)
     given = {"file": "body.obj", "sequence": {"file": "short.npz", "fps": 24.0}}
-    with pytest.raises(InputError, match=r"^sequence\.file: the sequence has 161 vertices and the mesh has 162"):
+    with pytest.raises(InputError, match=r"^sequence\.file: the sequence has 161 vertices, but the mesh has 162"):
         Mesh.model_validate(given).build(tmp_path, False, "cpu")
     given["sequence"] = {"file": "silent.npz"}
-    with pytest.raises(InputError, match=r"^sequence\.file: the file does not say its frame rate. Set sequence.fps\."):
+    with pytest.raises(InputError, match=r"^sequence\.file: the file has no frame rate. Set sequence.fps\."):
         Mesh.model_validate(given).build(tmp_path, False, "cpu")
     given["sequence"] = {"file": "../other.npz", "fps": 24.0}
     with pytest.raises(InputError, match=r"^sequence\.file: leads out of the scene's folder"):

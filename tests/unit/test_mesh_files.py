@@ -15,9 +15,9 @@ from toile.errors import InputError
 from toile.model import mesh as model
 from toile.model.mesh_check import check
 from toile.model.mesh_files import PolygonMesh, read, usd
-from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.mesh_files.triangulate import triangulate
 from toile.plugins import find
-from toile.shapes.mesh import Mesh, lay_flat
+from toile.shapes.mesh import Mesh, flatten_triangles
 
 POSITIONS = np.array([[0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0.5]])
 UV = np.array([[0, 0], [2, 0], [2, 1.1], [0, 1.1]])
@@ -97,7 +97,7 @@ def test_uv_on_some_corners_only_is_ignored_and_reported(tmp_path: Path) -> None
     mesh = shape(obj(tmp_path, "f 1/1 2/2 3/3\nf 1 3 4"))
     assert mesh.warnings == (
         "3 of 6 face corners have no uv, so uv is ignored.",
-        "the file has no uv: lengths in space are taken as rest lengths.",
+        "the file has no uv: lengths in space are used as rest lengths.",
     )
 
 
@@ -202,13 +202,13 @@ def test_usd_left_handed_faces_are_turned(tmp_path: Path) -> None:
 
 def test_usd_without_a_unit_is_reported(tmp_path: Path) -> None:
     mesh = shape(usd_file(tmp_path / "sheet.usda", unit=None))
-    assert "the file does not say its unit: taken as centimeters, as USD prescribes." in mesh.warnings
+    assert "the file does not give its unit: centimeters are assumed, as USD prescribes." in mesh.warnings
 
 
 USD_ERRORS: dict[str, tuple[dict[str, Any], str]] = {
-    "reference": ({"reference": "/etc/body.usd"}, 'sheet.usda: refers to other files, such as "/etc/body.usd"; '
-                  "flatten it into one file first."),
-    "counts": ({"sizes": [3, 4]}, "/garment/sheet: faceVertexCounts ask for 7 indices and 6 are given."),
+    "reference": ({"reference": "/etc/body.usd"}, 'sheet.usda: refers to other files, such as "/etc/body.usd". '
+                  "Flatten it into one file."),
+    "counts": ({"sizes": [3, 4]}, "/garment/sheet: faceVertexCounts require 7 indices, but the mesh has 6."),
     "negative count": ({"sizes": [9, -3]}, "/garment/sheet: face 1 has -3 corners; a face needs at least 3."),
     "range": ({"corners": [0, 1, 2, 0, 2, 4]}, "/garment/sheet: a face refers to vertex 4; the mesh has 4 vertices."),
 }  # fmt: skip
@@ -241,7 +241,7 @@ def test_what_is_no_usd_file(tmp_path: Path) -> None:
 def test_a_usd_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = usd_file(tmp_path / "sheet.usda")
     monkeypatch.setattr(usd, "TIME_LIMIT", 0.01)
-    with pytest.raises(InputError, match=r"^sheet\.usda: not read within 0\.01 s; gave up\.$"):
+    with pytest.raises(InputError, match=r"^sheet\.usda: not read within 0\.01 s\. Export a smaller file\.$"):
         read(file)
 
 
@@ -265,7 +265,7 @@ def test_the_reason_why_a_usd_file_was_not_read_is_reported(tmp_path: Path, monk
     with pytest.raises(InputError) as caught:
         read(file)
     assert str(caught.value) == (
-        "sheet.usda: the USD library could not read it within 8 GB of memory. It said: MemoryError: 9 GB"
+        "sheet.usda: the USD library could not read it within 8 GB of memory. It reported: MemoryError: 9 GB"
     )
 
 
@@ -308,7 +308,7 @@ POLYGONS = {
 def test_polygons_are_cut_without_folds(points: Any, turned: bool) -> None:
     """n - 2 triangles that all face the way of the polygon and together have its area (shoelace formula)."""
     mesh = polygon(points[::-1] if turned else points)
-    triangles, face = cut_into_triangles(mesh)
+    triangles, face = triangulate(mesh)
     x, y = mesh.positions[:, 0], mesh.positions[:, 1]
     total = 0.5 * np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)
     parts = areas(mesh.positions, triangles) * np.sign(total)
@@ -320,7 +320,7 @@ def test_polygons_are_cut_without_folds(points: Any, turned: bool) -> None:
 
 
 def test_quads_are_cut_along_the_shorter_diagonal() -> None:
-    triangles, _ = cut_into_triangles(polygon([(0, 0), (1, 0), (1.5, 1), (0.5, 1)]))
+    triangles, _ = triangulate(polygon([(0, 0), (1, 0), (1.5, 1), (0.5, 1)]))
     assert triangles.tolist() == [[0, 1, 3], [1, 2, 3]]
 
 
@@ -339,7 +339,7 @@ def test_mixed_faces_keep_their_order_and_are_reported(tmp_path: Path) -> None:
 def test_a_face_of_thousands_of_corners_is_refused() -> None:
     angle = 2 * np.pi * np.arange(1001) / 1001
     with pytest.raises(InputError, match="face 0 has 1001 corners; cut it into triangles first"):
-        cut_into_triangles(polygon(np.column_stack([np.cos(angle), np.sin(angle)])))
+        triangulate(polygon(np.column_stack([np.cos(angle), np.sin(angle)])))
 
 
 # uv
@@ -364,7 +364,7 @@ def random_surface(seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("seed", range(5))
 def test_laid_triangles_keep_every_length(seed: int) -> None:
     positions, triangles = random_surface(seed)
-    uv, plane = lay_flat(positions, triangles)
+    uv, plane = flatten_triangles(positions, triangles)
     np.testing.assert_allclose(lengths(uv), lengths(positions[triangles]), rtol=1e-12)
     assert (model.Mesh(positions, triangles, uv).uv_areas() > 0).all()
     assert plane.shape == (25, 2)
@@ -386,7 +386,7 @@ def test_a_flat_sheet_without_uv_gets_continuous_uv(x: tuple, y: tuple, turned: 
     positions = plane @ np.array([x, y], float)
     triangles = np.array([[0, 1, 2], [0, 2, 3], [1, 4, 5], [1, 5, 2]])
     triangles = triangles[:, ::-1] if turned else triangles
-    uv, found = lay_flat(positions, triangles)
+    uv, found = flatten_triangles(positions, triangles)
     for vertex in range(6):
         values = uv[triangles == vertex]
         np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), atol=1e-14)
@@ -401,7 +401,7 @@ def test_u_follows_the_uv_of_the_file() -> None:
     angle = np.radians(30)
     direction = np.array([np.cos(angle), np.sin(angle)])
     given = np.stack([3 * flat[:, :2] @ direction, 5 * flat[:, 1]], axis=1)
-    uv, _ = lay_flat(flat, triangles, given[triangles])
+    uv, _ = flatten_triangles(flat, triangles, given[triangles])
     edges, edges_uv = flat[triangles][:, 1] - flat[triangles][:, 0], uv[:, 1] - uv[:, 0]
     np.testing.assert_allclose(edges_uv[:, 0], edges[:, :2] @ direction, atol=1e-13)
 

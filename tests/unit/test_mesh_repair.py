@@ -9,7 +9,14 @@ import pytest
 
 from toile.model.mesh import Mesh, find_edges
 from toile.model.mesh_check import check
-from toile.model.mesh_repair import coincident, drop_degenerate, heights, weld, with_one_winding, with_positive_uv
+from toile.model.mesh_repair import (
+    coincident,
+    drop_degenerate,
+    relative_heights,
+    weld,
+    with_one_winding,
+    with_positive_uv,
+)
 from toile.model.selection import Selection
 from toile.shapes.disc import Disc
 from toile.shapes.grid import Grid
@@ -91,7 +98,7 @@ def test_winding_is_made_to_agree_whichever_triangles_are_turned(sheet: Mesh, se
     treated = check(mixed)
     assert np.array_equal(treated.triangles, sheet.triangles)
     np.testing.assert_array_equal(treated.uv, sheet.uv)
-    assert treated.warnings[0].startswith(f"{np.count_nonzero(turned)} triangles face the other way")
+    assert treated.warnings[0].startswith(f"{np.count_nonzero(turned)} triangles faced the opposite way")
 
 
 def test_each_piece_keeps_the_side_of_its_majority(sheet: Mesh) -> None:
@@ -121,7 +128,7 @@ def test_a_moebius_strip_is_reported() -> None:
     faces = np.array(triangles, np.int32)
     uv = np.tile([[0.0, 0.0], [0.3, 0.0], [0.3, 0.3]], (len(faces), 1, 1))
     messages = [warning for warning in check(Mesh(positions, faces, uv)).warnings if "one side" in warning]
-    assert messages == ["the surface has only one side (a Moebius strip), so front and back mean nothing on it."]
+    assert messages == ["the surface has only one side (a Moebius strip), so its front and back are not defined."]
 
 
 def test_mirrored_islands_stay_where_they_are_and_sides_mean_what_the_file_says(sheet: Mesh) -> None:
@@ -163,5 +170,5 @@ def test_removed_vertices_keep_their_numbers_and_leave_regions(sheet: Mesh) -> N
 @pytest.mark.parametrize("scale", [1e-200, 1e-6, 1.0, 1e150])
 def test_heights_do_not_depend_on_scale(scale: float) -> None:
     triangle = scale * np.array([[[0.0, 0, 0], [2, 0, 0], [1, 0.5, 0]]])
-    assert heights(triangle) == pytest.approx(0.25)
-    assert heights(triangle[:, :, :2]) == pytest.approx(0.25)
+    assert relative_heights(triangle) == pytest.approx(0.25)
+    assert relative_heights(triangle[:, :, :2]) == pytest.approx(0.25)

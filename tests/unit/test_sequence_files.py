@@ -158,17 +158,17 @@ def npz_of(header: bytes, data: bytes = b"") -> bytes:
 
 HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000, 3), }\n"
 NPZ_ERRORS = {
-    "garbage": (b"garbage", r"a\.npz: not a NumPy archive that can be read \(File is not a zip file\)\."),
-    "cut off": (npz_bytes(positions=FRAMES)[:-300], r"a\.npz: not a NumPy archive that can be read \("),
+    "garbage": (b"garbage", r"a\.npz: not a readable NumPy archive \(File is not a zip file\)\."),
+    "cut off": (npz_bytes(positions=FRAMES)[:-300], r"a\.npz: not a readable NumPy archive \("),
     "damaged": (
         npz_bytes(positions=FRAMES).replace(FRAMES[2].tobytes(), FRAMES[3].tobytes()),
-        r"a\.npz: not a NumPy archive that can be read \(Bad CRC-32",
+        r"a\.npz: not a readable NumPy archive \(Bad CRC-32",
     ),
     "no positions": (
         npz_bytes(verts=FRAMES, faces=TRIANGLES),
-        r'a\.npz: has no array "positions" \(frames, vertices, 3\); it holds faces, verts\.',
+        r'a\.npz: has no array "positions" \(frames, vertices, 3\), but faces, verts\.',
     ),
-    "nothing": (npz_bytes(), r'a\.npz: has no array "positions" \(frames, vertices, 3\); it holds nothing\.'),
+    "nothing": (npz_bytes(), r'a\.npz: has no array "positions" \(frames, vertices, 3\), but nothing\.'),
     "one frame": (
         npz_bytes(positions=POSITIONS),
         r'a\.npz: "positions" is \(8, 3\) of float64; it must be \(frames, vertices, 3\) of numbers\.',
@@ -183,19 +183,19 @@ NPZ_ERRORS = {
     ),
     "objects": (
         npz_bytes(positions=np.array([[["a", 1, None]]], object)),
-        r'a\.npz: "positions" holds Python objects, which are never read; save plain numbers\.',
+        r'a\.npz: "positions" has Python objects, which are never read. Save plain numbers\.',
     ),
-    "announces too much": (npz_of(HUGE), r'a\.npz: "positions" announces 12000000000000 bytes and holds 0\.'),
-    "header": (npz_of(b"{'descr': __import__('os')}"), r"a\.npz: not a NumPy archive that can be read \("),
+    "announces too much": (npz_of(HUGE), r'a\.npz: "positions" declares 12000000000000 bytes and has 0\.'),
+    "header": (npz_of(b"{'descr': __import__('os')}"), r"a\.npz: not a readable NumPy archive \("),
     "fps": (npz_bytes(positions=FRAMES, fps=0), r'a\.npz: "fps" must be one number > 0 \[1/s\]\.'),
     "two fps": (npz_bytes(positions=FRAMES, fps=[24, 25]), r'a\.npz: "fps" must be one number > 0 \[1/s\]\.'),
     "quads": (
         npz_bytes(positions=FRAMES, triangles=[[0, 1, 2, 3]]),
-        r'a\.npz: "triangles" is \(1, 4\) of int64; it must be \(triangles, 3\) of whole numbers\.',
+        r'a\.npz: "triangles" is \(1, 4\) of int64; it must be \(triangles, 3\) of integers\.',
     ),
     "range": (
         npz_bytes(positions=FRAMES, triangles=[[0, 1, 2], [0, 1, 8]]),
-        r"a\.npz: triangle 1 refers to a vertex that does not exist; there are 8\.",
+        r"a\.npz: triangle 1 refers to a vertex outside of 0 to 7\.",
     ),
 }
 
@@ -212,7 +212,7 @@ def test_an_archive_larger_than_memory_is_refused_before_it_is_unpacked(
 ) -> None:
     np.savez_compressed(tmp_path / "a.npz", positions=np.zeros((100, 1000, 3)))
     monkeypatch.setattr("toile.model.mesh_files.available_memory", lambda: 1_000_000)
-    with pytest.raises(InputError, match=r"^reading a\.npz needs about 0\.0024 GB of memory and 0\.001 GB are"):
+    with pytest.raises(InputError, match=r"^reading a\.npz needs about 0\.0024 GB of memory, but only 0\.001 GB are"):
         read_sequence(tmp_path, "a.npz")
 
 
@@ -221,7 +221,7 @@ def test_an_archive_larger_than_memory_is_refused_before_it_is_unpacked(
 
 def test_pc2_samples_of_several_frames_are_reported(tmp_path: Path) -> None:
     found = read_sequence(tmp_path, write_pc2(tmp_path, rate=2.0))
-    assert found.warnings == ("its samples are 2 frames apart: fps must count samples, not frames.",)
+    assert found.warnings == ("its samples are 2 frames apart. Set fps to samples per second.",)
 
 
 def pc2(version: int = 1, points: int = 8, samples: int = 5, data: int = 480) -> bytes:
@@ -232,21 +232,21 @@ PC2_ERRORS = {
     "garbage": (b"garbage" * 20, "a.pc2: not a PC2 file: it does not begin with POINTCACHE2."),
     "header cut off": (pc2()[:20], "a.pc2: ends within its header of 32 bytes."),
     "version": (pc2(version=2), "a.pc2: PC2 version 2; only version 1 exists."),
-    "no points": (pc2(points=0), "a.pc2: announces 5 frames of 0 vertices; one of each is the least."),
-    "negative": (pc2(samples=-5), "a.pc2: announces -5 frames of 8 vertices; one of each is the least."),
+    "no points": (pc2(points=0), "a.pc2: declares 5 frames of 0 vertices; both must be at least 1."),
+    "negative": (pc2(samples=-5), "a.pc2: declares -5 frames of 8 vertices; both must be at least 1."),
     "cut off": (
         pc2(data=479),
-        "a.pc2: announces 5 frames of 8 vertices, which are 512 bytes, and has 511: it was cut off. Write it again.",
+        "a.pc2: 5 frames of 8 vertices are 512 bytes, but the file has 511: it was cut off. Write it again.",
     ),
     "billions announced": (
         pc2(points=2**31 - 1, samples=2**31 - 1),
-        "a.pc2: announces 2147483647 frames of 2147483647 vertices, which are 55340232169589047340 bytes, and has 512: "
+        "a.pc2: 2147483647 frames of 2147483647 vertices are 55340232169589047340 bytes, but the file has 512: "
         "it was cut off. Write it again.",
     ),
     "too long": (
         pc2(data=481),
-        "a.pc2: announces 5 frames of 8 vertices, which are 512 bytes, and has 513: "
-        "it is not what its header says. Write it again.",
+        "a.pc2: 5 frames of 8 vertices are 512 bytes, but the file has 513: "
+        "it does not match its header. Write it again.",
     ),
 }
 
@@ -319,12 +319,12 @@ def test_a_missing_frame_is_named(tmp_path: Path) -> None:
 OBJ_ERRORS = {
     "count": (
         obj_text(POSITIONS[:7]),
-        "body_0010.obj has 7 vertices and body_0008.obj has 8; every frame needs the same vertices.",
+        "body_0010.obj has 7 vertices, but body_0008.obj has 8; all frames need the same vertices.",
     ),
-    "empty": ("", "{folder}/body_0010.obj is empty."),
+    "empty": ("", "{folder}/body_0010.obj is empty. Export it again."),
     "garbage": ("v 0 x 0\n", "body_0010.obj:1: could not convert string to float: 'x'."),
-    "cut off": ("v 0 0 0\nv 1 0", "body_0010.obj:2: 3 numbers are needed and 2 are given."),
-    "binary": ("v 0 0 0\n\0\1", "body_0010.obj:2: is binary, not an OBJ text file."),
+    "cut off": ("v 0 0 0\nv 1 0", "body_0010.obj:2: needs 3 numbers and has 2."),
+    "binary": ("v 0 0 0\n\0\1", "body_0010.obj:2: binary data in an OBJ text file."),
 }
 
 
@@ -341,14 +341,14 @@ def test_a_directory_among_the_frames(tmp_path: Path) -> None:
     pattern = write_obj(tmp_path)
     (tmp_path / "body_0010.obj").unlink()
     (tmp_path / "body_0010.obj").mkdir()
-    with pytest.raises(InputError, match=r"body_0010\.obj is a directory; give a mesh file\.$"):
+    with pytest.raises(InputError, match=r"body_0010\.obj is a directory. Give a mesh file\.$"):
         read_sequence(tmp_path, pattern)
 
 
 def test_two_names_of_one_frame(tmp_path: Path) -> None:
     write_obj(tmp_path)
     (tmp_path / "body_8.obj").write_text(obj_text(POSITIONS))
-    with pytest.raises(InputError, match=r"^body_0008\.obj and body_8\.obj are both frame 8; which one is meant\?$"):
+    with pytest.raises(InputError, match=r"^body_0008\.obj and body_8\.obj are both frame 8. Remove one of them\.$"):
         read_sequence(tmp_path, "body_*.obj")
 
 
@@ -389,7 +389,7 @@ def test_usd_uneven_samples_are_read_at_even_times(tmp_path: Path) -> None:
     found = read_sequence(tmp_path, write_usd(tmp_path, (1, 2, 4, 5), FRAMES[[0, 1, 3, 4]]))
     np.testing.assert_array_equal(found.positions, FRAMES)
     assert found.fps == 24.0
-    assert found.warnings == ("its samples lie at uneven times and were read at even ones, 1 of its frames apart.",)
+    assert found.warnings == ("its samples lie at uneven times and were resampled every 1 of its frames.",)
 
 
 def test_usd_without_samples_is_reported(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_usd_without_samples_is_reported(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.positions, POSITIONS[None])
     assert found.fps is None
     assert found.warnings == (
-        "no point of it has time samples: motion by a skeleton or blend shapes must be baked to points first.",
+        "none of its points has time samples. Bake motion by a skeleton or blend shapes to points first.",
     )
 
 
@@ -412,15 +412,15 @@ THREE, FOUR = "[(0,0,0),(1,0,0),(0,1,0)]", "[(0,0,0),(1,0,0),(0,1,0),(1,1,1)]"
 USD_ERRORS = {
     "count": (
         usd_text(f"1: {THREE}, 2: {FOUR}"),
-        "a.usda: 4 vertices at time code 2 and 3 at the first; every frame needs the same vertices.",
+        "a.usda: 4 vertices at time code 2, but 3 at the first; every frame needs the same vertices.",
     ),
     "too many": (
         usd_text(f"0: {THREE}, 1e-9: {THREE}, 1000: {THREE}"),
-        "a.usda: 1e+12 frames of 3 vertices need 3.6e+04 GB, and at most 2.15 GB are read. Keep fewer samples.",
+        "a.usda: 1e+12 frames of 3 vertices need 3.6e+04 GB, but at most 2.15 GB are read. Export fewer samples.",
     ),
     "garbage": ("garbage", "a.usda: not a USD file."),
-    "no mesh": ("#usda 1.0\n", "a.usda: holds no mesh."),
-    "no points": ('#usda 1.0\ndef Mesh "m" {}\n', "a.usda: its meshes have no points."),
+    "no mesh": ("#usda 1.0\n", "a.usda: contains no mesh."),
+    "no points": ('#usda 1.0\ndef Mesh "m" {}\n', "a.usda: the meshes have no points."),
 }
 
 
@@ -444,24 +444,24 @@ def test_missing_empty_and_directory(tmp_path: Path, file: str) -> None:
     (tmp_path / file).touch()
     with pytest.raises(InputError) as caught:
         read_sequence(tmp_path, file)
-    assert str(caught.value) == f"{tmp_path / file} is empty."
+    assert str(caught.value) == f"{tmp_path / file} is empty. Export it again."
     (tmp_path / file).unlink()
     (tmp_path / file).mkdir()
     with pytest.raises(InputError) as caught:
         read_sequence(tmp_path, file)
-    assert str(caught.value) == f"{tmp_path / file} is a directory; give a sequence file."
+    assert str(caught.value) == f"{tmp_path / file} is a directory. Give a sequence file."
 
 
 NAMES = {
-    "one frame": ("body.obj", '"body.obj" is one frame; name all of them, such as "body_####.obj".'),
+    "one frame": ("body.obj", '"body.obj" is a single frame. Name all of them, such as "body_####.obj".'),
     "other format": (
         "body.abc",
         'cannot read "body.abc": not a sequence format that Toile knows. '
         "Choose from: .npz, .obj, .pc2, .ply, .usd, .usda, .usdc, .usdz.",
     ),
-    "two patterns": ("b#dy_*.obj", '"b#dy_*.obj": a row of frames has one # or * and ends in .obj or .ply.'),
-    "frames of caches": ("body_#.npz", '"body_#.npz": a row of frames has one # or * and ends in .obj or .ply.'),
-    "no frame": ("body_##.obj", "no file is named body_##.obj (a number for ##) in {folder}."),
+    "two patterns": ("b#dy_*.obj", '"b#dy_*.obj": numbered frames have one # or * and end in .obj or .ply.'),
+    "frames of caches": ("body_#.npz", '"body_#.npz": numbered frames have one # or * and end in .obj or .ply.'),
+    "no frame": ("body_##.obj", "no file matches body_##.obj (## stands for a number) in {folder}."),
     "no folder": ("take/body_##.obj", "no such folder: {folder}/take."),
     "up": ("../body.npz", "leads out of the scene's folder. Move the file there, or allow it with --allow-outside."),
     "up, many": (

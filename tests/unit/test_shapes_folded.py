@@ -92,5 +92,5 @@ def test_edges_too_long_for_the_folds() -> None:
 
 
 def test_folds_that_leave_nothing() -> None:
-    with pytest.raises(InputError, match=r"leave nothing between them at a gap of 0\.05 m\. Set gap to less than 0\.0"):
+    with pytest.raises(InputError, match=r"leave no straight parts at a gap of 0\.05 m\. Set gap to less than 0\.0"):
         Folded(folds=4, gap=0.05).mesh(Path())

@@ -163,16 +163,16 @@ def test_rims_can_be_selected() -> None:
 
 @pytest.mark.parametrize("where", [{"corners": ("lower_left",)}, {"edges": ("left",)}, {"edges": ("upper", "right")}])
 def test_sides_that_it_does_not_have(where: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="goes round along u: it has no corners"):
+    with pytest.raises(ValueError, match="is closed along u: it has no corners"):
         Selection(**where).resolve(make(SKIRT))
 
 
 @pytest.mark.parametrize(("fields", "text"), [
-    ({"profile": ((0.1, 0.0),)}, "1 given; a profile needs at least two points."),
+    ({"profile": ((0.1, 0.0),)}, "1 given; a curve needs at least two points."),
     ({"profile": ((0.1, 0.0), (0.1, 0.0), (0.2, 0.1))}, "points 0 and 1 are the same."),
-    ({"profile": ((0.1, 0.0), (0.0, 0.1), (0.1, 0.2))}, "point 1 lies on the axis; only an end of it may"),
+    ({"profile": ((0.1, 0.0), (0.0, 0.1), (0.1, 0.2))}, "point 1 lies on the axis; only its ends may"),
     ({"profile": ((0.0, 0.0), (0.0, 0.1))}, "point 0 lies on the axis"),
-    ({"profile": CAN["profile"], "resolution": (8, 3)}, "3 rings along a profile of 4 points, each of which is"),
+    ({"profile": CAN["profile"], "resolution": (8, 3)}, "3 rings cannot include all 4 points of the profile"),
     ({"profile": CAN["profile"], "resolution": (8, 2), "curve": "smooth"}, "closed at both ends needs at least"),
     (
         {"profile": ((0.5, 0.0), (0.005, 0.02), (0.005, 0.5), (0.005, 1.0)), "curve": "smooth"},

@@ -88,8 +88,8 @@ def test_too_wide_for_its_bends() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"points": ((0.0, 0.0, 0.0),)}, "points: 1 given; a curve needs at least two."),
-        ({"points": ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 0.0, 0.0))}, "points: 1 and 2 are the same"),
+        ({"points": ((0.0, 0.0, 0.0),)}, "points: 1 given; a curve needs at least two points."),
+        ({"points": ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 0.0, 0.0))}, "points: points 1 and 2 are the same"),
         ({"points": ((0.0, 0.0, 0.0), (0.0, 0.0, 1.0))}, "across: must not run along the curve at its first point."),
         ({"points": ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0)), "across": (0.0, 0.0, 0.0)}, "across: must not run along"),
     ],

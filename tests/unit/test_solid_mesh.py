@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from toile.errors import InputError
 from toile.model import solid_shapes as shapes
-from toile.model.solid_mesh import SolidMesh, judge, read_solid, require_closed
+from toile.model.solid_mesh import SolidMesh, check_surface, read_solid, require_closed
 from toile.model.solid_shapes import Surface
 
 
@@ -66,11 +66,11 @@ SOLIDS = {
 
 @pytest.mark.parametrize(("surface", "volume"), SOLIDS.values(), ids=SOLIDS.keys())
 def test_good_solids_are_taken_as_they_are(surface: Surface, volume: float) -> None:
-    mesh = judge(*surface)
+    mesh = check_surface(*surface)
     assert mesh.closed and mesh.warnings == () and mesh.numbering is None
     np.testing.assert_array_equal(mesh.positions, surface[0])
     np.testing.assert_array_equal(mesh.triangles, surface[1])
-    np.testing.assert_array_equal(mesh.places, np.arange(len(surface[0])))
+    np.testing.assert_array_equal(mesh.representatives, np.arange(len(surface[0])))
     assert mesh.triangles.dtype == np.int32 and mesh.positions.dtype == np.float64
     assert winding_number(mesh, (0.01, 0.02, 0.03)) == pytest.approx(1, abs=1e-9)
     if volume:
@@ -82,26 +82,26 @@ def test_good_solids_are_taken_as_they_are(surface: Surface, volume: float) -> N
 @pytest.mark.parametrize(("surface", "volume"), SOLIDS.values(), ids=SOLIDS.keys())
 def test_mixed_winding_is_made_to_face_outward(surface: Surface, volume: float, share: float) -> None:
     mixed = turned_at_random(surface, share)
-    mesh = judge(*mixed)
+    mesh = check_surface(*mixed)
     np.testing.assert_array_equal(np.sort(mesh.triangles), np.sort(surface[1]))
     assert winding_number(mesh, (0.01, 0.02, 0.03)) == pytest.approx(1, abs=1e-9)
     turned = np.count_nonzero((mixed[1] != surface[1]).any(axis=1))
-    assert mesh.warnings[0].startswith(f"turned {turned} triangle")
+    assert mesh.warnings[0].startswith(f"flipped {turned} triangle")
 
 
 @pytest.mark.parametrize("surface", [surface for surface, _ in SOLIDS.values()], ids=SOLIDS.keys())
 def test_faces_with_vertices_of_their_own_are_closed_all_the_same(surface: Surface) -> None:
     """The vertices stay, so that a sequence for the file still fits; `places` tells which are one."""
     separate = soup(turned_at_random(surface, 0.2))
-    mesh = judge(*separate)
+    mesh = check_surface(*separate)
     assert mesh.closed and len(mesh.positions) == 3 * len(surface[1])
-    assert mesh.volume == pytest.approx(judge(*surface).volume, rel=1e-12)
-    assert len(np.unique(mesh.places)) == len(surface[0])
-    np.testing.assert_array_equal(mesh.positions[mesh.places], mesh.positions)
+    assert mesh.volume == pytest.approx(check_surface(*surface).volume, rel=1e-12)
+    assert len(np.unique(mesh.representatives)) == len(surface[0])
+    np.testing.assert_array_equal(mesh.positions[mesh.representatives], mesh.positions)
+    first = np.argmax(mesh.representatives != np.arange(len(mesh.representatives)))
     assert mesh.warnings[0] == (
-        f"{3 * len(surface[1]) - len(surface[0])} vertices on open edges exactly where another is, such as "
-        f"{np.argmax(mesh.places != np.arange(len(mesh.places)))} and "
-        f"{mesh.places[np.argmax(mesh.places != np.arange(len(mesh.places)))]}: the surface counts as joined there."
+        f"{3 * len(surface[1]) - len(surface[0])} vertices on open edges at the same position as another, such as "
+        f"{first} and {mesh.representatives[first]}: the surface is treated as connected there."
     )
 
 
@@ -113,52 +113,52 @@ def test_a_seam_of_texture_coordinates_is_no_opening() -> None:
     twin[seam] = len(positions) + np.arange(len(seam))
     below = (positions[triangles].mean(axis=1)[:, 1] < 0)[:, None]
     split = np.where(below & (twin[triangles] >= 0), twin[triangles], triangles)
-    mesh = judge(np.concatenate([positions, positions[seam]]), split)
-    assert mesh.closed and mesh.volume == pytest.approx(judge(positions, triangles).volume)
+    mesh = check_surface(np.concatenate([positions, positions[seam]]), split)
+    assert mesh.closed and mesh.volume == pytest.approx(check_surface(positions, triangles).volume)
     assert len(mesh.warnings) == 1 and mesh.warnings[0].startswith("4 vertices on open edges")
 
 
 def test_minus_zero_is_zero() -> None:
     positions, triangles = soup(moved(shapes.box((1, 1, 1)), (0.5, 0.5, 0.5)))
     positions[::2] = np.where(positions[::2] == 0, -0.0, positions[::2])
-    assert judge(positions, triangles).closed
+    assert check_surface(positions, triangles).closed
 
 
 def test_bodies_that_touch_are_two_bodies() -> None:
     """Face to face, and along an edge: positions coincide, the surfaces are closed each by itself."""
     box = shapes.box((1, 1, 1))
     for by in ((1, 0, 0), (1, 1, 0), (1, 1, 1)):
-        mesh = judge(*together(box, moved(box, by)))
+        mesh = check_surface(*together(box, moved(box, by)))
         assert mesh.closed and mesh.warnings == ()
         assert mesh.volume == pytest.approx(2.0)
 
 
 def test_a_hollow_is_reported_and_kept() -> None:
     hollow = together(shapes.box((2, 2, 2)), reversed_(shapes.box((1, 1, 1))))
-    mesh = judge(*hollow)
+    mesh = check_surface(*hollow)
     assert mesh.closed and mesh.volume == pytest.approx(7.0)
     assert mesh.warnings == (
-        "1 of 2 closed pieces face inward (signed volume -1 m^3): right for a hollow in another piece, wrong for one "
-        "that stands alone.",
+        "1 of 2 closed pieces face inward (signed volume -1 m^3): right for a cavity in another piece, wrong for a "
+        "separate one.",
     )
 
 
 def test_inside_out_is_reported_and_flip_turns_it() -> None:
     wrong = reversed_(shapes.box((1, 2, 3)))
-    mesh = judge(*wrong)
+    mesh = check_surface(*wrong)
     assert mesh.volume == pytest.approx(-6.0)
     np.testing.assert_array_equal(mesh.triangles, wrong[1])
-    right = judge(*wrong, flip=True)
+    right = check_surface(*wrong, flip=True)
     assert right.volume == pytest.approx(6.0) and right.warnings == ()
     assert winding_number(right, (0, 0, 0)) == pytest.approx(1)
 
 
 def test_an_open_surface_keeps_its_front_and_flip_changes_it() -> None:
     for surface in (shapes.plane(1.0), shapes.disc(0.5)):
-        mesh = judge(*surface)
+        mesh = check_surface(*surface)
         assert not mesh.closed and mesh.volume == 0.0
         np.testing.assert_array_equal(mesh.triangles, surface[1])
-        x = mesh.positions[judge(*surface, flip=True).triangles]
+        x = mesh.positions[check_surface(*surface, flip=True).triangles]
         assert (np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])[:, 2] < 0).all()
 
 
@@ -166,14 +166,14 @@ def test_on_an_open_surface_the_minority_is_turned() -> None:
     positions, triangles = shapes.disc(0.5, 20)
     mixed = triangles.copy()
     mixed[[3, 11, 12]] = mixed[[3, 11, 12]][:, ::-1]
-    x = positions[judge(positions, mixed).triangles]
+    x = positions[check_surface(positions, mixed).triangles]
     assert (np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])[:, 2] > 0).all()
 
 
 def test_unused_vertices_leave_a_numbering() -> None:
     positions, triangles = shapes.box((1, 1, 1))
     nine = np.insert(positions, 3, (7, 7, 7), axis=0)
-    mesh = judge(nine, triangles + (triangles >= 3))
+    mesh = check_surface(nine, triangles + (triangles >= 3))
     np.testing.assert_array_equal(mesh.positions, positions)
     np.testing.assert_array_equal(mesh.triangles, triangles)
     assert mesh.numbering is not None and mesh.numbering.tolist() == [0, 1, 2, -1, 3, 4, 5, 6, 7]
@@ -187,12 +187,12 @@ def test_degenerate_triangles_can_be_dropped() -> None:
     positions, triangles = shapes.box((1, 1, 1))
     more = np.vstack([positions, (positions[0] + positions[1]) / 2])
     bad = np.vstack([[[0, 1, 8]], triangles[:5], [[2, 2, 3]], triangles[5:]])
-    mesh = judge(more, bad, drop_degenerate=True)
+    mesh = check_surface(more, bad, drop_degenerate=True)
     np.testing.assert_array_equal(mesh.triangles, triangles)
     assert mesh.closed and mesh.volume == pytest.approx(1.0) and len(mesh.positions) == 8
     assert mesh.warnings == (
         "left out 2 degenerate triangles, the first of them triangle 0.",
-        "removed 1 vertex of no triangle, the first of them vertex 8; vertex sequences keep the numbers of the source.",
+        "removed 1 unused vertex, the first of them vertex 8; vertex sequences keep the numbers of the source.",
     )
 
 
@@ -203,9 +203,9 @@ def test_a_moebius_strip_has_one_side() -> None:
     across = np.cos(angle / 2)[:, None] * around + np.sin(angle / 2)[:, None] * np.array([0, 0, 1])
     positions = np.concatenate([around - 0.2 * across, around + 0.2 * across])
     quads = [[i, i + 1, i + 1 + n, i + n] for i in range(n - 1)] + [[n - 1, n, 0, 2 * n - 1]]
-    mesh = judge(positions, np.array(quads)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3))
+    mesh = check_surface(positions, np.array(quads)[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3))
     assert not mesh.closed
-    assert "the surface has only one side (a Moebius strip), so front and back mean nothing on it." in mesh.warnings
+    assert "the surface has only one side (a Moebius strip), so its front and back are not defined." in mesh.warnings
 
 
 def test_a_large_mesh_is_judged_quickly() -> None:
@@ -215,7 +215,7 @@ def test_a_large_mesh_is_judged_quickly() -> None:
         seconds = []
         for _ in range(3):
             begin = time.perf_counter()
-            assert judge(*surface).closed
+            assert check_surface(*surface).closed
             seconds.append(time.perf_counter() - begin)
         assert min(seconds) < 1.0  # 0.1 and 0.3 on a laptop core
 
@@ -234,12 +234,12 @@ def test_soups_are_refused_or_agree_with_a_slow_count(surface: Surface, flip: bo
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            mesh = judge(*surface, flip=flip, drop_degenerate=drop)
+            mesh = check_surface(*surface, flip=flip, drop_degenerate=drop)
         except InputError as error:
             assert str(error)
             return
     assert set(mesh.triangles.ravel()) == set(range(len(mesh.positions)))
-    at = [tuple(int(mesh.places[i]) for i in t) for t in mesh.triangles]
+    at = [tuple(int(mesh.representatives[i]) for i in t) for t in mesh.triangles]
     uses = Counter(frozenset((t[i], t[(i + 1) % 3])) for t in at for i in range(3))
     runs = Counter((t[i], t[(i + 1) % 3]) for t in at for i in range(3))
     one_sided = any("one side" in messages for messages in mesh.warnings)
@@ -261,9 +261,9 @@ def test_a_solid_is_the_same_however_it_is_written(seed: int) -> None:
     shuffled = np.empty_like(positions)
     shuffled[number] = Rotation.random(random_state=seed).apply(positions) + random.normal(size=3)
     faces = random.permutation(np.take_along_axis(number[triangles], shift, axis=1))
-    mesh = judge(shuffled, faces)
+    mesh = check_surface(shuffled, faces)
     assert mesh.closed and mesh.warnings == ()
-    assert mesh.volume == pytest.approx(judge(positions, triangles).volume, rel=1e-10)
+    assert mesh.volume == pytest.approx(check_surface(positions, triangles).volume, rel=1e-10)
 
 
 # Files

@@ -98,10 +98,10 @@ def test_every_particle_has_springs(name: str) -> None:
     assert set(lengths) == edges - diagonals
     assert np.isfinite(springs.lengths).all()
     assert (springs.lengths > 0.0).all()
-    assert (springs.past[springs.kind != FLEXION] == -1).all()
+    assert (springs.skipped[springs.kind != FLEXION] == -1).all()
     if mesh.quads is None:
         return
-    for (i, j), (k, again), length in zip(flexion.particles - 7, flexion.past - 7, flexion.lengths, strict=True):
+    for (i, j), (k, again), length in zip(flexion.particles - 7, flexion.skipped - 7, flexion.lengths, strict=True):
         assert k == again
         assert length == pytest.approx(lengths[min(i, k), max(i, k)] + lengths[min(j, k), max(j, k)], rel=1e-12)
 
@@ -112,12 +112,12 @@ def test_threads_go_through_a_pole(n: int, through: int) -> None:
     resist the bending of the pole as two threads that cross do: the mean of cos^4 around is 3/8."""
     mesh = Revolved(profile=CONE, resolution=(n, 5)).mesh(Path())
     flexion = springs_of(part(mesh)).of(FLEXION)
-    at_pole = flexion.past[:, 0] == 0
+    at_pole = flexion.skipped[:, 0] == 0
     assert np.count_nonzero(at_pole) == through
     ends = mesh.positions[flexion.particles[at_pole], :2]
     turned = np.sum(ends[:, 0] * ends[:, 1], axis=1) / np.prod(np.linalg.norm(ends, axis=2), axis=1)
     np.testing.assert_allclose(turned, -np.cos(np.pi / n) if n % 2 else -1.0)
-    shares = flexion.bent_shares()
+    shares = flexion.bending_shares()
     assert (shares[~at_pole] == 1.0).all()
     np.testing.assert_allclose(shares[at_pole], 1.0 if through <= 2 else 8.0 / (3.0 * through))
     onwards = flexion.particles[(flexion.particles == 0).any(axis=1)]

@@ -53,7 +53,7 @@ def test_above_the_tip_the_distance_is_that_of_a_point() -> None:
     [
         (((0.0, 0.0), (1.0, 0.0)), "profile: 2 corners given; a polygon needs at least three."),
         (((0.0, 0.0), (1.0, 0.0), (1.0, 0.0)), "profile: corners 1 and 2 are the same."),
-        (((0.0, 0.0), (1.0, 1.0), (1.0, 0.0), (0.0, 1.0)), "profile: the sides after corners 0 and 2 cross."),
+        (((0.0, 0.0), (1.0, 1.0), (1.0, 0.0), (0.0, 1.0)), "profile: the sides after corners 0 and 2 intersect."),
         (((0.0, 0.0), (0.0, 1.0), (0.0, 2.0)), "profile: the polygon has no area."),
         (((-0.1, 0.0), (0.0, 1.0), (0.2, 2.0)), "greater than or equal to 0"),
     ],

@@ -14,10 +14,10 @@ from scipy.interpolate import CubicHermiteSpline, interp1d
 from toile.errors import InputError
 from toile.model import solid_shapes as shapes
 from toile.model.motion import Motion
-from toile.model.solid_mesh import SolidMesh, judge
+from toile.model.solid_mesh import SolidMesh, check_surface
 from toile.model.vertex_sequence import VertexSequence, motion_teleports, sequence_for
 
-BOX = judge(*shapes.box((1.0, 1.0, 1.0)))
+BOX = check_surface(*shapes.box((1.0, 1.0, 1.0)))
 DIAGONAL = np.sqrt(3.0)
 RANDOM = np.random.default_rng(3).normal(size=(7, 5, 3))
 
@@ -116,7 +116,7 @@ def test_speeds_of_a_constant_motion() -> None:
 def test_frames_follow_the_numbers_of_the_mesh_file() -> None:
     positions, triangles = shapes.box((1, 1, 1))
     nine = np.insert(positions, 3, (7, 7, 7), axis=0)
-    mesh = judge(nine, triangles + (triangles >= 3))
+    mesh = check_surface(nine, triangles + (triangles >= 3))
     frames = np.array([nine, nine + 0.1])
     frames[:, 3] = np.nan  # nobody uses it
     moves = sequence_for(mesh, frames, fps=24.0)
@@ -135,11 +135,11 @@ def nan_at(frame: int, vertex: int, value: float = np.nan) -> np.ndarray:
 ERRORS = {
     "count": (
         np.zeros((4, 9, 3)),
-        "the sequence has 9 vertices and the mesh has 8: they must be the same vertices in the same order. "
+        "the sequence has 9 vertices, but the mesh has 8: they must be the same vertices in the same order. "
         "Export both from one object, without modifiers that change its vertices.",
     ),
     "no frames": (np.zeros((0, 8, 3)), "the sequence has no frames."),
-    "shape": (np.zeros((8, 3)), "a sequence must be (frames, vertices, 3), and this one is (8, 3)."),
+    "shape": (np.zeros((8, 3)), "a sequence must be (frames, vertices, 3), but this one is (8, 3)."),
     "NaN": (
         nan_at(2, 5),
         "frame 2, vertex 5 = (0.7, nan, 0.5): not finite (1 such in 1 frames, counted from 0).",
@@ -160,13 +160,13 @@ def test_frames_that_do_not_fit(frames: np.ndarray, expected: str) -> None:
 
 
 def test_a_count_that_fits_neither_the_file_nor_what_is_used() -> None:
-    mesh = judge(np.vstack([BOX.positions, [[3, 3, 3]]]), BOX.triangles)
-    with pytest.raises(InputError, match=r"^the sequence has 7 vertices and the mesh has 9 \(8 of them in use\): "):
+    mesh = check_surface(np.vstack([BOX.positions, [[3, 3, 3]]]), BOX.triangles)
+    with pytest.raises(InputError, match=r"^the sequence has 7 vertices, but the mesh has 9 \(8 of them in use\): "):
         sequence_for(mesh, np.zeros((2, 7, 3)), fps=24.0)
 
 
 def test_a_vertex_is_named_by_its_number_in_the_file() -> None:
-    mesh: SolidMesh = judge(np.vstack([[[3, 3, 3]], BOX.positions]), BOX.triangles + 1)
+    mesh: SolidMesh = check_surface(np.vstack([[[3, 3, 3]], BOX.positions]), BOX.triangles + 1)
     frames = np.array([np.vstack([[[3, 3, 3]], BOX.positions])])
     frames[0, 4] = np.inf
     with pytest.raises(InputError, match=r"^frame 0, vertex 4 = \(inf, inf, inf\): not finite"):
@@ -181,7 +181,7 @@ def test_rates_that_make_no_sense(fps: float, start: float) -> None:
 
 TELEPORT = (
     "teleport at frame {}: the solid moves {} m from one frame to the next and is only {} m large. "
-    "Cloth in its way is pushed or left behind; add frames between, or start it there."
+    "Cloth in its path may be left behind. Add frames in between, or start it there."
 )
 
 
@@ -202,7 +202,7 @@ def test_other_units_and_a_single_frame_are_reported() -> None:
         "the first frame is 100 times as large as the mesh: are both in meters? Set scale.",
     )
     assert sequence_for(BOX, shifted(0), fps=24.0).warnings == (
-        "the sequence has one frame, so the solid stands still.",
+        "the sequence has one frame, so the solid does not move.",
     )
 
 

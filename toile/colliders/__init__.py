@@ -1,1 +1,1 @@
-"""Solids that cloth meets: one file each."""
+"""Solids that cloth collides with; one file each."""

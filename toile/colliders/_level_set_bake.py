@@ -1,14 +1,15 @@
-"""Makes distance fields: from a closed triangle mesh, or from any shape that knows its own distance.
+"""Baking of distance fields: from a closed triangle mesh, or from a shape with a distance function.
 
-1. The box around the surface, widened by the band, is cut into tiles; the distance at their corners is the far grid.
-2. Tiles that the surface comes near to, by the distance at their middle, get a fine grid.
-3. For a mesh, Warp's tree finds the nearest triangle and the distance to it is computed in `real`.
-4. Its sign is that of the winding number, asked only where it is in doubt: two nodes are on the same side when either
+1. The bounding box of the surface, enlarged by the band, is divided into tiles; the distance at their corners is the
+   far grid.
+2. Tiles close to the surface, by the distance at their center, get a fine grid.
+3. For a mesh, Warp's BVH finds the closest triangle, and the distance to it is computed in `real`.
+4. Its sign is that of the winding number, evaluated only if in doubt: two nodes are on the same side if either
    is farther from the surface than from the other.
 
-The winding number counts how often the surface goes round a point, so a small flaw does not turn the inside out.
+The winding number of the surface around a point is robust: a small flaw does not turn the inside out.
 
-Source      [BMF03] sec. 5.1, with exact distances where the paper marches them out from the interface
+Source      [BMF03] sec. 5.1, with exact distances where the paper uses fast marching from the interface
 Symbols     phi  distance [m]     p  node
 Deviations  none
 """
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from toile.colliders._level_set_field import CELLS, FEET, NODES, STRIDE, Baked
+from toile.colliders._level_set_field import CELLS, FEET, NODES, STRIDE, BakedField
 from toile.colliders.base import Functions
 from toile.errors import InputError
 from toile.math.solid import ANYWHERE
@@ -27,16 +28,16 @@ from toile.math.triangle import nearest_on_triangle
 from toile.math.types import double, real, vec3
 from toile.model.mesh_files import available_memory
 
-# How much farther Warp's tree is searched, relative to the lengths involved: single precision may err so much.
+# Extra search radius for Warp's BVH, relative to the lengths involved: the error of single precision.
 ROUNDING = wp.constant(real(1e-5))
-# How carefully Warp sums up winding numbers; its own default.
+# Accuracy of Warp's winding numbers (its default), and the threshold for inside.
 WINDING_ACCURACY, WINDING_INSIDE = wp.constant(wp.float32(2.0)), wp.constant(wp.float32(0.5))
-# A node is surely on the side of another when a distance exceeds what is between them by so much: beyond rounding.
+# A node is on the same side as another if a distance exceeds this factor times their spacing: beyond rounding.
 SURELY = wp.constant(wp.float32(1.001))
 
 TILE_CELLS, FOOT_STRIDE = wp.constant(CELLS), wp.constant(STRIDE)
 
-# What a tile without and one with a fine grid take while they are made [bytes].
+# Memory of a tile without and with a fine grid while it is made [bytes].
 COARSE_BYTES, FINE_BYTES = 40, 12 * NODES**3
 
 
@@ -51,9 +52,9 @@ class BakedSurface:
 
 @wp.struct
 class BakedFoot:
-    """The point of a surface nearest to p."""
+    """Closest point of a surface to p."""
 
-    distance: real  # without sign
+    distance: real  # unsigned
     face: wp.int32
     place: wp.vec2f  # s and t in the triangle
 
@@ -75,7 +76,7 @@ def foot_of(surface: BakedSurface, p: vec3, reach: real) -> BakedFoot:
 
 @wp.func
 def side_of(surface: BakedSurface, p: vec3, distance: real) -> real:
-    """-1 inside, 1 outside."""
+    """Returns -1 inside and 1 outside."""
     search = wp.float32(distance + ROUNDING * (real(1.0) + distance + wp.length(p)))
     hit = wp.mesh_query_point_sign_winding_number(
         surface.tree, wp.vec3f(p), search, WINDING_ACCURACY, WINDING_INSIDE
@@ -90,7 +91,7 @@ def place(low: vec3, spacing: real, i: wp.int32, j: wp.int32, k: wp.int32) -> ve
 
 @wp.func
 def node_of(low: vec3, cell: real, tile: wp.vec3i, i: wp.int32, j: wp.int32, k: wp.int32) -> vec3:
-    """Where node i, j, k of a tile is; the first are one cell outside."""
+    """Returns the position of node i, j, k of a tile; the first nodes are one cell outside."""
     return place(low, cell, TILE_CELLS * tile[0] + i - 1, TILE_CELLS * tile[1] + j - 1, TILE_CELLS * tile[2] + k - 1)
 
 
@@ -119,7 +120,7 @@ def mesh_middles(surface: BakedSurface, low: vec3, side: real, middle_out: wp.ar
 
 @wp.func
 def foot_at(i: wp.int32) -> wp.int32:
-    """Which of the nodes with a nearest point the node i along an axis is, or -1."""
+    """Returns the index, among the nodes with a closest point, of node i along an axis, or -1."""
     if i == 0 or i > TILE_CELLS + 1 or (i - 1) % FOOT_STRIDE != 0:
         return -1
     return (i - 1) // FOOT_STRIDE
@@ -132,7 +133,7 @@ def mesh_nodes(
     # out
     near_out: wp.array4d(dtype=wp.float32), face_out: wp.array4d(dtype=wp.int32), place_out: wp.array4d(dtype=wp.vec2f),
 ):  # fmt: skip
-    """Distances without sign."""
+    """Computes unsigned distances."""
     t, i, j, k = wp.tid()
     p = node_of(low, cell, tiles[t], i, j, k)
     foot = foot_of(surface, p, reach[t])
@@ -150,7 +151,7 @@ def mesh_signs(
     # in and out
     near_out: wp.array4d(dtype=wp.float32),
 ):  # fmt: skip
-    """One tile after the other in each thread, because a node takes its sign from one before it wherever it can."""
+    """Sets the signs, one tile per thread, because a node takes its sign from a previous one if it can."""
     t = wp.tid()
     side = near_out.shape[1]
     for n in range(side * side * side):
@@ -171,8 +172,8 @@ def mesh_signs(
 
 def bake_mesh(
     positions: np.ndarray, triangles: np.ndarray, cell: float, band: float, device: str, deforms: bool = False
-) -> Baked:
-    """The field of a closed mesh; `deforms` keeps the nearest point of nodes, for displacements and velocities."""
+) -> BakedField:
+    """Bakes the field of a closed mesh; `deforms` keeps closest points of nodes, for displacements and velocities."""
     box = np.stack([positions.min(axis=0), positions.max(axis=0)])
     center = box.mean(axis=0)
     low, tiles = _lay_out(box, cell, band)
@@ -201,13 +202,13 @@ def bake_mesh(
     wp.launch(mesh_nodes, near.shape, [*inputs, reaches], [near, near_face, near_place], device=device)
     wp.launch(mesh_signs, len(chosen), inputs, [near], device=device)
     feet = [array.numpy() for array in (far_face, far_place, near_face, near_place)]
-    return Baked(low, cell, band, box, slots, far.numpy(), near.numpy(), *feet)
+    return BakedField(low, cell, band, box, slots, far.numpy(), near.numpy(), *feet)
 
 
 def bake_shape(
     functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray], cell: float, band: float, device: str
-) -> Baked:
-    """The field of a shape; its drawn surface only says where it is."""
+) -> BakedField:
+    """Bakes the field of a shape; its drawn surface only gives its extent."""
     at_points, at_nodes = shape_kernels(functions)
     positions, triangles = surface
 
@@ -216,7 +217,7 @@ def bake_shape(
         wp.launch(at_points, len(points), [shape, wp.array(points, dtype=vec3, device=device)], [out], device=device)
         return out.numpy()
 
-    # Flat triangles cut corners: the surface itself is at most about as far from them as their middles are from it.
+    # Flat triangles cut corners: the true surface is at most about as far from them as from their centers.
     sag = 1.5 * np.abs(distances(positions[triangles].mean(axis=1))).max()
     box = np.stack([positions.min(axis=0) - sag, positions.max(axis=0) + sag])
     low, tiles = _lay_out(box, cell, band)
@@ -229,12 +230,12 @@ def bake_shape(
     wp.launch(at_nodes, near.shape, [shape, vec3(*low), cell, chosen_tiles], [near], device=device)
     far = far.reshape(tuple(n + 1 for n in tiles)).astype(np.float32)
     none = [np.zeros(0, np.int32), np.zeros(0, np.float32)]
-    return Baked(low, cell, band, box, slots, far, near.numpy(), *none, *none)
+    return BakedField(low, cell, band, box, slots, far, near.numpy(), *none, *none)
 
 
 @cache
 def shape_kernels(functions: Functions) -> tuple[wp.Kernel, ...]:
-    """The distance of a shape at points, and at the nodes of tiles."""
+    """Returns kernels for the distance of a shape at points and at the nodes of tiles."""
     shape_type, closest = functions.shape, functions.closest
 
     def at_points(shape: shape_type, x: wp.array(dtype=vec3), distance_out: wp.array(dtype=real)):
@@ -256,7 +257,7 @@ def shape_kernels(functions: Functions) -> tuple[wp.Kernel, ...]:
 
 
 def _lay_out(box: np.ndarray, cell: float, band: float) -> tuple[np.ndarray, tuple[int, int, int]]:
-    """Low corner of the tiles, and how many there are along x, y and z; the surface is at least the band inside."""
+    """Returns the low corner of the tiles and their number along x, y, z; the surface is at least the band inside."""
     counts = np.ceil((np.ptp(box, axis=0) + 2.0 * band) / (CELLS * cell))
     _require_memory(float(np.prod(counts)), COARSE_BYTES, cell)
     tiles = tuple(int(max(n, 1)) for n in counts)
@@ -264,12 +265,12 @@ def _lay_out(box: np.ndarray, cell: float, band: float) -> tuple[np.ndarray, tup
 
 
 def _choose(middles: np.ndarray, side: float, band: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers of the tiles that need a fine grid (-1: none), which they are, and how far their surface can be."""
+    """Returns slots of the tiles with a fine grid (-1: none), their indices, and the search radius of each."""
     to_corner = 0.5 * np.sqrt(3.0) * side
     fine = middles <= to_corner + band
     _require_memory(float(np.count_nonzero(fine)), FINE_BYTES, side / CELLS)
     slots = np.where(fine, np.cumsum(fine).reshape(fine.shape) - 1, -1).astype(np.int32)
-    farthest = (1.0 + 2.0 / CELLS) * to_corner  # a cell beyond the corner
+    farthest = (1.0 + 2.0 / CELLS) * to_corner  # up to one cell beyond the corner
     return slots, np.argwhere(fine).astype(np.int32), middles[fine] + farthest
 
 
@@ -277,7 +278,7 @@ def _require_memory(tiles: float, size: int, cell: float) -> None:
     needed, available = tiles * size, available_memory()
     if tiles > np.iinfo(np.int32).max or (available is not None and needed > available):
         raise InputError(
-            f"a level set with cell = {cell:g} m needs {tiles:.3g} tiles, about {needed / 1e9:.3g} GB. "
+            f"a level set with cell = {cell:g} m needs {tiles:.3g} tiles, about {needed / 1e9:.3g} GB of memory. "
             "Use a larger cell, or a mesh collider."
         )
 

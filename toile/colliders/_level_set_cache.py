@@ -1,9 +1,9 @@
-"""Distance fields kept on disk from run to run, found by what they were made of.
+"""Cache of distance fields on disk, shared by all runs and keyed by their input.
 
-A file's name is the hash of everything that the field depends on, so a change of the mesh makes another file. What is
-broken, unreadable or in the way is made again; a folder that cannot be written to only costs the time to do so.
+A file's name is the hash of everything that the field depends on, so a changed mesh gets another file. A file that is
+broken or unreadable is made again; without a writable folder every run bakes its fields.
 
-    TOILE_CACHE_DIR, or where the system keeps such files: ~/.cache/toile, ~/Library/Caches/toile, %LOCALAPPDATA%\\toile
+    TOILE_CACHE_DIR, or the cache folder of the system: ~/.cache/toile, ~/Library/Caches/toile, %LOCALAPPDATA%\\toile
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from pathlib import Path
 
 import numpy as np
 
-from toile.colliders._level_set_field import Baked
+from toile.colliders._level_set_field import BakedField
 
-# Changes whenever the arrays, or how they are computed, do.
+# Version of the files: changes whenever the arrays, or how they are computed, do.
 FORMAT = 2
-# The oldest files go when all together exceed this [bytes].
+# The oldest files are deleted when all together exceed this [bytes].
 MAX_BYTES = 4 << 30
 
 
-def cached(parameters: tuple[object, ...], arrays: tuple[np.ndarray, ...], make: Callable[[], Baked]) -> Baked:
-    """The field for these figures and arrays, from disk if it is there, made and kept otherwise."""
+def cached(
+    parameters: tuple[object, ...], arrays: tuple[np.ndarray, ...], make: Callable[[], BakedField]
+) -> BakedField:
+    """Returns the field for these parameters and arrays, from disk if it is there, otherwise made and stored."""
     digest = hashlib.sha256(repr((FORMAT, parameters)).encode())
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -44,7 +46,7 @@ def cached(parameters: tuple[object, ...], arrays: tuple[np.ndarray, ...], make:
 
 
 def folder() -> Path:
-    """Where the files are."""
+    """Returns the folder of the cache."""
     chosen = os.environ.get("TOILE_CACHE_DIR")
     if chosen:
         return Path(chosen) / "level_sets"
@@ -57,12 +59,12 @@ def folder() -> Path:
     return base / "toile" / "level_sets"
 
 
-def _load(path: Path) -> Baked | None:
-    """The field in a file; None when there is none, or not all of it."""
+def _load(path: Path) -> BakedField | None:
+    """Loads the field from a file; None if there is none, or it is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:  # the archive holds a checksum of every array
+        with np.load(path, allow_pickle=False) as file:  # the archive has a checksum for every array
             arrays = {name: file[name] for name in file.files}
-        baked = Baked(**{**arrays, "cell": float(arrays["cell"]), "band": float(arrays["band"])})
+        baked = BakedField(**{**arrays, "cell": float(arrays["cell"]), "band": float(arrays["band"])})
         if not baked.consistent():
             return None
         os.utime(path)
@@ -71,8 +73,8 @@ def _load(path: Path) -> Baked | None:
     return baked
 
 
-def _save(path: Path, baked: Baked) -> None:
-    """Complete or not at all: other runs may be looking for the same file."""
+def _save(path: Path, baked: BakedField) -> None:
+    """Writes the file atomically: other runs may read the same one."""
     draft = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,14 +82,14 @@ def _save(path: Path, baked: Baked) -> None:
             draft = Path(file.name)
             np.savez(file, **asdict(baked))
         os.replace(draft, path)
-        _forget_oldest(path.parent)
+        _delete_oldest(path.parent)
     except OSError:
         if draft is not None:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
 
 
-def _forget_oldest(where: Path) -> None:
+def _delete_oldest(where: Path) -> None:
     files = sorted(((file.stat(), file) for file in where.glob("*.npz")), key=lambda entry: -entry[0].st_mtime)
     total = 0
     for stat, file in files:

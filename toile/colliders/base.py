@@ -1,20 +1,20 @@
-"""What every collider gives: its surface in its own frame, how it moves, and triangles to draw it by.
+"""Base of all colliders: a surface in its own frame, its motion, and triangles to draw.
 
-A collider is four Warp functions on a structure of its own (`shape`), all in the solid's frame:
+A collider is four Warp functions on a struct of its own (`shape`), all in the solid's frame:
 
-    closest(shape, p, reach)                    nearest point of the surface, searched as far as `reach` -> Closest
-    attach(shape, p, face)                      p in coordinates that stay with the material
-    material(shape, anchor, face, normal, h)    where that material is at the end of the step -> Material
+    closest(shape, p, reach)                    closest point of the surface within `reach` -> Closest
+    attach(shape, p, face)                      p in coordinates that move with the material
+    material(shape, anchor, face, normal, h)    that material point at the end of the step -> MaterialPoint
     sweep(shape, p, q, gap)                     the first s in [0, 1] at which p + s (q - p) is within `gap`; 2 if none
 
-A rigid shape writes only `closest`: its material does not move in its frame, and a path is followed by steps as long as
-the distance allows (`rigid_functions`).
+A rigid shape writes only `closest`: its material does not move in its frame, and a path is followed by sphere tracing,
+in steps as long as the distance (`rigid_functions`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -22,36 +22,43 @@ import warp as wp
 from toile.math.solid import MaterialPoint, Pose
 from toile.math.types import real, vec3
 from toile.model.motion import Motion, Vector, rotation_matrix
-from toile.model.vertex_sequence import motion_teleports
+from toile.model.solid_mesh import SolidMesh
+from toile.model.vertex_sequence import VertexSequence, motion_teleports
 from toile.plugins import Plugin, quantity
 
-# A path is followed in at most so many steps. One that grazes the surface needs many; it counts as touching.
+# Limit on the steps along a path. A path that grazes the surface needs many; it counts as a contact.
 MAX_SWEEP_STEPS = wp.constant(48)
 
 
 class Collider(Plugin):
-    """A solid: where it starts, how it moves, how rough it is."""
+    """Settings of a solid: its start pose, its motion, its friction."""
 
-    name: str | None = quantity(None, doc="name in the certificate and exports; the type and its number if not given")
-    translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the solid's origin starts")
-    rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
-    friction: float = quantity(0.3, doc="Coulomb's coefficient between cloth and this solid", ge=0)
+    bounded: ClassVar[bool] = True  # whether it has a finite size, and can be part of a level set
+
+    name: str | None = quantity(None, doc="name in the certificate and exports; by default its type and number")
+    translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="start position of the solid's origin")
+    rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle), applied first")
+    friction: float = quantity(0.3, doc="Coulomb friction coefficient between cloth and this solid", ge=0)
     sharp: bool = quantity(
-        False, doc="its edges and corners meet the cloth's triangles too; for what is sharp or thin, with self_contact"
+        False, doc="test its edges and corners against cloth triangles too; for sharp or thin solids, with self_contact"
     )
-    motion: Motion | None = quantity(None, doc="keyframes that move it; it turns about its origin by default")
+    motion: Motion | None = quantity(None, doc="keyframes of its motion; by default it rotates about its origin")
 
     def check(self, folder: Path, allow_outside: bool) -> None:
-        """Raises toile.errors.InputError if the files it names cannot be used; before anything runs."""
+        """Raises toile.errors.InputError if its files cannot be used; called before anything runs."""
+
+    def mesh(self, folder: Path, allow_outside: bool) -> SolidMesh | None:
+        """Returns the mesh that it is read from, which may be open; None if it is a shape, which is always closed."""
+        return None
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> "Solid":
-        """The solid at work. Raises toile.errors.InputError for anything that cannot be used."""
+        """Builds the solid on a device; raises toile.errors.InputError for anything that cannot be used."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Functions:
-    """The Warp functions of a collider, and the structure they work on."""
+    """Warp functions of a collider, and the struct they take."""
 
     shape: Any
     closest: Callable
@@ -61,18 +68,21 @@ class Functions:
 
     @property
     def kind(self) -> str:
-        """A word for the collider's kind that can be part of a module's name."""
+        """Identifier of the collider type that can be part of a module name."""
         return str(self.shape.key).replace(".", "_")
 
 
 class Solid:
-    """A collider at work: its shape on a device, and its frame at both ends of the step."""
+    """A collider on a device: its shape, and its frame at both ends of the step."""
+
+    is_mesh: ClassVar[bool] = False  # whether a level set bakes it from its triangles, not from its `closest`
 
     name: str = ""  # unique in its scene
     warnings: tuple[str, ...] = ()
+    sequence: VertexSequence | None = None  # frames that deform its surface vertex by vertex
 
     def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray]):
-        """`surface` is what is drawn: (positions, triangles) in the solid's frame."""
+        """Takes the surface to draw as (positions, triangles) in the solid's frame."""
         self.settings, self.functions, self.shape = settings, functions, shape
         self.positions, self.triangles = surface
 
@@ -81,7 +91,7 @@ class Solid:
         return self.settings.motion is not None
 
     def move(self, begin: float, end: float) -> np.ndarray:
-        """Brings the shape to the end of a step and gives its pose, as one record of the Pose structure."""
+        """Moves the shape to the end of a step; returns its pose as one record of the Pose struct."""
         record = np.zeros((), Pose.numpy_dtype())
         record["R_start"], record["o_start"], _, _ = self.frame(begin)
         record["R"], record["o"], record["v"], record["w"] = self.frame(end)
@@ -89,7 +99,7 @@ class Solid:
         return record
 
     def frame(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rotation, origin, and the velocity and angular velocity of the frame."""
+        """Returns rotation, origin, velocity and angular velocity of the frame."""
         R0, o0 = rotation_matrix(np.radians(self.settings.rotation)), np.asarray(self.settings.translation)
         motion = self.settings.motion
         if motion is None:
@@ -98,26 +108,26 @@ class Solid:
         return R @ R0, o, v, w
 
     def deform(self, begin: float, end: float) -> float:
-        """Brings the surface in its own frame to `end`; the farthest that any point of it moved since `begin` [m]."""
+        """Deforms the surface in its own frame to `end`; returns its largest displacement since `begin` [m]."""
         return 0.0
 
     def teleports(self, frame_time: float) -> list[str]:
-        """Warnings for keyframes between which it jumps farther than its own size in a frame of a run."""
+        """Returns warnings for keyframes that move it farther than its own size in one frame of a run."""
         size = float(np.linalg.norm(np.ptp(self.positions, axis=0)))
         return [] if self.settings.motion is None else motion_teleports(self.settings.motion, size, frame_time)
 
     def content(self) -> list[np.ndarray]:
-        """What was read from files, to tell whether two runs had the same."""
+        """Returns the arrays read from files, which identify the input of a run."""
         return [self.positions, self.triangles]
 
     def vertices(self, time: float) -> np.ndarray:
-        """The drawn surface in the world."""
+        """Returns the vertices of the drawn surface in world coordinates."""
         R, o, _, _ = self.frame(time)
         return self.positions @ R.T + o
 
 
 def rigid_functions(shape: Any, closest: Callable) -> Functions:
-    """All functions of a collider whose material does not move in its frame."""
+    """Makes all functions of a collider whose material does not move in its frame."""
 
     @wp.func
     def attach(shape: shape, p: vec3, face: wp.int32) -> vec3:
@@ -134,7 +144,7 @@ def rigid_functions(shape: Any, closest: Callable) -> Functions:
 
 
 def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
-    """Follows a straight path by steps that the distance to the surface proves free."""
+    """Makes a sweep that follows a straight path in steps that the distance to the surface proves free."""
 
     @wp.func
     def sweep(shape: shape, p: vec3, q: vec3, gap: real) -> real:
@@ -153,6 +163,6 @@ def sweep_by_distance(shape: Any, closest: Callable) -> Callable:
             s += free / length
             if s >= real(1.0):
                 return real(2.0)
-        return s_nearest  # it grazed the surface there, and may be far from it by now
+        return s_nearest  # the path grazed the surface there, and may be far from it by now
 
     return sweep

@@ -1,4 +1,4 @@
-"""A box; its edges are sharp, or rounded.
+"""A box with sharp or rounded edges.
 
     q = |p| - s/2 + b,    distance = |max(q, 0)| + min(max(q_0, q_1, q_2), 0) - b
 
@@ -23,7 +23,7 @@ Length = Annotated[float, Field(gt=0)]
 
 @wp.struct
 class BoxShape:
-    half_size: vec3  # of the box that the rounding is laid around
+    half_size: vec3  # of the core box, without the rounding
     rounding: real
 
 
@@ -58,18 +58,18 @@ FUNCTIONS = rigid_functions(BoxShape, closest)
 
 
 class Box(Collider):
-    """Sides along x, y and z, centered on the origin."""
+    """A box with sides along x, y and z, centered on the origin."""
 
     size: tuple[Length, Length, Length] = quantity((0.5, 0.5, 0.5), unit="m", doc="size along x, y and z")
 
     rounding: float = quantity(
-        0.0, unit="m", doc="radius of its edges; cloth cuts through those sharper than its triangles", ge=0
+        0.0, unit="m", doc="radius of its edges; cloth cuts through edges sharper than its triangles", ge=0
     )
 
     @model_validator(mode="after")
     def _fits(self) -> "Box":
         if self.rounding >= 0.5 * min(self.size):
-            raise ValueError("rounding must be less than half the smallest size.")
+            raise ValueError("rounding: must be less than half the smallest size.")
         return self
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:

@@ -1,4 +1,4 @@
-"""A capsule: every point within a radius of a straight axis.
+"""A capsule: all points within a radius of a straight axis.
 
     distance = |p - a(p)| - r,    a(p) = (0, 0, clamp(z, -l/2, l/2))
 
@@ -29,7 +29,7 @@ def closest(shape: CapsuleShape, p: vec3, reach: real) -> Closest:
     arm = p - vec3(real(0.0), real(0.0), wp.clamp(p[2], -shape.half_length, shape.half_length))
     r = wp.length(arm)
     found.distance = r - shape.radius
-    found.normal = vec3(real(1.0), real(0.0), real(0.0))  # on the axis any direction across it is as good
+    found.normal = vec3(real(1.0), real(0.0), real(0.0))  # arbitrary direction on the axis
     if r > TINY:
         found.normal = arm / r
     return found
@@ -39,7 +39,7 @@ FUNCTIONS = rigid_functions(CapsuleShape, closest)
 
 
 class Capsule(Collider):
-    """Axis along z, centered on the origin."""
+    """A capsule with its axis along z, centered on the origin."""
 
     radius: float = quantity(0.1, unit="m", doc="radius", gt=0)
     length: float = quantity(0.4, unit="m", doc="length of the axis, between the centers of the two caps", gt=0)

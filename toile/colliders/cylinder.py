@@ -1,8 +1,8 @@
-"""A cylinder with flat ends; its rims are sharp, or rounded.
+"""A cylinder with flat ends and sharp or rounded rims.
 
     q = (sqrt(x^2 + y^2) - r + b, |z| - l/2 + b),    distance = |max(q, 0)| + min(max(q_0, q_1), 0) - b
 
-Outside a rim the nearest point is on the rim; inside, it is on the side or the end, whichever is nearer.
+Outside a rim the closest point is on the rim; inside, it is on the side or the end, whichever is closer.
 
 Symbols     r  radius [m]     l  height [m]     b  rounding [m]
 Deviations  none
@@ -22,7 +22,7 @@ from toile.plugins import quantity
 
 @wp.struct
 class CylinderShape:
-    radius: real  # of the cylinder that the rounding is laid around
+    radius: real  # of the core cylinder, without the rounding
     half_height: real
     rounding: real
 
@@ -32,7 +32,7 @@ def closest(shape: CylinderShape, p: vec3, reach: real) -> Closest:
     found = Closest()
     zero = real(0.0)
     r = wp.sqrt(p[0] * p[0] + p[1] * p[1])
-    across = vec3(real(1.0), zero, zero)  # on the axis any direction across it is as good
+    across = vec3(real(1.0), zero, zero)  # arbitrary direction on the axis
     if r > TINY:
         across = vec3(p[0] / r, p[1] / r, zero)
     along = vec3(zero, zero, wp.where(p[2] < zero, real(-1.0), real(1.0)))
@@ -55,19 +55,19 @@ FUNCTIONS = rigid_functions(CylinderShape, closest)
 
 
 class Cylinder(Collider):
-    """Axis along z, centered on the origin."""
+    """A cylinder with its axis along z, centered on the origin."""
 
     radius: float = quantity(0.3, unit="m", doc="radius", gt=0)
     height: float = quantity(0.5, unit="m", doc="height, between its flat ends", gt=0)
 
     rounding: float = quantity(
-        0.0, unit="m", doc="radius of its rims; cloth cuts through those sharper than its triangles", ge=0
+        0.0, unit="m", doc="radius of its rims; cloth cuts through rims sharper than its triangles", ge=0
     )
 
     @model_validator(mode="after")
     def _fits(self) -> "Cylinder":
         if self.rounding >= min(self.radius, 0.5 * self.height):
-            raise ValueError("rounding must be less than the radius and half the height.")
+            raise ValueError("rounding: must be less than the radius and half the height.")
         return self
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:

@@ -1,26 +1,26 @@
-"""Body parts as distance fields, combined by the smallest value: many times cheaper to ask than a mesh.
+"""Level set: body parts as distance fields, combined by the minimum; queries are many times faster than on a mesh.
 
     phi(p) = min over parts of phi_k(R_k^T (p - o_k)),    normal = grad phi / |grad phi|
 
-Each part has its field in its own frame, baked once, so a rigid one may move for nothing and its velocity is that of
-its frame. One that deforms has a field per frame of its vertex sequence; between two of them,
+Each part has its field in its own frame, baked once, so a rigid part moves at no cost, with the velocity of its frame.
+A part that deforms has a field per frame of its vertex sequence; between two of them,
 
     phi(p, t) = (1 - s) phi_0(p - u_0) + s phi_1(p - u_1)
 
-where u_0 and u_1 say how far the material at p has come since the one, and has still to go to the other, taken from the
-nearest point of the surface, as the velocity is.
+where u_0 and u_1 are the displacements of the material at p relative to the two frames, taken from the closest point
+of the surface, like the velocity.
 
-A point is pinched when it is inside two parts, or within `pinch_margin` of two that face each other there.
+A point is pinched if it is inside two parts, or within `pinch_margin` of two that face each other there.
 
 Source      [BMF03] sec. 5.1
-Symbols     phi  distance [m]     R_k, o_k  frame of part k     s  share of the way from one keyframe to the next
-Deviations  Parts stay apart and are combined where they are asked for, not on one grid. Between keyframes the surface
-            is carried along and not only its distance blended, so that a fast limb does not vanish half way.
+Symbols     phi  distance [m]     R_k, o_k  frame of part k     s  fraction of the time between two keyframes
+Deviations  Parts stay separate and are combined in the query, not on one grid. Between keyframes the surface is
+            advected and its distance is not only blended, so that a fast limb does not vanish half way.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import warp as wp
@@ -29,231 +29,49 @@ from pydantic_core import PydanticCustomError
 
 from toile.colliders._level_set_bake import bake_mesh, bake_shape
 from toile.colliders._level_set_cache import cached
-from toile.colliders._level_set_field import (
-    NO_GRADIENT,
-    Baked,
-    Field,
-    FieldKeyframe,
-    Reading,
-    box_distance,
-    on_device,
-    read,
-    read_vector,
-)
-from toile.colliders.base import Collider, Functions, Solid, sweep_by_distance
+from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
+from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
+from toile.colliders.base import Collider, Solid
 from toile.errors import InputError
-from toile.math.solid import Closest, MaterialPoint
-from toile.math.types import mat33, precision, real, vec3
-from toile.model.solid_mesh import SolidMesh, require_closed
+from toile.math.types import mat33, precision, vec3
+from toile.model.solid_mesh import require_closed
 from toile.plugins import choice, quantity
 
 if TYPE_CHECKING:
-    from toile.model.vertex_sequence import VertexSequence
-
     Part = Collider
 else:
     Part = Annotated[choice("colliders"), "colliders"]
 
-# Width of the fine grid on either side of the surface, when not given [cells].
+# Default width of the fine grid on either side of the surface [cells].
 BAND_CELLS = 5.0
-# How often the way back of a point is corrected by the displacement found there.
-TRACES = wp.constant(2)
-# Keyframes of a part that are held ready: the two around now, and those that a rejected step goes back to.
+# Keyframes of a part in memory: the two around the current time, and those that a rejected step returns to.
 MAX_KEYFRAMES = 4
-
-BEYOND = wp.constant(real(1e30))
-
-
-@wp.struct
-class PartShape:
-    """One part: its frame within the solid at both ends of the step, and where it is between two fields."""
-
-    R_start: mat33
-    R: mat33
-    o: vec3
-    v: vec3  # [m/s]
-    w: vec3  # [rad/s]
-    moves: wp.int32  # 1: v, w and what deforms are not zero
-    deforms: wp.int32
-    share: real  # of the second field
-    drift: real  # [m]  the farthest that the surface has come since the pose of the first field
-    next_drift: real  # [m]  the same for the second
-
-
-@wp.struct
-class LevelSetShape:
-    """Part k has the fields 2 k and 2 k + 1: those of the keyframes on either side of now, or one and the same."""
-
-    parts: wp.array(dtype=PartShape)
-    fields: wp.array(dtype=Field)
-    pinch_margin: real
-
-
-@wp.func
-def way_back(fields: wp.array(dtype=Field), f: wp.int32, p: vec3) -> vec3:
-    """Where the material that is now at p was in the pose of the field."""
-    y = vec3(p)
-    for _ in range(TRACES):
-        y = p - read_vector(fields, f, fields[f].far_move, fields[f].near_move, y)
-    return y
-
-
-@wp.func
-def velocity_at(fields: wp.array(dtype=Field), f: wp.int32, y: vec3) -> vec3:
-    """Of the material that was at y in the pose of the field."""
-    return read_vector(fields, f, fields[f].far_velocity, fields[f].near_velocity, y)
-
-
-@wp.func
-def read_deforming(shape: LevelSetShape, k: wp.int32, p: vec3) -> Reading:
-    """Distance, gradient and velocity in the frame of a part that deforms."""
-    one, two = 2 * k, 2 * k + 1
-    y = way_back(shape.fields, one, p)
-    reading = read(shape.fields, one, y)
-    reading.velocity = velocity_at(shape.fields, one, y)
-    s = shape.parts[k].share
-    following = reading
-    if s > real(0.0):
-        y = way_back(shape.fields, two, p)
-        following = read(shape.fields, two, y)
-        following.velocity = velocity_at(shape.fields, two, y)
-    sure = reading.near * following.near
-    nearer = wp.min(reading.distance, following.distance)
-    reading.distance = (real(1.0) - s) * reading.distance + s * following.distance
-    reading.gradient = (real(1.0) - s) * reading.gradient + s * following.gradient
-    reading.velocity = (real(1.0) - s) * reading.velocity + s * following.velocity
-    if sure == 0 and nearer > real(0.0):
-        # Far away: no surface can have come nearer than it was, less what it has moved since.
-        at_least = wp.max(
-            read(shape.fields, one, p).distance - shape.parts[k].drift,
-            read(shape.fields, two, p).distance - shape.parts[k].next_drift,
-        )
-        reading.distance = wp.where(at_least > real(0.0), at_least, nearer)
-    return reading
-
-
-@wp.func
-def velocity_within(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
-    """Of the material at p in the part's frame."""
-    if shape.parts[k].deforms == 0:
-        return vec3()
-    f, s = shape.fields, shape.parts[k].share
-    one, two = 2 * k, 2 * k + 1
-    v = velocity_at(f, one, way_back(f, one, p))
-    if s > real(0.0):
-        v = (real(1.0) - s) * v + s * velocity_at(f, two, way_back(f, two, p))
-    return v
-
-
-@wp.func
-def velocity_of(shape: LevelSetShape, k: wp.int32, p: vec3, velocity: vec3) -> vec3:
-    """Velocity in the solid's frame of material at p that moves so in the part's frame."""
-    R = shape.parts[k].R
-    return shape.parts[k].v + wp.cross(shape.parts[k].w, R * p) + R * velocity
-
-
-@wp.func
-def way_out(shape: LevelSetShape, k: wp.int32, p: vec3) -> vec3:
-    """Away from the middle of the part: the normal where the gradient vanishes."""
-    arm = p - real(0.5) * (shape.fields[2 * k].surface_low + shape.fields[2 * k].surface_high)
-    length = wp.length(arm)
-    if length > NO_GRADIENT:
-        return arm / length
-    return vec3(real(0.0), real(0.0), real(1.0))
-
-
-@wp.func
-def attach(shape: LevelSetShape, p: vec3, face: wp.int32) -> vec3:
-    """p in the frame of its part."""
-    return wp.transpose(shape.parts[face].R) * (p - shape.parts[face].o)
-
-
-@wp.func
-def closest(shape: LevelSetShape, p: vec3, reach: real) -> Closest:
-    found = Closest()
-    found.distance = BEYOND
-    other = real(found.distance)
-    other_normal = vec3()
-    for k in range(shape.parts.shape[0]):
-        R = shape.parts[k].R
-        q = wp.transpose(R) * (p - shape.parts[k].o)
-        low, high = shape.fields[2 * k].surface_low, shape.fields[2 * k].surface_high
-        if k > 0 and box_distance(low, high, q) - shape.parts[k].drift > wp.max(found.distance, shape.pinch_margin):
-            continue
-        reading = Reading()
-        if shape.parts[k].deforms == 0:  # noqa: SIM108  in a kernel the shorter form works out both
-            reading = read(shape.fields, 2 * k, q)
-        else:
-            reading = read_deforming(shape, k, q)
-        length = wp.length(reading.gradient)
-        normal = (real(1.0) / wp.max(length, NO_GRADIENT)) * (R * reading.gradient)
-        if length <= NO_GRADIENT:
-            normal = R * way_out(shape, k, q)
-        if reading.distance < found.distance:
-            other = found.distance
-            other_normal = found.normal
-            found.distance = reading.distance
-            found.normal = normal
-            found.face = k
-            found.velocity = reading.velocity
-        elif reading.distance < other:
-            other = reading.distance
-            other_normal = normal
-    if other < real(0.0) or (
-        wp.max(found.distance, other) < shape.pinch_margin and wp.dot(found.normal, other_normal) < real(0.0)
-    ):
-        found.pinched = 1
-    if shape.parts[found.face].moves != 0:
-        surface = attach(shape, p - found.distance * found.normal, found.face)
-        found.velocity = velocity_of(shape, found.face, surface, found.velocity)
-    return found
-
-
-@wp.func
-def material(shape: LevelSetShape, anchor: vec3, face: wp.int32, normal: vec3, h: real) -> MaterialPoint:
-    """Goes with the part, and with its surface where that deforms: by the velocity that the material arrives with."""
-    found = MaterialPoint()
-    velocity = velocity_within(shape, face, anchor)
-    velocity = velocity_within(shape, face, anchor + h * velocity)
-    q = anchor + h * velocity
-    R = shape.parts[face].R
-    found.point = R * q + shape.parts[face].o
-    found.velocity = velocity_of(shape, face, q, velocity)
-    found.normal = R * (wp.transpose(shape.parts[face].R_start) * normal)
-    if shape.parts[face].deforms != 0:
-        gradient = read_deforming(shape, face, q).gradient
-        if wp.length(gradient) > NO_GRADIENT:
-            found.normal = R * wp.normalize(gradient)
-    return found
-
-
-FUNCTIONS = Functions(LevelSetShape, closest, attach, material, sweep_by_distance(LevelSetShape, closest))
 
 
 class LevelSet(Collider):
     """Closed meshes and shapes as distance fields on grids."""
 
-    cell: float = quantity(0.01, unit="m", doc="width of a cell; what is thinner or sharper than two is rounded", gt=0)
+    cell: float = quantity(0.01, unit="m", doc="width of a cell; features smaller than two cells are rounded", gt=0)
     band: float | None = quantity(
-        None, unit="m", doc="width of the fine grid on either side of the surface; 5 cells when not given", gt=0
+        None, unit="m", doc="width of the fine grid on either side of the surface; by default 5 cells", gt=0
     )
     pinch_margin: float = quantity(
-        0.002, unit="m", doc="within this distance of two parts that face each other cloth counts as pinched", ge=0
+        0.002, unit="m", doc="distance from two opposing parts below which cloth counts as pinched", ge=0
     )
     parts: tuple[Part, ...] = quantity(
-        doc="closed solids of any other type, placed and moved within this one", min_length=1
+        doc="closed solids of other types, placed and moved within this one", min_length=1
     )
 
     @model_validator(mode="after")
     def _usable(self) -> "LevelSet":
         for i, part in enumerate(self.parts):
-            if part.type_name() == "plane":
-                raise _wrong("a plane has no end, so no grid holds it. List it as a solid of its own.", i)
-            if part.type_name() == self.type_name():
-                raise _wrong("a level set within a level set. List its parts here.", i)
+            if not part.bounded:
+                raise _wrong(f"a {part.type_name()} is infinite and fits on no grid. List it as a separate solid.", i)
+            if isinstance(part, LevelSet):
+                raise _wrong("a level set cannot contain a level set. List its parts here.", i)
             for name in ("friction", "name"):
                 if getattr(part, name) != type(part).model_fields[name].default:
-                    raise _wrong(f"a part has no {name} of its own. Set it at the level set.", i, name)
+                    raise _wrong(f"a part has no {name} of its own. Set it on the level set.", i, name)
         return self
 
     def check(self, folder: Path, allow_outside: bool) -> None:
@@ -261,8 +79,9 @@ class LevelSet(Collider):
         for i, part in enumerate(self.parts):
             try:
                 part.check(folder, allow_outside)
-                if isinstance(part, _HasMesh):
-                    require_closed(part.read(folder, allow_outside)[0], "level_set")
+                mesh = part.mesh(folder, allow_outside)
+                if mesh is not None:
+                    require_closed(mesh, "level_set")
             except InputError as error:
                 lines += [f"parts[{i}]: {line}" for line in str(error).splitlines()]
         if lines:
@@ -273,29 +92,22 @@ class LevelSet(Collider):
         return LevelSetSolid(self, [part.build(folder, allow_outside, device) for part in self.parts], device)
 
 
-@runtime_checkable
-class _HasMesh(Protocol):
-    """A part that is read from a file."""
-
-    def read(self, folder: Path, allow_outside: bool) -> tuple[SolidMesh, Any]: ...
-
-
 def _wrong(text: str, *path: str | int) -> PydanticCustomError:
     return PydanticCustomError("at", "{text}", {"text": text, "path": ("parts", *path)})
 
 
 def _of_parts(warnings: Sequence[Sequence[str]]) -> list[str]:
-    """What is said about each part, with its number."""
+    """Returns the warnings of all parts, prefixed with the number of the part."""
     return [f"parts[{i}]: {text}" for i, texts in enumerate(warnings) for text in texts]
 
 
 class LevelSetSolid(Solid):
-    """A level set at work: its parts, and their fields on the device."""
+    """A level set on a device: its parts and their fields."""
 
     def __init__(self, settings: LevelSet, parts: list[Solid], device: str):
         self.warnings = tuple(_of_parts([part.warnings for part in parts]))
         self.parts = [
-            _SequencePart(part, settings, device) if getattr(part, "sequence", None) else _Part(part, settings, device)
+            _Part(part, settings, device) if part.sequence is None else _SequencePart(part, settings, device)
             for part in parts
         ]
         first = np.cumsum([0, *(len(part.positions) for part in parts)])
@@ -316,7 +128,7 @@ class LevelSetSolid(Solid):
         if self._still:
             return 0.0
         for part in self.parts:
-            part.bring(begin, end)
+            part.move_to(begin, end)
         fields = [field for part in self.parts for field in part.fields]
         self.shape.parts.assign(wp.array([part.shape for part in self.parts], dtype=PartShape, device="cpu"))
         self.shape.fields.assign(wp.array(fields, dtype=Field, device="cpu"))
@@ -348,16 +160,16 @@ class _Part:
         self._prepare()
 
     def _prepare(self) -> None:
-        self.fields = [on_device(self._bake(), self.device)] * 2
+        self.fields = [upload(self._bake(), self.device)] * 2
 
-    def _bake(self) -> Baked:
+    def _bake(self) -> BakedField:
         solid, cell = self.solid, self.settings.cell
-        if solid.settings.type_name() == "mesh":
+        if solid.is_mesh:
             return self._bake_mesh(solid.positions, False)
         surface = (solid.positions, solid.triangles)
         return bake_shape(solid.functions, solid.shape, surface, cell, self._band, self.device)
 
-    def _bake_mesh(self, positions: np.ndarray, deforms: bool) -> Baked:
+    def _bake_mesh(self, positions: np.ndarray, deforms: bool) -> BakedField:
         cell, triangles = self.settings.cell, self.solid.triangles
         parameters = (cell, self._band, deforms, precision, str(wp.get_device(self.device)).split(":")[0])
         return cached(
@@ -371,8 +183,8 @@ class _Part:
         band = self.settings.band
         return BAND_CELLS * self.settings.cell if band is None else band
 
-    def bring(self, begin: float, end: float) -> None:
-        """Brings the part to the end of a step."""
+    def move_to(self, begin: float, end: float) -> None:
+        """Moves the part to the end of a step."""
         R_start, _, _, _ = self.solid.frame(begin)
         R, o, v, w = self.solid.frame(end)
         self.shape.R_start, self.shape.R = mat33(*R_start.ravel()), mat33(*R.ravel())
@@ -381,16 +193,17 @@ class _Part:
 
 
 class _SequencePart(_Part):
-    """A part that deforms, with the fields of the keyframes around now."""
+    """A part that deforms, with the fields of the keyframes around the current time."""
 
     def _prepare(self) -> None:
-        self.sequence: VertexSequence = self.solid.sequence
+        assert self.solid.sequence is not None
+        self.sequence = self.solid.sequence
         self.shape.deforms = 1
         self._corners = wp.array(self.solid.triangles.ravel(), dtype=wp.int32, device=self.device)
         self._keyframes: dict[int, FieldKeyframe] = {}
 
-    def bring(self, begin: float, end: float) -> None:
-        super().bring(begin, end)
+    def move_to(self, begin: float, end: float) -> None:
+        super().move_to(begin, end)
         sequence = self.sequence
         frames = float(np.clip((end - sequence.start) * sequence.fps, 0.0, sequence.frame_count - 1))
         k = int(frames)
@@ -402,11 +215,11 @@ class _SequencePart(_Part):
         self.shape.next_drift = two.carry(positions, velocities, self._corners) if two is not one else self.shape.drift
 
     def _keyframe(self, k: int) -> FieldKeyframe:
-        """The field of frame k, made or loaded when it is first needed."""
+        """Returns the field of frame k, baked or loaded on first use."""
         if k not in self._keyframes:
             positions = self.sequence.positions[k].astype(np.float64)
             while len(self._keyframes) >= MAX_KEYFRAMES:
                 del self._keyframes[next(iter(self._keyframes))]
             self._keyframes[k] = FieldKeyframe(self._bake_mesh(positions, True), positions, self.device)
-        self._keyframes[k] = self._keyframes.pop(k)  # the last one asked for is the last to go
+        self._keyframes[k] = self._keyframes.pop(k)  # least recently used first
         return self._keyframes[k]

@@ -1,16 +1,17 @@
-"""Any triangle mesh as a solid, moved rigidly by keyframes or deformed by a vertex sequence.
+"""A triangle mesh as a solid, moved rigidly by keyframes or deformed by a vertex sequence.
 
-    distance = sign |p - c|,    c the nearest point of the surface
+    distance = sign |p - c|,    c the closest point of the surface
 
-On a mesh that deforms a point is carried along in coordinates of its triangle:
+On a mesh that deforms, a material point has coordinates relative to its triangle:
 
     q = a + s (b - a) + t (c - a) + height n
 
-Symbols     a, b, c, n  corners and unit normal of the triangle     s, t, height  coordinates that the material keeps
+Symbols     a, b, c, n  corners and unit normal of the triangle     s, t, height  material coordinates
 Deviations  none
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -26,15 +27,15 @@ from toile.model.solid_mesh import SolidMesh, read_solid
 from toile.model.vertex_sequence import VertexSequence
 from toile.plugins import quantity
 
-# Share of the mesh's size by which Warp's search, in single precision, may misplace the nearest point of a triangle.
-# On long thin triangles it would do worse; those are looked at one by one.
+# Error of the closest point in Warp's search, in single precision, as a fraction of the mesh's size. On long thin
+# triangles it would be larger; those are tested one by one.
 MISPLACED = 3e-5
 SINGLE_ROUNDING = 6e-8  # relative error of one operation in single precision
 
 
 @wp.func
 def attach(shape: DistanceSurface, p: vec3, face: wp.int32) -> vec3:
-    """s, t and height; the point itself where the material does not move in its frame."""
+    """Returns s, t and height; the point itself if the material does not move in its frame."""
     if shape.deforms == 0:
         return p
     a = corner(shape, face, 0)
@@ -64,7 +65,7 @@ def material(shape: DistanceSurface, anchor: vec3, face: wp.int32, normal: vec3,
     q = a + anchor[0] * ab + anchor[1] * ac + anchor[2] * n
     found.point = q + shape.center
     found.velocity = v + anchor[0] * v_ab + anchor[1] * v_ac + anchor[2] * dn_dt
-    # As `closest` has it: beside an edge or a vertex the normal points away from there, not along the triangle's.
+    # As in `closest`: beside an edge or a vertex the normal points away from there, not along the triangle's.
     found.normal = n
     foot = foot_on(shape, q, face)
     if foot.part != INSIDE and foot.squared > ON_SURFACE * ON_SURFACE * wp.dot(q, q):
@@ -74,18 +75,20 @@ def material(shape: DistanceSurface, anchor: vec3, face: wp.int32, normal: vec3,
     return found
 
 
-FUNCTIONS = Functions(DistanceSurface, closest_on_surface, attach, material, sweep_by_distance(DistanceSurface, closest_on_surface))
+FUNCTIONS = Functions(
+    DistanceSurface, closest_on_surface, attach, material, sweep_by_distance(DistanceSurface, closest_on_surface)
+)
 
 
 class Mesh(Collider):
     """Triangles, quads or larger faces from a file; a closed surface is a solid, an open one is thin."""
 
     file: str = quantity(doc="path under the scene's folder: .obj, .ply, .usd, .usda, .usdc or .usdz", min_length=1)
-    part: str | None = quantity(None, doc="only this group, object or prim of the file; all of it when not given")
+    part: str | None = quantity(None, doc="only this group, object or prim of the file; by default all of it")
     scale: float = quantity(1.0, doc="meters per unit of the file and its sequence (0.01 for centimeters)", gt=0)
-    flip: bool = quantity(False, doc="turn all triangles, for a mesh that is inside out")
-    drop_degenerate: bool = quantity(False, doc="leave out triangles without area")
-    sequence: SequenceSettings | None = quantity(None, doc="frames that deform it, vertex by vertex")
+    flip: bool = quantity(False, doc="flip all triangles, for a mesh that is inside out")
+    drop_degenerate: bool = quantity(False, doc="remove triangles without area")
+    sequence: SequenceSettings | None = quantity(None, doc="vertex sequence that deforms it")
 
     _read: tuple[SolidMesh, VertexSequence | None] | None = PrivateAttr(None)
 
@@ -93,7 +96,7 @@ class Mesh(Collider):
         self.read(folder, allow_outside)
 
     def read(self, folder: Path, allow_outside: bool) -> tuple[SolidMesh, VertexSequence | None]:
-        """The surface and its frames; read once, because a scene is checked before it is built."""
+        """Returns the surface and its frames; read only once, because a scene is checked before it is built."""
         if self._read is None:
             mesh = read_solid(
                 folder, self.file, allow_outside,
@@ -103,30 +106,35 @@ class Mesh(Collider):
             self._read = mesh, frames
         return self._read
 
+    def mesh(self, folder: Path, allow_outside: bool) -> SolidMesh:
+        return self.read(folder, allow_outside)[0]
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         return MeshSolid(self, *self.read(folder, allow_outside), device)
 
 
 class MeshSolid(Solid):
-    """A mesh at work. Its trees are built once, and fitted anew to vertices that have moved."""
+    """A mesh on a device. Its BVHs are built once, and refitted to moving vertices."""
+
+    is_mesh: ClassVar[bool] = True
 
     def __init__(self, settings: Collider, mesh: SolidMesh, sequence: VertexSequence | None, device: str):
         super().__init__(settings, FUNCTIONS, DistanceSurface(), (mesh.positions, mesh.triangles))
         self.sequence = sequence
         self.warnings = (*mesh.warnings, *(() if sequence is None else sequence.warnings))
         x = mesh.positions if sequence is None else sequence.at(0.0)[0]
-        self._time: float | None = None  # of the vertices on the device, where they have moved
+        self._time: float | None = None  # time of the vertices on the device, if they move
         self._center = 0.5 * (x.min(axis=0) + x.max(axis=0))
         arms = x - self._center
-        at = mesh.places[mesh.triangles]
+        at = mesh.representatives[mesh.triangles]
         sides = np.sort(np.stack([at, np.roll(at, -1, axis=1)], axis=2), axis=2)
         shape = self.shape
         shape.center, shape.deforms = vec3(*self._center), int(sequence is not None)
         shape.x = wp.array(arms, dtype=vec3, device=device)
         shape.v = wp.zeros_like(shape.x)
         shape.corners = wp.array(mesh.triangles.ravel(), dtype=wp.int32, device=device)
-        shape.around_edge = wp.array(rings(sides.reshape(-1, 2)), dtype=wp.int32, device=device)
-        shape.around_vertex = wp.array(rings(at.reshape(-1, 1)), dtype=wp.int32, device=device)
+        shape.around_edge = wp.array(cyclic_next(sides.reshape(-1, 2)), dtype=wp.int32, device=device)
+        shape.around_vertex = wp.array(cyclic_next(at.reshape(-1, 1)), dtype=wp.int32, device=device)
         self._tree = wp.Mesh(wp.array(arms, dtype=wp.vec3f, device=device), shape.corners)
         shape.tree = self._tree.id
         thin = thin_triangles(x, mesh.triangles)
@@ -176,7 +184,7 @@ class MeshSolid(Solid):
 
 
 def thin_triangles(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Those whose nearest point Warp may misplace too far. It divides by the square of the area."""
+    """Returns triangles whose closest point Warp may misplace too far. It divides by the square of the area."""
     x = positions[triangles]
     longest = np.linalg.norm(np.roll(x, -1, axis=1) - x, axis=2).max(axis=1)
     height = np.linalg.norm(np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0]), axis=1) / longest
@@ -184,8 +192,8 @@ def thin_triangles(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return np.flatnonzero(4.0 * SINGLE_ROUNDING * longest**3 > MISPLACED * size * height**2).astype(np.int32)
 
 
-def rings(keys: np.ndarray) -> np.ndarray:
-    """For every row the next one with the same key, and after the last the first: (rows,) int32."""
+def cyclic_next(keys: np.ndarray) -> np.ndarray:
+    """Returns for every row the next one with the same key, cyclically: (rows,) int32."""
     _, key, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(key.ravel(), kind="stable")
     end = np.cumsum(count)

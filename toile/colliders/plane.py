@@ -1,4 +1,4 @@
-"""A plane without end: the solid is everything below it.
+"""An infinite plane: the solid is everything below it.
 
     distance = z,    normal = (0, 0, 1)    in the solid's frame
 
@@ -7,6 +7,7 @@ Deviations  none
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 import warp as wp
 
@@ -19,7 +20,7 @@ from toile.plugins import quantity
 
 @wp.struct
 class PlaneShape:
-    """Nothing: every plane is the same in its own frame."""
+    """Empty: every plane is the same in its own frame."""
 
     unused: wp.int32
 
@@ -36,9 +37,11 @@ FUNCTIONS = rigid_functions(PlaneShape, closest)
 
 
 class Plane(Collider):
-    """Through the origin, facing up along z until it is rotated."""
+    """A plane through the origin that faces up along z until it is rotated."""
 
-    size: float = quantity(4.0, unit="m", doc="side of the square that is drawn; the plane itself has no end", gt=0)
+    bounded: ClassVar[bool] = False
+
+    size: float = quantity(4.0, unit="m", doc="side of the square that is drawn; the plane itself is infinite", gt=0)
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         return Solid(self, FUNCTIONS, PlaneShape(), solid_shapes.plane(self.size))

@@ -1,4 +1,4 @@
-"""All solids of a scene together: moved from step to step, and asked where their surfaces are."""
+"""All solids of a scene: their motion from step to step, and queries of their surfaces."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -13,8 +13,8 @@ from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
 from toile.math.types import real, vec3
 
 
-class KeepsOut(Protocol):
-    """Settings of what keeps cloth out of solids."""
+class SolidContactSettings(Protocol):
+    """Settings of the contact with solids."""
 
     @property
     def thickness(self) -> float: ...  # [m]
@@ -25,11 +25,11 @@ class KeepsOut(Protocol):
     def type_name(self) -> str: ...
 
     def recovery(self) -> str:
-        """How cloth comes out of a solid, for a message."""
+        """Describes in a message how cloth leaves a solid."""
 
 
 class Solids:
-    """The solids of a scene, at the two ends of the present step."""
+    """The solids of a scene at both ends of the current step."""
 
     def __init__(self, solids: Sequence[Solid], device: str):
         self.solids, self.device = tuple(solids), device
@@ -44,31 +44,31 @@ class Solids:
         return len(self.solids)
 
     def move(self, begin: float, end: float) -> None:
-        """Brings everything to the end of a step."""
+        """Moves all solids to the end of a step."""
         if self._step == (begin, end) or not self.solids:
             return
         if self.moving or self._step is None:
             self.poses.assign(np.stack([solid.move(begin, end) for solid in self.solids]))
         self._step = begin, end
 
-    def survey(self, x: wp.array, time: float) -> list[np.ndarray]:
-        """For each solid, the nearest point of its surface to every x, as records of Closest in the world."""
+    def closest_points(self, x: wp.array, time: float) -> list[np.ndarray]:
+        """Returns for each solid the closest point of its surface to every x, as records of Closest in the world."""
         self.move(time, time)
         found = wp.zeros(len(x), dtype=Closest, device=self.device)
         result = []
         for s, solid in enumerate(self.solids):
             inputs = [solid.shape, self.poses, s, ANYWHERE, x, found]
-            wp.launch(survey_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
+            wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
             result.append(found.numpy().copy())
         return result
 
 
 @cache
-def survey_kernel(functions: Functions) -> wp.Kernel:
-    """Asks one kind of collider for the nearest point of its surface."""
+def closest_points_kernel(functions: Functions) -> wp.Kernel:
+    """Makes the kernel that queries the closest points of one type of collider."""
     shape_type, closest = functions.shape, functions.closest
 
-    def survey(
+    def find_closest(
         # solid
         shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, reach: real,
         # in
@@ -84,33 +84,35 @@ def survey_kernel(functions: Functions) -> wp.Kernel:
         found.normal = pose.R * found.normal
         closest_out[i] = found
 
-    return wp.Kernel(survey, module=wp.get_module(f"toile.survey.{functions.kind}"))
+    return wp.Kernel(find_closest, module=wp.get_module(f"toile.closest_points.{functions.kind}"))
 
 
-def inside_at_start(solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: KeepsOut) -> list[str]:
-    """Warnings if cloth starts inside a solid, and an error if what has to come out is too deep.
+def inside_at_start(
+    solid: Solid, distance: np.ndarray, pinned: np.ndarray, settings: SolidContactSettings
+) -> list[str]:
+    """Returns warnings if cloth starts inside a solid; raises InputError if it is too deep to be recovered.
 
-    `distance` of every particle, and whether a pin holds it.
+    `distance` is that of every particle, `pinned` whether a pin holds it.
     """
     warnings = []
     if (distance[pinned] < 0.0).any():
         found = _inside(distance, pinned)
-        warnings.append(f'solid "{solid.name}": {found}. Pins hold them there, and stretch the cloth around them.')
+        warnings.append(f'solid "{solid.name}": {found}. Pins hold them there and stretch the cloth around them.')
     if (distance[~pinned] < 0.0).any():
         found = _inside(distance, ~pinned)
         if -distance[~pinned].min() > settings.deepest_start:
             error = (
-                f'solid "{solid.name}": {found}. Move the cloth or the solid apart, or set deepest_start of '
-                f"{settings.type_name()} (now {settings.deepest_start:g} m) if it shall be pushed out."
+                f'solid "{solid.name}": {found}. Move the cloth or the solid, or increase deepest_start of '
+                f"{settings.type_name()} (now {settings.deepest_start:g} m) to recover it."
             )
-            # Such as that it is inside out, which would be the reason.
+            # The solid's warnings may give the reason, such as that it is inside out.
             raise InputError("\n".join([error, *solid.warnings]))
         warnings.append(f'solid "{solid.name}": {found}. {settings.recovery()}')
     return warnings
 
 
 def _inside(distance: np.ndarray, chosen: np.ndarray) -> str:
-    """How many of the chosen particles are inside, and the deepest of them."""
+    """Describes the number of chosen particles that are inside, and the deepest of them."""
     depth = np.where(chosen, -distance, -np.inf)
     count, worst = np.count_nonzero(depth > 0.0), int(np.argmax(depth))
     vertices = "1 vertex starts" if count == 1 else f"{count} vertices start"

@@ -1,4 +1,4 @@
-"""A sphere about its origin.
+"""A sphere around its origin.
 
     distance = |p| - r
 
@@ -27,7 +27,7 @@ def closest(shape: SphereShape, p: vec3, reach: real) -> Closest:
     found = Closest()
     r = wp.length(p)
     found.distance = r - shape.radius
-    found.normal = vec3(real(0.0), real(0.0), real(1.0))  # at the center any direction is as good
+    found.normal = vec3(real(0.0), real(0.0), real(1.0))  # arbitrary direction at the center
     if r > TINY:
         found.normal = p / r
     return found
@@ -37,7 +37,7 @@ FUNCTIONS = rigid_functions(SphereShape, closest)
 
 
 class Sphere(Collider):
-    """A ball."""
+    """A sphere centered on the origin."""
 
     radius: float = quantity(0.3, unit="m", doc="radius", gt=0)
 

@@ -1,6 +1,6 @@
-"""A profile turned about the z axis, as on a lathe: needles, cones, funnels, bowls.
+"""A solid of revolution: a profile revolved about the z axis, as needles, cones, funnels, bowls.
 
-    r = sqrt(x^2 + y^2),    |distance| = that of (r, z) from the nearest side of the polygon, negative inside of it
+    r = sqrt(x^2 + y^2),    |distance| = that of (r, z) to the closest side of the polygon, negative inside of it
 
 The profile is a closed polygon of points (r, z) with r >= 0. Sides that lie on the axis are not surface.
 
@@ -28,7 +28,7 @@ Radius = Annotated[float, Field(ge=0)]
 
 @wp.struct
 class Profile:
-    """Sides of the polygon, which runs with the inside on its left; those on the axis are left out."""
+    """Sides of the polygon, which has its inside on the left; sides on the axis are left out."""
 
     a: wp.array(dtype=vec2)
     b: wp.array(dtype=vec2)
@@ -42,7 +42,7 @@ def closest(shape: Profile, p: vec3, reach: real) -> Closest:
     squared = real(1.0e30)
     arm = vec2()
     facing = vec2()
-    crossings = int(0)
+    intersections = int(0)
     for i in range(shape.a.shape[0]):
         a, e = shape.a[i], shape.b[i] - shape.a[i]
         t = wp.clamp(wp.dot(q - a, e) / wp.dot(e, e), zero, real(1.0))
@@ -51,17 +51,17 @@ def closest(shape: Profile, p: vec3, reach: real) -> Closest:
             squared = wp.dot(away, away)
             arm = away
             facing = vec2(e[1], -e[0]) / wp.length(e)
-        # A ray from q away from the axis: it crosses the whole polygon, whatever is left out on the axis.
+        # Count intersections of a ray from q away from the axis; sides left out on the axis do not matter.
         if (a[1] > q[1]) != (shape.b[i][1] > q[1]) and a[0] + (q[1] - a[1]) / e[1] * e[0] > q[0]:
-            crossings += 1
+            intersections += 1
     found = Closest()
     distance = wp.sqrt(squared)
-    sign = wp.where(crossings % 2 == 1, real(-1.0), real(1.0))
-    n = facing  # on the surface itself
+    sign = wp.where(intersections % 2 == 1, real(-1.0), real(1.0))
+    n = facing  # normal on the surface itself
     if distance > TINY:
         n = sign * arm / distance
     found.distance = sign * distance
-    across = vec3(real(1.0), zero, zero)  # on the axis any direction across it is as good
+    across = vec3(real(1.0), zero, zero)  # arbitrary direction on the axis
     if r > TINY:
         across = vec3(p[0] / r, p[1] / r, zero)
     found.normal = n[0] * across + vec3(zero, zero, n[1])
@@ -72,12 +72,12 @@ FUNCTIONS = rigid_functions(Profile, closest)
 
 
 class Turned(Collider):
-    """Axis along z."""
+    """A solid of revolution with its axis along z."""
 
     profile: tuple[tuple[Radius, float], ...] = quantity(
         unit="m", doc="corners [distance from the axis, height] of a closed polygon, in order around it"
     )
-    segments: int = quantity(48, doc="sides of the polygon that is drawn, and that edges meet when it is sharp", ge=3)
+    segments: int = quantity(48, doc="sides of the drawn polygon, which cloth is tested against if it is sharp", ge=3)
 
     @model_validator(mode="after")
     def _usable(self) -> "Turned":
@@ -88,11 +88,11 @@ class Turned(Collider):
         size = np.ptp(points, axis=0).max()
         for i, (a, b) in enumerate(sides):
             if np.linalg.norm(b - a) <= 1e-9 * size:
-                raise ValueError(f"profile: corners {i} and {(i + 1) % len(sides)} are the same.")
+                raise ValueError(f"profile: corners {i} and {(i + 1) % len(sides)} are the same. Remove one.")
         for (i, one), (j, two) in combinations(enumerate(sides), 2):
             beside = j - i in (1, len(sides) - 1)
             if not beside and _cross(one, two):
-                raise ValueError(f"profile: the sides after corners {i} and {j} cross.")
+                raise ValueError(f"profile: the sides after corners {i} and {j} intersect.")
         if abs(_area(points)) <= 1e-9 * size**2:
             raise ValueError("profile: the polygon has no area.")
         return self
@@ -111,7 +111,7 @@ class Turned(Collider):
 
 
 def _surface(points: np.ndarray, segments: int) -> tuple[np.ndarray, np.ndarray]:
-    """A circle for every corner, one vertex for those on the axis; sides run counterclockwise seen from outside."""
+    """Returns a circle for every corner, one vertex for those on the axis; counterclockwise seen from outside."""
     angle = 2.0 * np.pi * np.arange(segments) / segments
     positions, rings, count = [], [], 0
     for r, z in points:
@@ -130,20 +130,20 @@ def _surface(points: np.ndarray, segments: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _area(points: np.ndarray) -> float:
-    """Positive for a polygon that runs counterclockwise."""
+    """Returns the signed area of a polygon, positive if it is counterclockwise."""
     r, z = points.T
     return 0.5 * float(np.sum(r * np.roll(z, -1) - np.roll(r, -1) * z))
 
 
 def _cross(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]) -> bool:
-    """Whether two segments of the plane have a point in common."""
+    """Returns whether two segments in the plane intersect."""
 
     def turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
         return float(np.sign((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])))
 
     (a, b), (c, d) = one, two
     turns = turn(a, b, c), turn(a, b, d), turn(c, d, a), turn(c, d, b)
-    if not any(turns):  # on one line: apart unless their boxes overlap
+    if not any(turns):  # collinear: disjoint unless their boxes overlap
         low, high = np.maximum(np.minimum(a, b), np.minimum(c, d)), np.minimum(np.maximum(a, b), np.maximum(c, d))
         return bool(np.all(low <= high))
     return turns[0] * turns[1] <= 0.0 and turns[2] * turns[3] <= 0.0

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, model_validator
 
 from toile.model.motion import SAME_TIME, Motion, Vector
 from toile.model.selection import Selection
+from toile.model.time_window import require_window
 from toile.plugins import Plugin, quantity
 
 
@@ -53,8 +54,7 @@ class Constraint(Plugin):
 
     @model_validator(mode="after")
     def _window(self) -> "Constraint":
-        if self.end is not None and self.end <= self.start:
-            raise ValueError(f"end {self.end} s is not after start {self.start} s.")
+        require_window(self.start, self.end)
         return self
 
     def active(self, begin: float) -> bool:

@@ -1,1 +1,1 @@
-"""What acts on the cloth: conditions with their stiffness and damping, and outside forces; one file each."""
+"""Forces on the cloth: conditions with their stiffness and damping, and external forces; one file each."""

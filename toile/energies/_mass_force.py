@@ -1,4 +1,4 @@
-"""What gravity and a push have in common as energies: the same acceleration for every particle.
+"""Common part of gravity and push: the same acceleration for every particle.
 
     f = m g,    E = -m g . x
 
@@ -59,7 +59,7 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 
 
 class MassForce(Energy):
-    """A force on all cloth in proportion to its mass."""
+    """A force on all cloth, proportional to its mass."""
 
     formulas: ClassVar[Formulas] = Formulas(1, Rest, AccelerationField, Local, prepare, energy, force, block)
 
@@ -69,7 +69,7 @@ class MassForce(Energy):
         return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
 
 
-def field_of(acceleration: tuple[float, float, float]) -> AccelerationField:
+def acceleration_uniform(acceleration: tuple[float, float, float]) -> AccelerationField:
     field = AccelerationField()
     field.g = vec3(*acceleration)
     return field

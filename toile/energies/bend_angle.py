@@ -5,9 +5,9 @@
 Source      [BW98] sec. 4.3 with its anisotropic edge weight; gradient as in [BMF03] sec. 4
 Symbols     theta  angle, 0 when flat [rad]     e  shared edge at rest [m]     A0, A1  rest areas [m^2]
             D  bending rigidity of this edge [N m]
-Deviations  The factor |e|^2/(A0 + A1) and D of an edge: see toile/energies/_hinges.py. The paper's C = theta means the
-            same rigidity on squares only, and its k_u is ours for the other thread. The second derivative of theta is
-            left out of the matrix, which is then positive definite; the force is exact.
+Deviations  The factor |e|^2/(A0 + A1) and D of an edge: see toile/energies/_hinges.py. The paper's C = theta gives the
+            same rigidity on square grids only, and its k_u is ours for the other thread. The matrix omits the second
+            derivative of theta and is then positive definite; the force is exact.
 """
 
 from typing import ClassVar
@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from toile.energies._hinges import HingeEnergy
-from toile.energies.base import Elements, Formulas, conditions
+from toile.energies.base import Elements, Formulas, condition_formulas
 from toile.math.dihedral import dihedral
 from toile.math.types import mat33, mat43, real
 from toile.model.model import Model
@@ -64,9 +64,9 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 
 
 class BendAngle(HingeEnergy):
-    """Resistance to bending, by the angle of each hinge; flat at rest."""
+    """Resistance to bending by the angle of each hinge; flat at rest."""
 
-    formulas: ClassVar[Formulas] = conditions(4, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = condition_formulas(4, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         hinges = self.hinges(model, part)

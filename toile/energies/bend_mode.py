@@ -1,23 +1,23 @@
-"""Bending at a hinge along its own mode of motion, towards any rest angle.
+"""Bending at a hinge along its bending mode, towards any rest angle.
 
     W(theta) = 2 k [-2 cos(theta/2) - theta sin(theta0/2)] + constant,    k = D |e|^2 / (A0 + A1)
     f = -(W' + k_d dtheta/dt) dtheta/dx,    W' = 2 k (sin(theta/2) - sin(theta0/2)),    W'' = k cos(theta/2)
 
-The mode is the only one of a hinge's twelve that neither moves it as a whole nor deforms its triangles.
+It is the only one of a hinge's twelve modes that neither moves it as a whole nor deforms its triangles.
 
 Source      [BMF03] sec. 4, with k_e = 4 D; its |N1| + |N2| is 2 (A0 + A1)
 Symbols     theta  angle, 0 when flat, positive where the front is convex [rad]     theta0  at rest [rad]
             e  shared edge at rest [m]     A0, A1  rest areas [m^2]     D  bending rigidity of this edge [N m]
             k_d  damping, k times the damping time [N m s]
-Deviations  The factor of the mesh is that of the rest shape: with the present one the force has no energy. The paper's
-            u is -dtheta/dx and its dtheta/dt has the wrong sign; the damping here dissipates. Damping has the factor of
-            the elastic force in place of |E|, with which it would fade as the mesh is refined. The second derivative of
-            theta is left out of the matrix, which is then positive definite; the force is exact.
+Deviations  The mesh factor is that of the rest shape: with the current one the force has no energy. The paper's u is
+            -dtheta/dx and its dtheta/dt has the wrong sign; the damping here dissipates. Damping has the factor of the
+            elastic force in place of |E|, with which it would vanish as the mesh is refined. The matrix omits the
+            second derivative of theta and is then positive definite; the force is exact.
 
-W' grows from one full fold at -180 degrees to the other at 180, so that a hinge seeks theta0 from wherever cloth can
-get it. It grows like the sine of half the angle: k is the stiffness when flat, and cos(theta/2) of it is left at theta,
-9 % at 170 degrees. Beyond a full fold, where only cloth gets that has passed through itself, a hinge counts as folded
-to the other side, and is drawn on towards theta0 from there.
+W' increases from one full fold at -180 degrees to the other at 180, so that a hinge returns to theta0 from every angle
+that cloth can reach. It increases like the sine of half the angle: k is the stiffness when flat, of which cos(theta/2)
+is left at theta, 9 % at 170 degrees. Beyond a full fold, which only cloth that has passed through itself can reach, a
+hinge is treated as folded to the other side, and moves to theta0 from there.
 """
 
 from pathlib import Path
@@ -28,13 +28,13 @@ import warp as wp
 from pydantic import PrivateAttr, field_validator
 
 from toile.energies._hinges import HingeEnergy
-from toile.energies.base import Elements, Formulas, Nothing
+from toile.energies.base import Elements, Formulas, NoUniform
 from toile.math.dihedral import angles, dihedral
 from toile.math.types import mat33, mat43, real, vec3
 from toile.model.mesh import Mesh
-from toile.model.mesh_files.inside import resolve_inside
+from toile.model.mesh_files.scene_path import resolve_scene_path
 from toile.model.model import Model
-from toile.model.sculpted import read_sculpted
+from toile.model.rest_shape import read_rest_shape
 from toile.plugins import quantity
 
 
@@ -50,31 +50,31 @@ class Local:
     rest: Rest
     theta: real
     stiffness: real  # W''
-    pull: real  # W' + k_d dtheta/dt at the velocity asked for: the size of the force
+    scalar_force: real  # W' + k_d dtheta/dt at velocity v_at: the magnitude of the force
     gradient: mat43
 
 
 @wp.func
-def prepare(rest: Rest, uniform: Nothing, x: mat43, x_tension: mat43, v: mat43, v_at: mat43) -> Local:
+def prepare(rest: Rest, uniform: NoUniform, x: mat43, x_tension: mat43, v: mat43, v_at: mat43) -> Local:
     hinge = dihedral(x)
     theta, theta0, four = hinge.theta, rest.theta0, real(4.0)
     theta_dot = real(0.0)
     for a in range(4):
         theta_dot += wp.dot(hinge.gradient[a], v_at[a])
-    # The difference of sines as a product: near rest it would be mostly rounding.
+    # The difference of sines as a product, because near rest the difference would be mostly rounding.
     slope = four * rest.k * wp.cos((theta + theta0) / four) * wp.sin((theta - theta0) / four)
     local = Local()
     local.rest = rest
     local.theta = theta
     local.stiffness = rest.k * wp.max(wp.cos(theta / real(2.0)), real(0.0))
-    local.pull = slope + rest.k_d * theta_dot
+    local.scalar_force = slope + rest.k_d * theta_dot
     local.gradient = hinge.gradient
     return local
 
 
 @wp.func
 def energy(local: Local) -> real:
-    # W less its value at rest, again without differences of what is nearly the same.
+    # W minus its value at rest, again without differences of nearly equal values.
     two = real(2.0)
     half = local.rest.theta0 / two
     away = (local.theta - local.rest.theta0) / two
@@ -84,7 +84,7 @@ def energy(local: Local) -> real:
 
 @wp.func
 def force(local: Local, a: int) -> vec3:
-    return -local.pull * local.gradient[a]
+    return -local.scalar_force * local.gradient[a]
 
 
 @wp.func
@@ -95,13 +95,13 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 class BendMode(HingeEnergy):
     """Resistance to bending, with rest angles."""
 
-    formulas: ClassVar[Formulas] = Formulas(4, Rest, Nothing, Local, prepare, energy, force, block, outside=False)
-    names_file: ClassVar[str | None] = "rest_angle"
+    formulas: ClassVar[Formulas] = Formulas(4, Rest, NoUniform, Local, prepare, energy, force, block, external=False)
+    file_field: ClassVar[str | None] = "rest_angle"
 
     rest_angle: float | str = quantity(
         "flat",
         unit="deg",
-        doc='of every hinge, > 0 where the front is convex: "flat", "shape" as it is made, a number, or a mesh file',
+        doc='of every hinge, > 0 if the front is convex: "flat", "shape" as generated, a number, or a mesh file',
     )
 
     _sculpted: np.ndarray | None = PrivateAttr(None)  # (vertices, 3), from the file
@@ -111,21 +111,21 @@ class BendMode(HingeEnergy):
     def _usable(cls, value: Any) -> float | str:
         try:
             if isinstance(value, bool):
-                raise TypeError  # which is 1 to Python
-            degrees = float(value)  # also 3e1, which is text to YAML
+                raise TypeError  # float(True) is 1.0
+            degrees = float(value)  # also 3e1, which YAML reads as text
         except (TypeError, ValueError):
             if isinstance(value, str) and (value in ("flat", "shape") or Path(value).suffix):
                 return value
             raise ValueError('must be "flat", "shape", a number of degrees, or the path of a mesh file.') from None
         if not -180.0 < degrees < 180.0:
-            raise ValueError(f"{degrees:g} must lie between -180 and 180 [deg].")
+            raise ValueError(f"{degrees:g} must be between -180 and 180 [deg].")
         return degrees
 
     def read(self, mesh: Mesh, folder: Path, allow_outside: bool) -> "BendMode":
         if not isinstance(self.rest_angle, str) or self.rest_angle in ("flat", "shape"):
             return self
         found = self.model_copy()
-        found._sculpted = read_sculpted(resolve_inside(folder, self.rest_angle, allow_outside), mesh)
+        found._sculpted = read_rest_shape(resolve_scene_path(folder, self.rest_angle, allow_outside), mesh)
         return found
 
     def content(self) -> tuple[np.ndarray, ...]:

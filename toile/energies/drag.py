@@ -1,4 +1,4 @@
-"""Still air that resists motion along the normal of each triangle.
+"""Resistance of still air to motion along the normal of each triangle.
 
 Source      [BW98] sec. 4.4; the formula is in toile/math/air.py
 Symbols     linear  c [N s/m^3]     quadratic  q [kg/m^3]; q = air density is a flat plate with drag coefficient 2
@@ -9,4 +9,4 @@ from toile.energies._air import AirForce
 
 
 class Drag(AirForce):
-    """Resistance of still air; `wind` includes it, so a scene has one or the other."""
+    """Drag of still air; `wind` includes it, so a scene has one or the other."""

@@ -1,40 +1,41 @@
-"""Cloth on cloth by damped springs: parts that come nearer than the thickness push each other apart.
+"""Penalty contact of cloth with cloth: damped springs separate parts that are closer than the thickness.
 
-    pressure = stiffness * (thickness - distance), damped while they approach; sliding is resisted
+    pressure = stiffness * (thickness - distance), damped while the parts approach; friction resists sliding
 
-Source      [BW98] secs. 2.4, 6; the formulas are in toile/contact/spring_*.py
-Symbols     stiffness  [N/m^3]: pressure per overlap, so that it means the same on every mesh
-Deviations  those of toile/contact/spring*.py. Nothing is guaranteed: what is pressed or thrown hard enough passes.
+Source      [BW98] secs. 2.4, 6; the formulas are in toile/contact/penalty/
+Symbols     stiffness  [N/m^3]: pressure per overlap, so that it does not depend on the mesh
+Deviations  those of toile/contact/penalty/. Nothing is guaranteed: cloth can pass through under high load or speed.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from toile.contact.penalty.springs import PenaltySprings
 from toile.contact.penalty.strength import SpringLaw
-from toile.energies.base import Energy
+from toile.energies.base import Energy, Scope
 from toile.model.model import Model
 from toile.plugins import quantity
 
+if TYPE_CHECKING:
+    from toile.system.terms import ForceTerm
+
 
 class Penalty(Energy):
-    """Springs between all cloths of a scene, and between parts of the same one."""
+    """Penalty springs between all cloths of a scene, and between parts of the same cloth."""
 
-    scope: ClassVar[str] = "scene"
+    scope: ClassVar[Scope] = "scene"
     acts_between_cloths: ClassVar[bool] = True
 
     thickness: float = quantity(
-        2e-3, unit="m", doc="distance below which cloth repels cloth; a cloth may have its own", gt=0
+        2e-3, unit="m", doc="distance below which cloth repels cloth; a cloth may override it", gt=0
     )
     stiffness: float = quantity(5e5, unit="N/m^3", doc="pressure per overlap", gt=0)
-    damping: float = quantity(
-        2e-3, unit="s", doc="damping time while parts approach: damping coefficient / stiffness", ge=0
-    )
-    friction: float = quantity(0.3, doc="Coulomb's coefficient for cloth on cloth", ge=0)
+    damping: float = quantity(2e-3, unit="s", doc="damping coefficient / stiffness while parts approach", ge=0)
+    friction: float = quantity(0.3, doc="Coulomb friction coefficient of cloth on cloth", ge=0)
     slip_speed: float = quantity(
-        2e-3, unit="m/s", doc="speed of slip below which friction is less than Coulomb's, and proportional to it", gt=0
+        2e-3, unit="m/s", doc="sliding speed below which friction is less than Coulomb's, and proportional to it", gt=0
     )
 
-    def springs(self, model: Model, device: str) -> Any:
+    def make_force_term(self, model: Model, device: str) -> "ForceTerm":
         law = SpringLaw()
         for name in ("stiffness", "damping", "friction", "slip_speed"):
             setattr(law, name, getattr(self, name))

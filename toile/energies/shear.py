@@ -1,4 +1,4 @@
-"""Shear of a triangle: how far the two thread directions are from perpendicular.
+"""Shear of a triangle: the deviation of the two thread directions from perpendicular.
 
     C(x) = sqrt(a) (w_u . w_v),    E = k C^2 / 2
 
@@ -7,15 +7,15 @@ Symbols     w_u, w_v  images of the unit u, v directions [-]     a  rest area [m
 Deviations  sqrt(a) where the paper has a, so that k does not change with the mesh. Negative eigenvalues are clamped
             exactly, in closed form.
 
-Stack F = (w_u, w_v) to six numbers f, swap its halves to g = (w_v, w_u) = S f. In units of k a, the Hessian over F is
+Stack F = (w_u, w_v) into a vector f of six, and swap its halves: g = (w_v, w_u) = S f. In units of k a, the Hessian is
 g g^T + s S, where s = w_u.w_v without damping. In the directions p = (P, P) and q = (Q, -Q), with P and Q the unit
 vectors along w_u + w_v and w_u - w_v, it is
 
     | A^2 + s     A B   |        A = |w_u + w_v| / sqrt(2),    B = -|w_u - w_v| / sqrt(2)
     |   A B     B^2 - s |
 
-and on what is left it is +s for vectors (y, y) and -s for vectors (y, -y). Both are clamped by themselves. Nothing is
-divided by a length that may vanish, even where the two threads coincide.
+and on the remaining directions it is +s for vectors (y, y) and -s for vectors (y, -y). Both are clamped separately.
+No division is by a length that may vanish, even where the two threads coincide.
 """
 
 from typing import ClassVar
@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
+from toile.energies.base import Elements, Energy, Formulas, condition_formulas, first_not_none
 from toile.math.types import TINY, identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -101,19 +101,19 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 class Shear(Energy):
     """Resistance to shearing in the plane."""
 
-    formulas: ClassVar[Formulas] = conditions(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = condition_formulas(3, Rest, Condition, condition, Hessian, hessian, hessian_block)
 
-    stiffness: float | None = quantity(None, unit="N/m", doc="stiffness; the fabric's when not given", ge=0)
-    damping: float | None = quantity(None, unit="s", doc="damping / stiffness; the fabric's when not given", ge=0)
+    stiffness: float | None = quantity(None, unit="N/m", doc="stiffness; by default the fabric's", ge=0)
+    damping: float | None = quantity(None, unit="s", doc="damping / stiffness; by default the fabric's", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]
         triangles = cloth.triangles
-        k = first_given(self.stiffness, cloth.fabric.shear)
+        k = first_not_none(self.stiffness, cloth.fabric.shear)
         rest = np.zeros(triangles.stop - triangles.start, Rest.numpy_dtype())
         rest["weights_u"] = model.uv_weights[triangles, 0]
         rest["weights_v"] = model.uv_weights[triangles, 1]
         rest["root_area"] = np.sqrt(model.areas[triangles])
         rest["k"] = k
-        rest["k_d"] = k * first_given(self.damping, cloth.fabric.damping)
+        rest["k_d"] = k * first_not_none(self.damping, cloth.fabric.damping)
         return Elements(model.triangles[triangles], rest)

@@ -1,25 +1,25 @@
-"""A sheet of masses and springs: along the threads, across the cells, and past one particle against bending.
+"""Mass-spring sheet: springs along the threads, across the cells, and past one particle against bending.
 
     C(x) = |x_j - x_i| - l0,    E = K C^2 / 2,    F_i = K (l - l0 l/|l|),  l = x_j - x_i
 
-A kind of springs has one K, or each spring that which stands for the fabric:
+Each kind of springs has one K, or each spring has the K that represents the fabric:
 
-    structural  K = k A/l0^2       k  stretch stiffness along the spring [N/m]     A  area of the triangles at it [m^2]
+    structural  K = k A/l0^2       k  stretch stiffness along the spring [N/m]     A  area of its triangles [m^2]
     shear       K = G l0^2/(2 A)   G  shear stiffness [N/m]                        A  area of its cell [m^2]
     flexion     K = 64 D/l0^2      D  bending rigidity [N m]
 
-On a grid of squares these are k (half of it along the border), G, and 16 D per square of an edge.
+On a square grid these are k (half of it along the border), G, and 16 D per squared edge length.
 
 Source      [Pro95] secs. 2.1, 2.2, eq. (1); structural K of the fabric: A. Van Gelder, Approximate simulation of
             elastic membranes by triangulated spring meshes (1998)
-Symbols     l0  length at rest [m]     K  stiffness: force per elongation [N/m]
-Deviations  Eq. (1) has the opposite sign, with which a stretched spring would push. Damping along the springs is ours
+Symbols     l0  rest length [m]     K  stiffness: force per elongation [N/m]
+Deviations  Eq. (1) has the opposite sign, with which a stretched spring would repel. Damping along the springs is ours
             (the paper's is `viscous`). The second derivative is kept only where a spring is stretched: in compression
-            the matrix would be indefinite. Diagonals resist stretching as well, and add G to k. A flexion spring feels
-            an angle theta only as theta^2, so that no K is D at every angle: the two energies agree at 1 rad between
-            neighboring cells; of m > 2 through a pole each has 8/(3 m) of that K. Meshes without rows and columns of
-            threads have their edges for structural springs, and no shear springs: edges resist shear by some 3/8 k
-            whatever G.
+            the matrix would be indefinite. Diagonals resist stretching as well, and add G to k. The force of a flexion
+            spring depends on theta^2 of the angle theta, so that no K equals D at every angle: the two energies agree
+            at 1 rad between neighboring cells; where m > 2 cross at a pole, each has 8/(3 m) of that K. Meshes without
+            rows and columns of threads have their edges as structural springs, and no shear springs: edges resist
+            shear by some 3/8 k whatever G.
 """
 
 from typing import ClassVar
@@ -27,9 +27,9 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, conditions, first_given
+from toile.energies.base import Elements, Energy, Formulas, condition_formulas, first_not_none
 from toile.math.types import TINY, identity, mat33, real, vec3
-from toile.model.mesh import Mesh, find_edges
+from toile.model.mesh import Mesh, edge_keys, face_sides, find_edges
 from toile.model.model import ClothPart, Model
 from toile.model.springs import FLEXION, SHEAR, STRUCTURAL, ClothSprings, flexion_warp_shares, springs_of, warp_shares
 from toile.plugins import quantity
@@ -57,7 +57,7 @@ def condition(rest: Rest, x: mat23) -> Condition:
     l = x[1] - x[0]  # noqa: E741
     c = Condition()
     c.length = wp.length(l)
-    # Two particles in one place have no direction: no force then, rather than a division by zero.
+    # Two coincident particles have no direction: the force is zero, rather than a division by zero.
     c.direction = l / wp.max(c.length, TINY)
     c.C = c.length - rest.length
     c.gradient = mat23(
@@ -89,16 +89,18 @@ def hessian_block(H: Hessian, a: int, b: int) -> mat33:
 
 
 class Spring(Energy):
-    """Springs between particles in place of stretch, shear and bending."""
+    """Springs between particles that replace stretch, shear and bending."""
 
-    formulas: ClassVar[Formulas] = conditions(2, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    formulas: ClassVar[Formulas] = condition_formulas(2, Rest, Condition, condition, Hessian, hessian, hessian_block)
+    resists_stretch: ClassVar[bool] = True
+    shear_fields: ClassVar[tuple[str, ...]] = ("shear",)
 
     structural: float | None = quantity(
-        None, unit="N/m", doc="K of springs along the threads; the fabric's when not given", ge=0
+        None, unit="N/m", doc="K of springs along the threads; by default the fabric's", ge=0
     )
-    shear: float | None = quantity(None, unit="N/m", doc="K across the cells; the fabric's when not given", ge=0)
-    flexion: float | None = quantity(None, unit="N/m", doc="K past one particle; the fabric's when not given", ge=0)
-    damping: float | None = quantity(None, unit="s", doc="damping / K; the fabric's when not given", ge=0)
+    shear: float | None = quantity(None, unit="N/m", doc="K across the cells; by default the fabric's", ge=0)
+    flexion: float | None = quantity(None, unit="N/m", doc="K past one particle; by default the fabric's", ge=0)
+    damping: float | None = quantity(None, unit="s", doc="damping / K; by default the fabric's", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         cloth = model.parts[part]
@@ -108,19 +110,19 @@ class Spring(Energy):
         rest = np.zeros(np.count_nonzero(acting), Rest.numpy_dtype())
         rest["length"] = springs.lengths[acting]
         rest["k"] = K[acting]
-        rest["k_d"] = rest["k"] * first_given(self.damping, cloth.fabric.damping)
+        rest["k_d"] = rest["k"] * first_not_none(self.damping, cloth.fabric.damping)
         return Elements(springs.particles[acting], rest)
 
     def stiffness(self, cloth: ClothPart, springs: ClothSprings) -> np.ndarray:
-        """K of each spring [N/m]."""
+        """Returns K of each spring [N/m]."""
         fabric, l0 = cloth.fabric, springs.lengths
         pairs = springs.particles - cloth.particles.start
         structural, flexion = springs.kind == STRUCTURAL, springs.kind == FLEXION
-        along_u = np.zeros(len(l0))  # of shear springs not needed
+        along_u = np.zeros(len(l0))  # not needed for shear springs
         along_u[structural] = warp_shares(cloth.mesh, pairs[structural])
         along_u[flexion] = flexion_warp_shares(cloth.mesh, springs.of(FLEXION), cloth.particles.start)
         area = _areas(cloth.mesh, pairs)
-        bent = 64.0 * _mixed(fabric.bend_warp, fabric.bend_weft, along_u) * springs.bent_shares()
+        bent = 64.0 * _mixed(fabric.bend_warp, fabric.bend_weft, along_u) * springs.bending_shares()
         K = np.zeros(len(l0))
         for kind, given, of_fabric in (
             (STRUCTURAL, self.structural, _mixed(fabric.stretch_warp, fabric.stretch_weft, along_u) * area / l0**2),
@@ -140,17 +142,12 @@ def _mixed(warp: float, weft: float, along_u: np.ndarray) -> np.ndarray:
 
 
 def _areas(mesh: Mesh, pairs: np.ndarray) -> np.ndarray:
-    """Area of the triangles that a pair is a side of, or the far corners of [m^2]; 1 where there are none."""
+    """Returns the area of the triangles with a pair as side or as far corners [m^2]; 1 where there are none."""
     topology, area = find_edges(mesh.triangles), np.abs(mesh.uv_areas())
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
-    known = np.concatenate([sides, topology.hinges[:, :2]])
+    known = np.concatenate([face_sides(mesh.triangles), topology.hinges[:, :2]])
     areas = np.concatenate([np.repeat(area, 3), area[topology.hinge_triangles].sum(axis=1)])
-    keys, place = np.unique(_keys(known, mesh), return_inverse=True)
+    keys, place = np.unique(edge_keys(known, mesh.vertex_count), return_inverse=True)
     found = np.bincount(place.ravel(), areas)
-    wanted = _keys(pairs, mesh)
+    wanted = edge_keys(pairs, mesh.vertex_count)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, found[at], 1.0)
-
-
-def _keys(pairs: np.ndarray, mesh: Mesh) -> np.ndarray:
-    return np.sort(pairs, axis=1).astype(np.int64) @ np.array([mesh.vertex_count, 1])

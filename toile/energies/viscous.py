@@ -1,11 +1,11 @@
-"""Resistance to all motion, in every direction: the simplest model of how cloth loses its energy.
+"""Viscous drag on every particle, in every direction: the simplest model of energy loss.
 
     F = -c m v
 
 Source      [Pro95] sec. 2.2
-Symbols     c  rate at which a free particle loses speed: v falls as exp(-c t) [1/s]     m  mass of the particle [kg]
+Symbols     c  decay rate of the speed of a free particle: v ~ exp(-c t) [1/s]     m  mass of the particle [kg]
 Deviations  The paper's coefficient C_dis [N s/m] is the same for every particle, and so are its masses: C_dis = c m.
-            Per mass it does not change with the mesh, and a falling sheet stays flat.
+            Per mass it does not depend on the mesh, and a falling sheet stays flat.
 """
 
 from typing import ClassVar
@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import warp as wp
 
-from toile.energies.base import Elements, Energy, Formulas, Nothing
+from toile.energies.base import Elements, Energy, Formulas, NoUniform, Scope
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -33,7 +33,7 @@ class Local:
 
 
 @wp.func
-def prepare(rest: Rest, uniform: Nothing, x: point, x_tension: point, v: point, v_at: point) -> Local:
+def prepare(rest: Rest, uniform: NoUniform, x: point, x_tension: point, v: point, v_at: point) -> Local:
     local = Local()
     local.C = rest.C
     local.f = -rest.C * v_at[0]
@@ -56,12 +56,12 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 
 
 class Viscous(Energy):
-    """Slows every particle down, as if in a fluid at rest."""
+    """Drag in proportion to mass and velocity, as in a fluid at rest."""
 
-    scope: ClassVar[str] = "scene"
-    formulas: ClassVar[Formulas] = Formulas(1, Rest, Nothing, Local, prepare, energy, force, block)
+    scope: ClassVar[Scope] = "scene"
+    formulas: ClassVar[Formulas] = Formulas(1, Rest, NoUniform, Local, prepare, energy, force, block)
 
-    rate: float = quantity(unit="1/s", doc="share of its speed that a free particle loses per second", ge=0)
+    rate: float = quantity(unit="1/s", doc="decay rate of the speed of a free particle", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
         rest = np.zeros(model.particle_count, Rest.numpy_dtype())

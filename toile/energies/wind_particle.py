@@ -1,44 +1,49 @@
-"""Moving air that pushes each particle along the normal of the cloth there.
+"""Wind on each particle, along the normal of the cloth there.
 
     F = C_vi (n . (u - v)) n,    C_vi = c A
 
 Source      [Pro95] sec. 2.2
-Symbols     n  unit normal at the particle: that of the sum of its triangles, each by its area [-]
+Symbols     n  unit normal at the particle: the area-weighted mean of its triangles' normals [-]
             u  velocity of the air [m/s]     v  velocity of the particle [m/s]
-            c  coefficient [N s/m^3]     A  area at rest that belongs to the particle [m^2]
-Deviations  The paper gives C_vi [N s/m] itself, the same for all particles of a grid; times an area it does not change
-            with the mesh. `wind` has the same law per triangle, whose area is that of the moment, and a quadratic one.
-            The matrix holds df/dv; df/dx, which is not symmetric, is left out.
+            c  coefficient [N s/m^3]     A  rest area of the particle [m^2]
+Deviations  The paper gives C_vi [N s/m] itself, the same for all particles of a grid; times an area it does not depend
+            on the mesh. `wind` has the same law per triangle, with its current area, and a quadratic term.
+            The matrix contains df/dv; df/dx, which is not symmetric, is left out.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.energies.base import Energy
+from toile.energies.base import Energy, Scope
 from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.math.types import TINY, mat33, numpy_real, real, vec3
 from toile.model.model import Model
 from toile.model.motion import Vector
 from toile.plugins import quantity
 
+if TYPE_CHECKING:
+    from toile.system.terms import ForceTerm, Linearization
+
 
 class WindParticle(Energy):
-    """A steady wind, by the velocity and the normal of each particle."""
+    """A steady wind that acts on particles by their velocities and normals."""
 
-    scope: ClassVar[str] = "scene"
+    scope: ClassVar[Scope] = "scene"
+    resists_air: ClassVar[bool] = True
+    moves_air: ClassVar[bool] = True
 
     velocity: Vector = quantity(unit="m/s", doc="velocity of the air")
     linear: float = quantity(unit="N s/m^3", doc="pressure per normal speed ([Pro95] C_vi per area)", ge=0)
 
-    def springs(self, model: Model, device: str) -> Any:
+    def make_force_term(self, model: Model, device: str) -> "ForceTerm":
         return WindOnParticles(self, model, device)
 
 
 class WindOnParticles:
-    """The force of the wind (toile/system/terms.py, ForceTerm): the normal of a particle depends on all its triangles."""
+    """Wind force on the particles (ForceTerm in toile/system/terms.py): a normal depends on all triangles around."""
 
     name: ClassVar[str] = "wind_particle"
     is_contact: ClassVar[bool] = False
@@ -52,24 +57,24 @@ class WindOnParticles:
         self._normals = wp.zeros(n, dtype=vec3, device=device)
         self._launch = Launcher(device)
 
-    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+    def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
         self._find_normals(at.x)
         inputs = [self._C, self._normals, self.u, at.v_at, at.h, A_out.diagonal, f_out, A_out.values, A_out.row_sum]
-        self._launch(blow_and_resist, len(at.x), inputs)
+        self._launch(linearize_wind, len(at.x), inputs)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         self._find_normals(x)
-        self._launch(blow, len(x), [self._C, self._normals, self.u, v, f_out])
+        self._launch(add_wind_force, len(x), [self._C, self._normals, self.u, v, f_out])
 
     def activate(self, x: wp.array, v: wp.array) -> None:
         self._find_normals(x)
 
     def add_damping(self, u: wp.array, y_out: wp.array) -> None:
-        """y += -df/dv u, with the normals that were found last."""
-        self._launch(resist, len(u), [self._C, self._normals, u, y_out])
+        """Adds -df/dv u to y, with the normals found last."""
+        self._launch(add_wind_damping, len(u), [self._C, self._normals, u, y_out])
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
-        """None that the matrix does not hold already."""
+        """Returns zeros: the matrix already contains its damping."""
         return 0.0, 0.0
 
     def _find_normals(self, x: wp.array) -> None:
@@ -77,11 +82,11 @@ class WindOnParticles:
         self._launch(add_normals, len(self._triangles), [self._triangles, x, self._normals])
 
     def measure(self, x: wp.array, v: wp.array) -> float:
-        """It stores no energy."""
+        """Returns 0: the wind stores no energy."""
         return 0.0
 
     def move(self, time: float) -> None:
-        """It is steady."""
+        """Does nothing: the wind is steady."""
 
 
 @wp.kernel
@@ -106,7 +111,7 @@ def unit(normal: vec3) -> vec3:
 
 
 @wp.kernel
-def blow(
+def add_wind_force(
     # model
     C: wp.array(dtype=real),
     # in
@@ -120,7 +125,7 @@ def blow(
 
 
 @wp.kernel
-def resist(
+def add_wind_damping(
     # model
     C: wp.array(dtype=real),
     # in
@@ -134,7 +139,7 @@ def resist(
 
 
 @wp.kernel
-def blow_and_resist(
+def linearize_wind(
     # model
     C: wp.array(dtype=real),
     # in

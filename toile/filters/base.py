@@ -46,6 +46,7 @@ class Filter(Plugin):
 
     keeps_out_of_solids: ClassVar[bool] = False  # it replaces the default contact with solids
     resolves_cloth_contact: ClassVar[bool] = False  # it keeps cloth from passing through cloth, and untangles it
+    shear_fields: ClassVar[tuple[str, ...]] = ()  # limits of springs across cells, which only some meshes have
 
     def start(self, context: FilterContext) -> "Correction":
         raise NotImplementedError

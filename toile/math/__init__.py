@@ -1,1 +1,1 @@
-"""Functions for kernels: types, dihedral angles, positive-definite blocks."""
+"""Warp functions for kernels: number types, closest points, dihedral angles, air pressure."""

@@ -1,11 +1,11 @@
-"""Air pressing on a triangle along its normal: what drag and wind have in common.
+"""Pressure of the air on a triangle along its normal: the formula of drag and wind.
 
     f = A (c + q |s|) s n    on the triangle, a third to each corner,    s = n . (u - v)
 
 Source      [BW98] sec. 4.4 (drag per triangle, along its normal), [Pro95] sec. 2.2 (viscous wind)
-Symbols     n, A  unit normal and area of the triangle now [-, m^2]     v  mean velocity of its corners [m/s]
+Symbols     n, A  current unit normal and area of the triangle [-, m^2]     v  mean velocity of its corners [m/s]
             u  velocity of the air [m/s]     c  linear [N s/m^3] and q  quadratic coefficient [kg/m^3]
-Deviations  Per triangle where [Pro95] has it per particle, so that it does not change with the mesh. The matrix holds
+Deviations  Per triangle where [Pro95] has it per particle, so that it does not depend on the mesh. The matrix contains
             df/dv; df/dx, which is not symmetric, is left out.
 """
 
@@ -43,8 +43,8 @@ def air_prepare(rest: AirRest, air: Air, x: mat33, x_tension: mat33, v: mat33, v
     s = wp.dot(local.n, air.u - third * (v[0] + v[1] + v[2]))
     s_at = wp.dot(local.n, air.u - third * (v_at[0] + v_at[1] + v_at[2]))
     slope = area * (rest.linear + real(2.0) * rest.quadratic * wp.abs(s))
-    push = area * (rest.linear + rest.quadratic * wp.abs(s)) * s + slope * (s_at - s)
-    local.f = third * push * local.n
+    pressure_force = area * (rest.linear + rest.quadratic * wp.abs(s)) * s + slope * (s_at - s)
+    local.f = third * pressure_force * local.n
     local.slope = third * third * slope
     return local
 

@@ -1,8 +1,8 @@
-r"""The angle of a hinge and its gradient.
+r"""Dihedral angle of a hinge and its gradient.
 
-theta turns the normal of the triangle of x0 into that of x1: it is positive where the cloth is convex on its front, the
-side from which triangles run counter-clockwise, and lies between -180 and 180 degrees. A hinge folded all the way is
-either: what lies beyond is cloth that has passed through itself, and is measured as folded to the other side.
+theta rotates the normal of the triangle of x0 into that of x1: it is positive where the cloth is convex on its front,
+the side from which triangles are counterclockwise, and lies between -180 and 180 degrees. A fully folded hinge has
+either sign: beyond it, cloth has passed through itself and counts as folded to the other side.
 
     #        x3
     #      / | \
@@ -39,7 +39,7 @@ def dihedral(x: mat43) -> Hinge:
     # be unit vectors: both arguments carry the same positive factor |N0| |N1|.
     hinge = Hinge()
     hinge.theta = wp.atan2(wp.dot(wp.cross(N0, N1), e), wp.dot(N0, N1))
-    # A collapsed flap has no normal: no force from it, rather than a division by zero.
+    # A collapsed flap has no normal: its force is zero, rather than a division by zero.
     a0 = N0 / wp.max(wp.dot(N0, N0), TINY)
     a1 = N1 / wp.max(wp.dot(N1, N1), TINY)
     g0 = -length * a0
@@ -59,7 +59,7 @@ def measure_angles(x: wp.array(dtype=mat43), theta_out: wp.array(dtype=real)):
 
 
 def angles(corners: np.ndarray) -> np.ndarray:
-    """theta of hinges (hinges, 4, 3) on the host [rad]: what kernels would find, to the last digit."""
+    """Returns theta of hinges (hinges, 4, 3) on the host [rad], bitwise equal to that in kernels."""
     theta = wp.zeros(len(corners), dtype=real, device="cpu")
     wp.launch(measure_angles, len(corners), [wp.array(corners, dtype=mat43, device="cpu"), theta], device="cpu")
     return theta.numpy().astype(float)

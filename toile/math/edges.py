@@ -1,21 +1,21 @@
-"""The points of two edges nearest to each other.
+"""Closest points of two edges.
 
-    nearest = p0 + s (p1 - p0)    and    q0 + t (q1 - q0),        0 <= s, t <= 1
+    closest = p0 + s (p1 - p0)    and    q0 + t (q1 - q0),        0 <= s, t <= 1
 
-Where the feet of the common perpendicular n = u x v lie within both edges it is they,
+If the feet of the common perpendicular n = u x v lie within both edges, they are the closest points,
 
     s = (v x w) . n / n^2,    t = (u x w) . n / n^2
 
-otherwise an end of one edge and the point of the other nearest to it. Of parallel edges side by side every point of
-the stretch that they share is nearest; it is the middle of that stretch.
+otherwise an end of one edge and the closest point of the other. For parallel edges side by side every point of the
+overlap is closest; the result is the middle of the overlap.
 
-They are always found in double precision: whether cloth passes through cloth depends on it.
+They are always computed in double precision: whether cloth passes through cloth depends on it.
 
 Source      textbook geometry; the order of the clamping as in Ericson, Real-Time Collision Detection, sec. 5.1.9
 Symbols     p0-p1, q0-q1  the edges     u, v  their vectors [m]     w = p0 - q0 [m]
-Deviations  determinants through n and not through products of dots, which lose twice the digits on edges that are
-            nearly parallel; the middle of the shared stretch where the book takes an end, so that exchanging the edges
-            or their ends gives the same two points.
+Deviations  determinants through n and not through products of dots, which lose twice the digits on nearly parallel
+            edges; the middle of the overlap where the book takes an end, so that exchanging the edges or their ends
+            gives the same two points.
 """
 
 import warp as wp
@@ -28,7 +28,7 @@ POINT = wp.constant(wp.float64(1e-60))
 
 @wp.struct
 class EdgesPoint:
-    """A point on each of two edges, as the share of the way from its first end to its second."""
+    """A point on each of two edges, as the fraction of the way from its first end to its second."""
 
     s: wp.float64
     t: wp.float64
@@ -43,7 +43,7 @@ def nearest_of_edges(p0: wp.vec3d, p1: wp.vec3d, q0: wp.vec3d, q1: wp.vec3d) -> 
     uw, vw = wp.dot(u, w), wp.dot(v, w)
     n = wp.cross(u, v)
     nn = wp.dot(n, n)
-    if uu <= POINT:  # a point
+    if uu <= POINT:  # the edge is a point
         if vv > POINT:
             found.t = wp.clamp(vw / vv, zero, one)
         return found
@@ -56,7 +56,7 @@ def nearest_of_edges(p0: wp.vec3d, p1: wp.vec3d, q0: wp.vec3d, q1: wp.vec3d) -> 
         if found.s > zero and found.s < one and found.t >= zero and found.t <= one:
             return found
     else:
-        # The stretch of p between the feet of q0 and q1.
+        # The middle of the part of p between the feet of q0 and q1.
         found.s = wp.float64(0.5) * (wp.clamp(-uw / uu, zero, one) + wp.clamp((uv - uw) / uu, zero, one))
     found.t = (vw + found.s * uv) / vv
     if found.t < zero:

@@ -1,14 +1,14 @@
-"""Signed distance from a triangle surface, exact to rounding on a search in single precision.
+"""Signed distance to a triangle surface, exact to rounding after a search in single precision.
 
     distance = sign |p - c|,    sign = sign of (p - c) . m
 
-c is the nearest point of the surface. Warp's tree finds a triangle in single precision; c, distance and normal are then
-computed in `real`, also on the triangles around it, because rounding may have picked a neighbor. m is the normal of
-the triangle, and where c lies on an edge or a vertex the sum of those around it: as they are, or weighted by angle.
+c is the closest point of the surface. Warp's BVH finds a triangle in single precision; c, distance and normal are then
+computed in `real`, also on the triangles around it, because rounding may have selected a neighbor. m is the normal of
+the triangle; on an edge it is the sum of the adjacent normals, at a vertex their sum weighted by angle.
 
 Source      J. A. Baerentzen, H. Aanaes, Signed distance computation using the angle weighted pseudonormal (2005)
-Symbols     p  a point [m]     c  its foot     s, t  coordinates of c in its triangle     x, v  vertices [m], [m/s]
-Deviations  What is nearest to the rim of an open surface is outside; the pseudonormal has no meaning there.
+Symbols     p  query point [m]     c  its foot     s, t  coordinates of c in its triangle     x, v  vertices [m], [m/s]
+Deviations  A point closest to the rim of an open surface is outside; the pseudonormal has no meaning there.
 """
 
 import warp as wp
@@ -17,21 +17,21 @@ from toile.math.solid import Closest
 from toile.math.triangle import CORNER, INSIDE, SIDE, corner_angle, nearest_on_triangle
 from toile.math.types import double, precision, real, vec3
 
-# How much farther Warp's tree is searched, relative to the lengths involved: single precision may err so much.
+# Extra search radius for Warp's BVH, relative to the lengths involved: the error of single precision.
 ROUNDING = wp.constant(real(1.0e-6))
-# Nothing is looked for beyond this distance [m]: its square must be a number in single precision.
+# Limit of the search distance [m]: its square must be finite in single precision.
 FARTHEST = wp.constant(real(1.0e18))
-# Closer than this to an edge, relative to where it lies, the direction to it is rounding: the pseudonormal is used.
+# Closer than this to an edge, relative to its position, the direction to it is rounding: the pseudonormal is used.
 ON_SURFACE = wp.constant(real(1.0e-10 if precision == "double" else 1.0e-4))
-# Moves to a neighbor that is nearer. One corrects the tree's choice; more, the rounding of slivers.
+# Limit on moves to a closer neighbor. One corrects the choice of the BVH; more correct the rounding of slivers.
 MAX_MOVES = wp.constant(8)
-# So near to a side, as a share of the triangle's height, the triangle beyond it is looked at too.
+# Within this fraction of the triangle's height from a side, the triangle beyond it is tested too.
 NEARLY = wp.constant(real(1.0e-3))
 
 
 @wp.struct
 class DistanceSurface:
-    """Triangles where they are now. All positions are relative to `center`, where single precision is finest."""
+    """Triangles at their current positions, relative to `center`, where single precision is finest."""
 
     tree: wp.uint64
     center: vec3
@@ -39,15 +39,15 @@ class DistanceSurface:
     x: wp.array(dtype=vec3)
     v: wp.array(dtype=vec3)
     corners: wp.array(dtype=wp.int32)  # corner k of triangle f is entry 3 f + k; so is the side from it to the next
-    around_edge: wp.array(dtype=wp.int32)  # side -> the next side on the same edge, in a ring
-    around_vertex: wp.array(dtype=wp.int32)  # corner -> the next corner at the same vertex, in a ring
-    thin: wp.array(dtype=wp.int32)  # triangles that the tree cannot be trusted with
-    thin_boxes: wp.uint64  # Warp's tree of the boxes around them
+    around_edge: wp.array(dtype=wp.int32)  # side -> the next side on the same edge, cyclic
+    around_vertex: wp.array(dtype=wp.int32)  # corner -> the next corner at the same vertex, cyclic
+    thin: wp.array(dtype=wp.int32)  # thin triangles, for which the BVH is unreliable
+    thin_boxes: wp.uint64  # Warp's BVH of their bounding boxes
 
 
 @wp.struct
 class Foot:
-    """The nearest point of one triangle."""
+    """Closest point of one triangle."""
 
     face: wp.int32
     part: wp.int32
@@ -60,7 +60,7 @@ class Foot:
 
 @wp.struct
 class Pseudonormal:
-    """The sum of the normals around an edge or a vertex."""
+    """Sum of the normals around an edge or a vertex."""
 
     sum: vec3
     rim: wp.int32  # 1 where the surface ends
@@ -87,8 +87,8 @@ def foot_on(surface: DistanceSurface, p: vec3, face: wp.int32) -> Foot:
 
 
 @wp.func
-def vicinity(foot: Foot) -> wp.int32:
-    """The part of its triangle that a foot is on, or so near to that another triangle there may be nearer to p."""
+def part_near(foot: Foot) -> wp.int32:
+    """Returns the part of its triangle that a foot lies on, or so close to that another triangle may be closer to p."""
     off_a, off_b, off_c = real(1.0) - foot.s - foot.t < NEARLY, foot.s < NEARLY, foot.t < NEARLY
     if off_b and off_c:
         return CORNER
@@ -107,7 +107,7 @@ def vicinity(foot: Foot) -> wp.int32:
 
 @wp.func
 def next_around(surface: DistanceSurface, part: wp.int32, entry: wp.int32) -> wp.int32:
-    """The next side on the same edge, or the next corner at the same vertex."""
+    """Returns the next side on the same edge, or the next corner at the same vertex."""
     if part >= CORNER:
         return surface.around_vertex[entry]
     return surface.around_edge[entry]
@@ -119,11 +119,11 @@ def first_around(face: wp.int32, part: wp.int32) -> wp.int32:
 
 
 @wp.func
-def settle(surface: DistanceSurface, p: vec3, start: Foot) -> Foot:
-    """The nearest foot on a triangle or those that touch it; rounding may have led the search to one next to it."""
+def closest_of_neighbors(surface: DistanceSurface, p: vec3, start: Foot) -> Foot:
+    """Returns the closest foot on a triangle and its neighbors; rounding may have led the search to a neighbor."""
     foot = start
     for _ in range(MAX_MOVES):
-        part = vicinity(foot)
+        part = part_near(foot)
         if part == INSIDE:
             return foot
         first = first_around(foot.face, part)
@@ -164,8 +164,8 @@ def pseudonormal(surface: DistanceSurface, foot: Foot) -> Pseudonormal:
 
 
 @wp.func
-def above(foot: Foot) -> Closest:
-    """Distance and normal where the nearest point lies inside a triangle."""
+def closest_on_face(foot: Foot) -> Closest:
+    """Returns distance and normal if the closest point lies inside a triangle."""
     found = Closest()
     found.face = foot.face
     found.normal = wp.normalize(foot.normal)
@@ -174,8 +174,8 @@ def above(foot: Foot) -> Closest:
 
 
 @wp.func
-def beside(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
-    """Distance and normal where the nearest point lies on an edge or a vertex."""
+def closest_on_edge_or_vertex(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
+    """Returns distance and normal if the closest point lies on an edge or a vertex."""
     m = pseudonormal(surface, foot)
     side = real(1.0)
     if m.rim == 0 and wp.dot(foot.arm, m.sum) < real(0.0):
@@ -186,7 +186,7 @@ def beside(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
     found.distance = side * distance
     found.normal = wp.normalize(foot.normal)
     length = wp.length(m.sum)
-    if length > NEARLY:  # where two solids touch the normals around may cancel
+    if length > NEARLY:  # where two solids are in contact, the normals may cancel
         found.normal = m.sum / length
     if distance > ON_SURFACE * wp.length(p):
         found.normal = (side / distance) * foot.arm
@@ -194,17 +194,17 @@ def beside(surface: DistanceSurface, p: vec3, foot: Foot) -> Closest:
 
 
 @wp.func
-def at_a_side(surface: DistanceSurface, p: vec3, start: Foot) -> Closest:
-    """Distance and normal for a foot on a side or a corner of its triangle, or near one."""
-    foot = settle(surface, p, start)
+def closest_near_side(surface: DistanceSurface, p: vec3, start: Foot) -> Closest:
+    """Returns distance and normal for a foot on or near a side or a corner of its triangle."""
+    foot = closest_of_neighbors(surface, p, start)
     if foot.part == INSIDE:
-        return above(foot)
-    return beside(surface, p, foot)
+        return closest_on_face(foot)
+    return closest_on_edge_or_vertex(surface, p, foot)
 
 
 @wp.func
-def with_thin(surface: DistanceSurface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
-    """The nearest of a triangle (-1 for none) and the thin ones within reach."""
+def closest_or_thin(surface: DistanceSurface, p: vec3, face: wp.int32, reach: real) -> wp.int32:
+    """Returns the closest of a triangle (-1 for none) and the thin triangles within reach."""
     nearest = wp.int32(face)
     radius = wp.float32(reach)
     squared = reach * reach
@@ -223,7 +223,7 @@ def with_thin(surface: DistanceSurface, p: vec3, face: wp.int32, reach: real) ->
 
 @wp.func
 def velocity_at(surface: DistanceSurface, p: vec3, face: wp.int32) -> vec3:
-    """Of the point of a triangle nearest to p."""
+    """Returns the velocity of the point of a triangle closest to p."""
     foot = foot_on(surface, p, face)
     a = surface.v[surface.corners[3 * face]]
     b = surface.v[surface.corners[3 * face + 1]]
@@ -241,10 +241,10 @@ def closest_on_surface(surface: DistanceSurface, p: vec3, reach: real) -> Closes
     if hit.result:
         face = hit.face
     if surface.thin.shape[0] > 0:
-        face = with_thin(surface, q, face, search)
+        face = closest_or_thin(surface, q, face, search)
     found = Closest()
     if face >= 0:
-        # Nearly all points are well above a triangle: no more is computed for them than they need.
+        # Nearly all points are well above the inside of a triangle: this case is computed directly.
         a = corner(surface, face, 0)
         ab, ac, arm = corner(surface, face, 1) - a, corner(surface, face, 2) - a, q - a
         n = wp.cross(ab, ac)
@@ -254,7 +254,7 @@ def closest_on_surface(surface: DistanceSurface, p: vec3, reach: real) -> Closes
             found.normal = n / wp.sqrt(whole)
             found.distance = wp.dot(arm, found.normal)
         else:
-            found = at_a_side(surface, q, foot_on(surface, q, face))
+            found = closest_near_side(surface, q, foot_on(surface, q, face))
         if wp.abs(found.distance) <= reach:
             if surface.deforms != 0:
                 found.velocity = velocity_at(surface, q, found.face)

@@ -1,11 +1,11 @@
-"""The point of a triangle nearest to p, and on what part of the triangle it lies.
+"""Closest point of a triangle to p, and the part of the triangle it lies on.
 
-    nearest = a + s (b - a) + t (c - a)
+    closest = a + s (b - a) + t (c - a)
 
-Where p is above the triangle, s and t are the shares of its area that p's image cuts off; beyond a side it is the foot
-of p on that side, if there is one; otherwise the nearest corner.
+If p projects into the triangle, s and t are area fractions of the projection; beyond a side the closest point is the
+foot of p on that side, if there is one; otherwise the closest corner.
 
-It is always found in double precision: whether cloth passes through cloth depends on it.
+It is always computed in double precision: whether cloth passes through cloth depends on it.
 
 Symbols     a, b, c  corners 0, 1, 2     side k  from corner k to the next     p  any point [m]
 Deviations  none
@@ -72,6 +72,6 @@ def nearest_on_triangle(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> T
 
 @wp.func
 def corner_angle(at: vec3, one: vec3, two: vec3) -> real:
-    """Between the sides of a triangle that meet in `at` [rad]."""
+    """Returns the angle between the sides of a triangle at the corner `at` [rad]."""
     u, v = one - at, two - at
     return wp.atan2(wp.length(wp.cross(u, v)), wp.dot(u, v))

@@ -1,6 +1,6 @@
-"""The number types of every kernel: double precision, or single when the process was started so.
+"""Number types of all kernels: double precision, or single if the process was started with it.
 
-`real` is chosen once, when this module is first imported, from the environment variable TOILE_PRECISION. Kernels are
+`real` is chosen once, at the first import of this module, from the environment variable TOILE_PRECISION. Kernels are
 compiled for the types they were defined with, so it cannot change afterwards.
 """
 
@@ -13,14 +13,14 @@ import warp as wp
 
 from toile.errors import InputError
 
-# Warp's own progress messages would mix with what commands print, and with their JSON.
+# Warp's own progress messages would mix with the output of commands, and with their JSON.
 wp.config.log_level = wp.LOG_WARNING
-# No backward kernels: nothing is differentiated, and they would double the time to compile.
+# No backward kernels: nothing is differentiated, and they would double the compile time.
 wp.config.enable_backward = False
 
 
 def _start_warp() -> None:
-    """Initialize Warp without its warning that there is no CUDA driver: most machines have none, and need none."""
+    """Initializes Warp without its warning about a missing CUDA driver: most machines have none, and need none."""
     try:
         stderr = sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):  # stderr was replaced by something that is not a file
@@ -29,7 +29,7 @@ def _start_warp() -> None:
     sys.stderr.flush()
     kept = os.dup(stderr)
     with tempfile.TemporaryFile() as messages:
-        os.dup2(messages.fileno(), stderr)  # the message comes from native code, past sys.stderr
+        os.dup2(messages.fileno(), stderr)  # the message comes from native code, which bypasses sys.stderr
         try:
             wp.init()
         finally:
@@ -53,13 +53,13 @@ mat33 = wp.types.matrix(shape=(3, 3), dtype=real)
 mat43 = wp.types.matrix(shape=(4, 3), dtype=real)  # four points, one per row
 numpy_real = np.float64 if precision == "double" else np.float32
 
-# Lengths, their squares and fourth powers are never divided by when below this: far below those of any cloth.
+# Lower limit of divisors (lengths, their squares and fourth powers): far below those of any cloth.
 TINY = wp.constant(real(1e-60 if precision == "double" else 1e-36))
 
 
 @wp.func
 def double(p: vec3) -> wp.vec3d:
-    """The same vector, for what needs double precision whatever `real` is."""
+    """Returns the same vector in double precision, whatever `real` is."""
     return wp.vec3d(wp.float64(p[0]), wp.float64(p[1]), wp.float64(p[2]))
 
 

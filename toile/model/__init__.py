@@ -1,1 +1,1 @@
-"""What the cloth is: meshes and constants that do not change in a run, the state that does, and host copies of it."""
+"""Data of cloth and solids: meshes and constants that do not change in a run, the state, and host copies of it."""

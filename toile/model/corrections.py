@@ -1,7 +1,6 @@
-"""Corrections of a step: how filters and contacts changed its end after the integrator.
+"""Corrections of a step: changes that filters and contacts make to its end state after the integrator.
 
-Integrators that remember earlier steps need them: a velocity that changed at once is not the derivative of a smooth
-motion.
+Multistep integrators need them: a velocity that changes abruptly is not the derivative of a smooth motion.
 """
 
 import warp as wp
@@ -17,17 +16,17 @@ class Corrections:
     """Changes of position and velocity at the end of a step, for every particle."""
 
     def __init__(self, particle_count: int, device: str):
-        # Filters that conserve momentum add what they change: position [m] and velocity [m/s].
+        # Filters that conserve momentum add their changes of position [m] and velocity [m/s] here.
         self.dx, self.dv = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         # Zero where the motion is smooth.
         self.discontinuous = wp.zeros(particle_count, dtype=wp.int32, device=device)
 
     def begin_step(self) -> None:
-        """Forgets everything: a new candidate is computed."""
+        """Clears everything before a new candidate of the step is computed."""
         self.discontinuous.zero_()
         self.clear()
 
     def clear(self) -> None:
-        """Forgets dx and dv: the end of the same candidate is corrected again."""
+        """Clears dx and dv before the end state of the same candidate is corrected again."""
         self.dx.zero_()
         self.dv.zero_()

@@ -1,4 +1,4 @@
-"""What outputs see: the surface that does not change, and one host copy of what moves per frame."""
+"""Data that outputs read: the surface, which does not change, and one host copy of the moving data per frame."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Part:
     vertices: slice
     triangles: slice
     fabric: str = ""
-    properties: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # of the fabric: value and unit, in SI
+    properties: Mapping[str, tuple[float, str]] = field(default_factory=dict)  # of the fabric: value and unit (SI)
 
 
 @dataclass(frozen=True)
 class SolidSurface:
-    """One solid as triangles, seen from outside when their corners turn counterclockwise."""
+    """One solid as triangles, counterclockwise seen from outside."""
 
     name: str
     triangles: np.ndarray  # (triangles, 3) int32, into the solid's own vertices
-    rest: np.ndarray  # [m]  (vertices, 3) float64: where it is at the start
+    rest: np.ndarray  # [m]  (vertices, 3) float64: positions at the start
     moves: bool
 
 
@@ -49,7 +49,7 @@ class Surface:
         return any(solid.moves for solid in self.solids)
 
     def solids_at(self, frame: Frame) -> tuple[np.ndarray, ...]:
-        """Where the vertices of each solid are at a frame."""
+        """Returns the vertex positions of each solid at a frame."""
         return frame.solids or tuple(solid.rest for solid in self.solids)
 
 
@@ -62,5 +62,5 @@ class Frame:
     positions: np.ndarray  # [m]  (vertices, 3) float64
     velocities: np.ndarray  # [m/s]  (vertices, 3) float64
     certificate: dict | None = None  # this frame's entry of report.json
-    solids: tuple[np.ndarray, ...] = ()  # [m]  (vertices, 3) float64 of each solid of the surface; () is all at rest
-    intersecting: np.ndarray | None = None  # triangles of the cloths that intersect others; None is not counted
+    solids: tuple[np.ndarray, ...] = ()  # [m]  (vertices, 3) float64 of each solid of the surface; () means all at rest
+    intersecting: np.ndarray | None = None  # cloth triangles that intersect others; None if not counted

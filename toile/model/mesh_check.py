@@ -1,10 +1,10 @@
-"""What a mesh must be before it is simulated: errors that stop, warnings with a treatment.
+"""Checks of a cloth mesh before the simulation: errors that stop the run, automatic fixes, and warnings.
 
-    stops    NaN or infinity, nothing to simulate, degenerate triangles, no uv area, repeated faces, an edge of three
-    treats   unused vertices (removed), winding (made to agree), mirrored uv (mirrored back)
-    tells    slivers, coincident vertices, a size that suggests other units, uv that are no lengths
+    errors    NaN or infinity, no faces, degenerate triangles, no uv area, repeated faces, edges of three triangles
+    fixes     unused vertices (removed), winding (made consistent), mirrored uv (mirrored back)
+    warnings  slivers, coincident vertices, a size that suggests other units, uv that are not lengths
 
-The fixes on request, `weld` and `drop_degenerate`, are in mesh_repair.py.
+The optional repairs, `weld` and `drop_degenerate`, are in mesh_repair.py.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import replace
 import numpy as np
 
 from toile.errors import InputError
-from toile.model.mesh import Mesh
+from toile.model.mesh import Mesh, face_sides
 from toile.model.mesh_files import require_memory
 from toile.model.mesh_repair import (
     DEGENERATE,
     FARTHEST,
     coincident,
-    heights,
+    diagonal,
+    relative_heights,
     repeated_corner,
-    size,
     with_one_winding,
     with_positive_uv,
     without_unused_vertices,
@@ -31,17 +31,19 @@ from toile.model.mesh_repair import (
 
 # Height of a triangle over its longest edge below which bending weights |e|^2 / A lock the cloth and swamp the matrix.
 SLIVER = 1e-6
-# Sizes that cloth has [m]; outside, the file is probably in other units.
+# Usual sizes of cloth [m]; a file outside this range is probably in other units.
 SMALLEST, LARGEST = 1e-3, 100.0
-# Ratio of uv area to area in space beyond which uv are texture coordinates rather than lengths.
+# Ratio of uv area to area in space beyond which uv are probably texture coordinates and not lengths.
 UV_RATIO = 2.0
-# What a run takes per vertex at least: mesh, state, blocks of the matrix and its copies, hinges [bytes].
+# Memory that a run needs per vertex at least: mesh, state, matrix blocks and their copies, hinges [bytes].
 BYTES_PER_VERTEX = 4000
 
 
 def check(mesh: Mesh) -> Mesh:
-    """The mesh ready to simulate, with warnings for all that was found; InputError lists what cannot be used."""
-    _require_arrays(mesh)
+    """Returns the mesh ready to simulate, with warnings for everything found; raises InputError with all problems."""
+    require_arrays(mesh.positions, mesh.triangles)
+    if mesh.uv.shape != (*mesh.triangles.shape, 2):
+        raise InputError(f"uv must be (triangles, 3, 2), but is {mesh.uv.shape}.")
     require_memory_for(mesh.vertex_count)
     problems = [*_not_finite(mesh)] or [*_broken_triangles(mesh), *_broken_topology(mesh.triangles)]
     if problems:
@@ -53,60 +55,63 @@ def check(mesh: Mesh) -> Mesh:
 
 
 def require_memory_for(vertex_count: int) -> None:
-    """InputError when a mesh of so many vertices does not fit into memory; called before it is made."""
+    """Raises InputError if a mesh with this number of vertices does not fit into memory; called before it is made."""
     if vertex_count > np.iinfo(np.int32).max:
-        raise InputError(f"{vertex_count:.3g} vertices are more than can be numbered. Use a coarser mesh.")
+        raise InputError(f"{vertex_count:.3g} vertices exceed the range of 32-bit indices. Use a coarser mesh.")
     require_memory(BYTES_PER_VERTEX * vertex_count, f"simulating {vertex_count} vertices")
 
 
 # Errors
 
 
-def _require_arrays(mesh: Mesh) -> None:
-    """What must hold before any entry is looked up."""
-    n = mesh.vertex_count
+def require_arrays(positions: np.ndarray, triangles: np.ndarray) -> None:
+    """Checks shapes and index ranges of cloth or solids, which all other checks rely on."""
+    n = len(positions)
     if n == 0:
-        raise InputError("the mesh is empty: it has no vertices.")
-    if mesh.triangle_count == 0:
-        raise InputError(f"the mesh has no faces ({n} {'vertex' if n == 1 else 'vertices'} alone).")
-    if (
-        mesh.positions.shape != (n, 3)
-        or mesh.triangles.shape[1:] != (3,)
-        or mesh.uv.shape != (*mesh.triangles.shape, 2)
-    ):
-        raise InputError("positions must be (vertices, 3), triangles (triangles, 3) and uv (triangles, 3, 2).")
-    wrong = ((mesh.triangles < 0) | (mesh.triangles >= n)).any(axis=1)
+        raise InputError("the mesh is empty: it has no vertices. Export it again.")
+    if len(triangles) == 0:
+        raise InputError(f"the mesh has no faces, only {n} {'vertex' if n == 1 else 'vertices'}. Export it with faces.")
+    if positions.shape != (n, 3) or triangles.shape[1:] != (3,) or not np.issubdtype(triangles.dtype, np.integer):
+        raise InputError("positions must be (vertices, 3) and triangles (triangles, 3) integers.")
+    wrong = ((triangles < 0) | (triangles >= n)).any(axis=1)
     if wrong.any():
         t = int(np.argmax(wrong))
-        raise InputError(f"{_triangle(mesh, t)} refers to a vertex that does not exist; there are 0 to {n - 1}.")
+        raise InputError(f"{triangle_text(triangles, t)} refers to a vertex outside of 0 to {n - 1}.")
+
+
+def position_problems(positions: np.ndarray) -> Iterator[str]:
+    """Yields a message if a position of cloth or solids is not finite, or too far away."""
+    wrong = ~np.isfinite(positions).all(axis=1)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        yield f"vertex {i} = {_vector(positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices)."
+    elif (far := (np.abs(positions) > FARTHEST).any(axis=1)).any():
+        i = int(np.argmax(far))
+        yield f"vertex {i} = {_vector(positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
 
 
 def _not_finite(mesh: Mesh) -> Iterator[str]:
-    wrong = ~np.isfinite(mesh.positions).all(axis=1)
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        yield f"vertex {i} = {_vector(mesh.positions[i])}: not finite ({np.count_nonzero(wrong)} such vertices)."
-    elif (far := (np.abs(mesh.positions) > FARTHEST).any(axis=1)).any():
-        i = int(np.argmax(far))
-        yield f"vertex {i} = {_vector(mesh.positions[i])}: farther than {FARTHEST:g} m from the origin. Set a scale."
+    yield from position_problems(mesh.positions)
     wrong = ~np.isfinite(mesh.uv).all(axis=(1, 2))
     if wrong.any():
-        yield f"{_triangle(mesh, int(np.argmax(wrong)))} has uv that are not finite ({np.count_nonzero(wrong)} such)."
+        first = triangle_text(mesh.triangles, int(np.argmax(wrong)))
+        yield f"{first} has uv that are not finite ({np.count_nonzero(wrong)} such)."
     elif (far := (np.abs(mesh.uv) > FARTHEST).any(axis=(1, 2))).any():
-        yield f"{_triangle(mesh, int(np.argmax(far)))} has uv larger than {FARTHEST:g} m. Set a scale."
+        yield f"{triangle_text(mesh.triangles, int(np.argmax(far)))} has uv larger than {FARTHEST:g} m. Set a scale."
 
 
 def _broken_triangles(mesh: Mesh) -> Iterator[str]:
-    flat = (heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | repeated_corner(mesh.triangles)
+    flat = (relative_heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | repeated_corner(mesh.triangles)
     if flat.any():
         yield (
-            f"{_triangle(mesh, int(np.argmax(flat)))} is degenerate: its corners lie on a line or coincide "
-            f"({np.count_nonzero(flat)} such). Repair it, or set drop_degenerate: true to leave them out."
+            f"{triangle_text(mesh.triangles, int(np.argmax(flat)))} is degenerate: its corners lie on a line or "
+            f"coincide ({np.count_nonzero(flat)} such). Repair it, or set drop_degenerate: true to leave them out."
         )
-    flat_uv = (heights(mesh.uv) <= DEGENERATE) & ~flat
+    flat_uv = (relative_heights(mesh.uv) <= DEGENERATE) & ~flat
     if flat_uv.any():
         yield (
-            f"{_triangle(mesh, int(np.argmax(flat_uv)))} has no area in uv ({np.count_nonzero(flat_uv)} such). "
+            f"{triangle_text(mesh.triangles, int(np.argmax(flat_uv)))} has no area in uv "
+            f"({np.count_nonzero(flat_uv)} such). "
             "Unwrap it, or set uv: rest to use lengths in space."
         )
 
@@ -122,8 +127,8 @@ def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
             f"triangles {one} and {second} are the same face: vertices {', '.join(map(str, triangles[one]))} "
             f"({np.sum(counts - 1)} repeated). Remove the repeated ones."
         )
-        return  # their edges have three faces too, for the same reason
-    ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+        return  # their edges have three triangles for the same reason
+    ends = np.sort(face_sides(triangles), axis=1)
     edges, inverse, counts = np.unique(ends, axis=0, return_inverse=True, return_counts=True)
     if (counts > 2).any():
         edge = int(np.argmax(counts > 2))
@@ -135,26 +140,27 @@ def _broken_topology(triangles: np.ndarray) -> Iterator[str]:
         )
 
 
-# Warnings that only tell
+# Warnings
 
 
 def _oddities(mesh: Mesh) -> Iterator[str]:
     x = mesh.positions[mesh.triangles]
-    across = size(mesh.positions)
-    for ratios, where in ((heights(x), ""), (heights(mesh.uv), " in uv")):
+    across = diagonal(mesh.positions)
+    for ratios, where in ((relative_heights(x), ""), (relative_heights(mesh.uv), " in uv")):
         worst = int(np.argmin(ratios))
         if ratios[worst] < SLIVER:
             yield (
                 f"{np.count_nonzero(ratios < SLIVER)} triangles are slivers{where}; the worst, "
-                f"{_triangle(mesh, worst)}, is {ratios[worst]:.2g} of its longest edge high. Expect stiff spots."
+                f"{triangle_text(mesh.triangles, worst)}, has height / longest edge = {ratios[worst]:.2g}. "
+                "Expect stiff spots."
             )
     pairs = coincident(mesh.positions)
     if len(pairs):
         vertices = len(np.unique(pairs))
         a, b = pairs[0]
         yield (
-            f"{vertices} vertices coincide with another, such as {a} and {b}: the cloth is not joined there. "
-            "Set weld: true to join it."
+            f"{vertices} vertices coincide with others, such as {a} and {b}: the cloth is not connected there. "
+            "Set weld: true to join them."
         )
     if not SMALLEST <= across <= LARGEST:
         yield f"the cloth is {across:.3g} m across, outside {SMALLEST:g} to {LARGEST:g} m: is it in meters?"
@@ -167,8 +173,8 @@ def _oddities(mesh: Mesh) -> Iterator[str]:
         )
 
 
-def _triangle(mesh: Mesh, t: int) -> str:
-    return f"triangle {t} (vertices {', '.join(map(str, mesh.triangles[t]))})"
+def triangle_text(triangles: np.ndarray, t: int) -> str:
+    return f"triangle {t} (vertices {', '.join(map(str, triangles[t]))})"
 
 
 def _vector(values: np.ndarray) -> str:

@@ -1,6 +1,6 @@
-"""Meshes made fit to simulate: what is always treated, and the fixes that a shape offers on request.
+"""Repairs of cloth meshes: those that are always applied, and the optional ones that a shape offers.
 
-Each takes a mesh and gives a mesh, with one more warning when it changed something.
+Each function takes a mesh and returns a mesh, with one more warning if it changed something.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from scipy.spatial import cKDTree
 
 from toile.model.mesh import Mesh
 
-# Height of a triangle over its longest edge: at most this is a line up to rounding, and has no plane.
+# Height of a triangle over its longest edge up to which it is a line within rounding, and has no normal.
 DEGENERATE = 1e-12
-# Vertices nearer than this fraction of the bounding box are one point to anybody who looks.
+# Vertices closer than this fraction of the bounding box coincide.
 COINCIDENT = 1e-7
 # Coordinates beyond this [m] leave fewer than 7 digits for a millimeter in float64.
 FARTHEST = 1e6
 
 
 def weld(mesh: Mesh) -> Mesh:
-    """One vertex where several coincide; triangles and regions follow, corners keep their own uv."""
+    """Merges coincident vertices; triangles and regions follow, corners keep their own uv."""
     if not _is_sound(mesh):
         return mesh
     representative = np.arange(mesh.vertex_count)
@@ -45,14 +45,15 @@ def weld(mesh: Mesh) -> Mesh:
 
 
 def drop_degenerate(mesh: Mesh) -> Mesh:
-    """The mesh without triangles that are points or lines in space or in uv."""
+    """Removes triangles that are points or lines in space or in uv."""
     if not _is_sound(mesh):
         return mesh
-    flat = (heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | (heights(mesh.uv) <= DEGENERATE)
+    flat = (relative_heights(mesh.positions[mesh.triangles]) <= DEGENERATE) | (relative_heights(mesh.uv) <= DEGENERATE)
     flat |= repeated_corner(mesh.triangles)
     if not flat.any():
         return mesh
-    warning = f"{np.count_nonzero(flat)} degenerate triangles were dropped, the first of them triangle {np.argmax(flat)}."
+    first = int(np.argmax(flat))
+    warning = f"{np.count_nonzero(flat)} degenerate triangles were dropped, the first of them triangle {first}."
     return replace(mesh, triangles=mesh.triangles[~flat], uv=mesh.uv[~flat], warnings=(*mesh.warnings, warning))
 
 
@@ -72,7 +73,7 @@ def without_unused_vertices(mesh: Mesh) -> Mesh:
 
 
 def with_one_winding(mesh: Mesh) -> Mesh:
-    """Neighbors run their shared edge in opposite directions; in each piece the minority is turned."""
+    """Makes neighbors traverse their shared edge in opposite directions; in each piece the minority is flipped."""
     one, two, same_way = _neighbors(mesh.triangles)
     if not same_way.any():
         return mesh
@@ -92,10 +93,12 @@ def with_one_winding(mesh: Mesh) -> Mesh:
     warnings = []
     if flip.any():
         t = int(np.argmax(flip))
-        warnings.append(f"{np.count_nonzero(flip)} triangles face the other way than their neighbors and were turned, "
-                    f"the first of them triangle {t}.")  # fmt: skip
+        warnings.append(
+            f"{np.count_nonzero(flip)} triangles faced the opposite way to their neighbors and were flipped, the first "
+            f"of them triangle {t}."
+        )
     if np.any(flip[one] ^ flip[two] ^ same_way):
-        warnings.append("the surface has only one side (a Moebius strip), so front and back mean nothing on it.")
+        warnings.append("the surface has only one side (a Moebius strip), so its front and back are not defined.")
     turned = np.where(flip[:, None], [0, 2, 1], [0, 1, 2])
     return replace(
         mesh,
@@ -106,7 +109,7 @@ def with_one_winding(mesh: Mesh) -> Mesh:
 
 
 def with_positive_uv(mesh: Mesh) -> Mesh:
-    """uv islands that are mirrored against the winding are mirrored in u about their own middle, so they stay put."""
+    """Mirrors uv islands back in u that are mirrored against the winding, about their own middle, so they stay put."""
     negative = mesh.uv_areas() < 0
     if not negative.any():
         return mesh
@@ -124,19 +127,19 @@ def with_positive_uv(mesh: Mesh) -> Mesh:
     uv[negative, :, 0] = (low + high)[island[negative], None] - uv[negative, :, 0]
     warning = (
         f"uv of {np.count_nonzero(negative)} triangles are mirrored against their winding, the first of them triangle "
-        f"{np.argmax(negative)}; u was mirrored back there. Corners and sides still go by the uv that was given."
+        f"{np.argmax(negative)}; u was mirrored back there. Corners and sides still refer to the original uv."
     )
     return replace(mesh, uv=uv, plane=mesh.vertex_uv(), warnings=(*mesh.warnings, warning))
 
 
 def _is_sound(mesh: Mesh) -> bool:
-    """Whether a fix can look at the mesh at all; what it cannot look at is told by the mesh check."""
+    """Returns whether a repair can run on the mesh at all; if not, the mesh check reports why."""
     in_range = (mesh.triangles >= 0).all() and (mesh.triangles < mesh.vertex_count).all()
     return bool(mesh.vertex_count and in_range and (np.abs(mesh.positions) <= FARTHEST).all())
 
 
 def _renumbered(mesh: Mesh, here: np.ndarray, kept: np.ndarray) -> Mesh:
-    """`here` maps each vertex to its new number (-1: removed), `kept` lists the vertices that remain."""
+    """Renumbers vertices: `here` maps each vertex to its new number (-1: removed), `kept` lists those that remain."""
     source = np.arange(mesh.vertex_count) if mesh.numbering is None else mesh.numbering
     regions = {name: np.unique(here[region]) for name, region in mesh.regions.items()}
     return replace(
@@ -149,8 +152,8 @@ def _renumbered(mesh: Mesh, here: np.ndarray, kept: np.ndarray) -> Mesh:
     )
 
 
-def heights(triangles: np.ndarray) -> np.ndarray:
-    """Smallest height over longest edge of triangles (triangles, 3, 2 or 3); 0 for points, NaN where not finite."""
+def relative_heights(triangles: np.ndarray) -> np.ndarray:
+    """Returns smallest height / longest edge of triangles (triangles, 3, 2 or 3); 0 for points, NaN if not finite."""
     with np.errstate(all="ignore"):
         edges = np.roll(triangles, -1, axis=1) - triangles
         longest = np.abs(edges).max(axis=(1, 2), keepdims=True)
@@ -170,7 +173,7 @@ def repeated_corner(triangles: np.ndarray) -> np.ndarray:
 
 
 def _neighbors(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of triangles that share an edge (smaller number first), and whether both run it the same way."""
+    """Returns pairs of triangles sharing an edge (smaller number first), and whether their windings disagree there."""
     start, end = triangles.ravel(), np.roll(triangles, -1, axis=1).ravel()
     low, high = np.minimum(start, end), np.maximum(start, end)
     order = np.lexsort((np.arange(len(start)), high, low))
@@ -180,13 +183,13 @@ def _neighbors(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def coincident(positions: np.ndarray) -> np.ndarray:
-    """(pairs, 2): each vertex that has another within the tolerance, with one of those, smaller number first."""
+    """Returns (pairs, 2): each vertex with another one within the tolerance, smaller number first."""
     distinct, first, inverse = np.unique(positions + 0.0, axis=0, return_index=True, return_inverse=True)
-    # Equal points are paired here; the tree would look through all of them for each.
+    # Equal points are paired here; the tree would visit all of them for each.
     equal = np.stack([first[inverse.ravel()], np.arange(len(positions))], axis=1)
     pairs = [equal[equal[:, 0] != equal[:, 1]]]
     if len(distinct) > 1:
-        tolerance = COINCIDENT * size(positions)
+        tolerance = COINCIDENT * diagonal(positions)
         distance, neighbor = cKDTree(distinct).query(
             distinct, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf)
         )
@@ -195,5 +198,5 @@ def coincident(positions: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(np.concatenate(pairs), axis=1), axis=0)
 
 
-def size(positions: np.ndarray) -> float:
+def diagonal(positions: np.ndarray) -> float:
     return float(np.linalg.norm(positions.max(axis=0) - positions.min(axis=0)))

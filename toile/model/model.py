@@ -1,6 +1,6 @@
-"""The constants of a run: topology, masses, uv, and which particles belong to which cloth.
+"""Constants of a run: topology, masses, uv, and the particles of each cloth.
 
-Host arrays, made once. Whatever kernels need of it is copied to the device by those who launch them.
+These are host arrays, made once. Code that launches kernels copies what they need to the device.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toile.model.mesh import Mesh, find_edges
+from toile.model.mesh import Mesh, edge_keys, face_sides, find_edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ class ClothPart:
     particles: slice
     triangles: slice
     hinges: slice
-    thickness: float | None  # [m]  that it keeps from other cloth, if it has its own
+    thickness: float | None  # [m]  distance kept from other cloth; None means the default
 
 
 @dataclass(frozen=True)
@@ -56,29 +56,29 @@ class Model:
 
     @property
     def start(self) -> np.ndarray:
-        """Where particles are as the meshes have them [m]."""
+        """Positions of the particles in the meshes [m]."""
         return np.concatenate([np.zeros((0, 3)), *(part.mesh.positions for part in self.parts)])
 
     def part_named(self, name: str | None) -> ClothPart:
-        """The cloth of that name, or the only one."""
+        """Returns the cloth with this name; None means the only one."""
         if name is None:
             return self.parts[0]
         return next(part for part in self.parts if part.name == name)
 
     def thicknesses(self, default: float) -> np.ndarray:
-        """Thickness of the cloth at each particle [m]: its own, or the default."""
+        """Returns the thickness of the cloth at each particle [m]: its own, or the default."""
         found = np.full(self.particle_count, default)
         for part in self.parts:
             if part.thickness is not None:
                 found[part.particles] = part.thickness
         return found
 
-    def rest_stretch_moves(self, part: int | None) -> bool:
-        """Whether b_u or b_v of a cloth change in time."""
+    def rest_stretch_changes(self, part: int | None) -> bool:
+        """Returns whether b_u or b_v of a cloth changes in time."""
         return any(not isinstance(keys, float) for r in self.parts[part or 0].rest_stretch for keys in (r.warp, r.weft))
 
     def rest_stretch(self, part: int | None, axis: int, time: float) -> np.ndarray:
-        """b_u (axis 0) or b_v (axis 1) of each triangle of a cloth; a triangle is in a region when all corners are."""
+        """Returns b_u (axis 0) or b_v (axis 1) of each triangle of a cloth; in a region if all its corners are."""
         cloth = self.parts[part or 0]
         b = np.ones(cloth.triangles.stop - cloth.triangles.start)
         for entry in cloth.rest_stretch:
@@ -90,13 +90,13 @@ class Model:
         return b
 
     def largest_rest_stretch(self) -> float:
-        """The largest b of any cloth at any time; 1 where no region has one."""
+        """Returns the largest b of any cloth at any time; 1 if no region has one."""
         entries = [keys for part in self.parts for entry in part.rest_stretch for keys in (entry.warp, entry.weft)]
         values = [[keys] if isinstance(keys, float) else [value for _, value in keys] for keys in entries]
         return max([1.0, *(value for each in values for value in each)])
 
     def extensions(self) -> np.ndarray:
-        """Largest strain of every triangle along warp and weft, one after the other; infinite where there is none."""
+        """Returns the strain limits of every triangle, warp and weft interleaved; infinite where there is no limit."""
         found = np.full((self.triangle_count, 2), np.inf)
         for part in self.parts:
             for axis, longest in enumerate((part.fabric.extension_warp, part.fabric.extension_weft)):
@@ -105,7 +105,7 @@ class Model:
         return found.ravel()
 
     def edge_lengths(self, time: float) -> np.ndarray:
-        """Length of each edge at rest [m]: in uv, stretched by b_u and b_v; the mean over its triangles."""
+        """Returns the rest length of each edge [m]: in uv, stretched by b_u and b_v; the mean over its triangles."""
         parts = range(len(self.parts))
         b = [np.concatenate([np.ones(0), *(self.rest_stretch(p, axis, time) for p in parts)]) for axis in (0, 1)]
         sides = (np.roll(self.uv, -1, axis=1) - self.uv) * np.stack(b, axis=1)[:, None]
@@ -120,7 +120,7 @@ def build_model(
     stretches: Sequence[tuple],
     thicknesses: Sequence[float | None] | None = None,
 ) -> Model:
-    """One model from several cloths."""
+    """Builds one model from several cloths."""
     thicknesses = [None] * len(meshes) if thicknesses is None else thicknesses
     parts, triangles, hinges, hinge_triangles, edges, hinge_uv, edge_triangles = [], [], [], [], [], [], []
     first_particle = first_triangle = first_hinge = first_edge = 0
@@ -177,7 +177,7 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _uv_weights(uv: np.ndarray) -> np.ndarray:
-    """[BW98] eq. (9): the inverse of the uv edge matrix, as weights on the three corners."""
+    """Returns the inverse of the uv edge matrix ([BW98] eq. (9)) as weights of the three corners."""
     e1, e2 = uv[:, 1] - uv[:, 0], uv[:, 2] - uv[:, 0]
     determinant = _cross(e1, e2)
     w_u = np.stack([e2[:, 1], -e1[:, 1]], axis=1) / determinant[:, None]
@@ -187,18 +187,17 @@ def _uv_weights(uv: np.ndarray) -> np.ndarray:
 
 
 def _hinge_uv(mesh: Mesh, hinge_triangles: np.ndarray, hinge_edges: np.ndarray) -> np.ndarray:
-    """The shared edge in uv. On a seam its two triangles see it differently: length and direction are averaged."""
+    """Returns the shared edge in uv. On a seam it has one image per triangle: length and direction are averaged."""
     rows = hinge_triangles[:, :, None]
     corners = mesh.uv[rows, hinge_edges]  # (hinges, 2 triangles, 2 ends, 2)
     vectors = corners[:, :, 1] - corners[:, :, 0]
     lengths = np.linalg.norm(vectors, axis=2)
-    # Panels lie in the plane at any angle, so only |du| and |dv| can be compared across a seam.
+    # Panels may have any angle in the plane, so only |du| and |dv| can be compared across a seam.
     mean = np.abs(vectors).mean(axis=1)
     return mean * (lengths.mean(axis=1) / np.linalg.norm(mean, axis=1))[:, None]
 
 
 def _edge_triangles(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2)
-    both = np.array([mesh.vertex_count, 1])
-    keys = np.sort(sides, axis=2).astype(np.int64) @ both
-    return np.searchsorted(edges.astype(np.int64) @ both, keys).astype(np.int32)
+    """Returns the edge of each side of the triangles (triangles, 3); `edges` are sorted."""
+    sides = edge_keys(face_sides(mesh.triangles), mesh.vertex_count)
+    return np.searchsorted(edge_keys(edges, mesh.vertex_count), sides).astype(np.int32).reshape(-1, 3)

@@ -1,8 +1,8 @@
-"""Rigid motion by keyframes: where something is at time t, and how fast it moves there.
+"""Rigid motion by keyframes: pose and velocity at a time t.
 
     x(t) = R(t) (x0 - c) + c + p(t),    dx/dt = w x (R (x0 - c)) + dp/dt,    w = J(r) dr/dt
 
-Rotation vectors r are interpolated as they are written, so that an angle of 720 degrees is two turns.
+Rotation vectors r are interpolated component by component, so an angle of 720 degrees is two turns.
 
 Source      J is the left Jacobian of the rotation group (any text on Lie groups)
 Symbols     R = exp(r)  rotation     c  center [m]     p  translation [m]     w  angular velocity [rad/s]
@@ -20,10 +20,10 @@ from toile.plugins import quantity
 
 Vector = tuple[float, float, float]
 
-# Times closer than this are the same [s]: steps that should meet at a time miss each other by rounding.
+# Times closer than this are equal [s]: steps that should end at the same time differ by rounding.
 SAME_TIME = 1e-9
 
-# Below this angle [rad] the Taylor series of the rotation is exact to rounding, and the closed form divides by it.
+# Below this angle [rad] the Taylor series is exact to rounding, and the closed form would divide by zero.
 SMALL_ANGLE = 1e-4
 
 
@@ -40,15 +40,15 @@ class Keyframe(BaseModel):
 
 
 class Motion(BaseModel):
-    """Keyframes and how to go from one to the next; still before the first and after the last."""
+    """Keyframes and the interpolation between them; at rest before the first and after the last."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     keyframes: tuple[Keyframe, ...] = quantity(doc="at least one key, in order of time", min_length=1)
     interpolation: Literal["linear", "smooth"] = quantity(
-        "smooth", doc="straight between keys, or smooth: at rest at both ends, and never beyond neighboring keys"
+        "smooth", doc="linear between keys, or smooth: at rest at both ends, without overshoot between keys"
     )
-    center: Vector | None = quantity(None, unit="m", doc="center of rotation; the mean of what moves when not given")
+    center: Vector | None = quantity(None, unit="m", doc="center of rotation; by default the mean of the moving points")
 
     @model_validator(mode="after")
     def _in_order(self) -> Motion:
@@ -56,17 +56,17 @@ class Motion(BaseModel):
         for i in range(1, len(times)):
             if times[i] <= times[i - 1]:
                 raise ValueError(
-                    f"keyframe {i} at {times[i]} s does not come after keyframe {i - 1} at {times[i - 1]} s."
+                    f"keyframe {i} at {times[i]} s is not later than keyframe {i - 1} at {times[i - 1]} s."
                 )
         return self
 
     def pose(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Rotation matrix and translation at a time."""
+        """Returns the rotation matrix and the translation at a time."""
         value, _ = self._interpolate(time)
         return rotation_matrix(value[3:]), value[:3]
 
     def move(self, points: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities, at a time, of points given at their start."""
+        """Returns positions and velocities at a time of points given at their start."""
         value, rate = self._interpolate(time)
         center = points.mean(axis=0) if self.center is None else np.asarray(self.center)
         arms = (points - center) @ rotation_matrix(value[3:]).T
@@ -74,7 +74,7 @@ class Motion(BaseModel):
         return arms + center + value[:3], np.cross(angular_velocity, arms) + rate[:3]
 
     def frame(self, origin: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rotation, origin, velocity and angular velocity [rad/s], at a time, of a frame that starts at an origin."""
+        """Returns rotation, origin, velocity, angular velocity [rad/s] at a time of a frame that starts at `origin`."""
         value, rate = self._interpolate(time)
         center = origin if self.center is None else np.asarray(self.center)
         rotation, angular_velocity = rotation_matrix(value[3:]), _left_jacobian(value[3:]) @ rate[3:]
@@ -82,7 +82,7 @@ class Motion(BaseModel):
         return rotation, arm + center + value[:3], np.cross(angular_velocity, arm) + rate[:3], angular_velocity
 
     def carry(self, points: np.ndarray, since: float, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities, at a time, of points given where they were at another."""
+        """Returns positions and velocities at a time of points given at the time `since`."""
         rotation, translation = self.pose(since)
         center = points.mean(axis=0) - translation if self.center is None else np.asarray(self.center)
         start = (points - translation - center) @ rotation + center
@@ -90,10 +90,10 @@ class Motion(BaseModel):
         return fixed.move(start, time)
 
     def _interpolate(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """(translation [m], rotation vector [rad]) as one vector, and its derivative by time."""
+        """Returns (translation [m], rotation vector [rad]) as one vector, and its time derivative."""
         times = np.array([key.time for key in self.keyframes])
         keys = np.array([(*key.translation, *np.radians(key.rotation)) for key in self.keyframes])
-        if time < times[0] or time >= times[-1]:  # at the last key it has stopped, at the first it has started
+        if time < times[0] or time >= times[-1]:  # it moves from the first key on, and is at rest at the last
             return keys[0 if time < times[0] else -1], np.zeros(6)
         i = int(np.searchsorted(times, time, side="right")) - 1
         interval = times[i + 1] - times[i]
@@ -109,25 +109,25 @@ class Motion(BaseModel):
 
 
 def rotation_matrix(vector: np.ndarray) -> np.ndarray:
-    """exp of a rotation vector [rad] (Rodrigues)."""
+    """Returns exp of a rotation vector [rad] (Rodrigues)."""
     a, b, _ = _coefficients(np.asarray(vector))
     cross = _cross_matrix(vector)
     return np.eye(3) + a * cross + b * cross @ cross
 
 
 def _left_jacobian(vector: np.ndarray) -> np.ndarray:
-    """Maps the rate of a rotation vector to the angular velocity in the world."""
+    """Returns the matrix that maps the rate of a rotation vector to the angular velocity in the world."""
     _, b, c = _coefficients(vector)
     cross = _cross_matrix(vector)
     return np.eye(3) + b * cross + c * cross @ cross
 
 
 def _coefficients(vector: np.ndarray) -> tuple[float, float, float]:
-    """sin(q)/q, (1 - cos(q))/q^2 and (q - sin(q))/q^3 for the angle q."""
+    """Returns sin(q)/q, (1 - cos(q))/q^2 and (q - sin(q))/q^3 for the angle q."""
     q = float(np.linalg.norm(vector))
     if q < SMALL_ANGLE:
         return 1.0 - q**2 / 6.0, 0.5 - q**2 / 24.0, 1.0 / 6.0 - q**2 / 120.0
-    # 2 sin^2(q/2) for 1 - cos(q), which would lose half its digits at small angles.
+    # 2 sin^2(q/2) replaces 1 - cos(q), which would lose half its digits at small angles.
     return float(np.sin(q)) / q, 2.0 * float(np.sin(0.5 * q) / q) ** 2, (q - float(np.sin(q))) / q**3
 
 
@@ -137,10 +137,10 @@ def _cross_matrix(vector: np.ndarray) -> np.ndarray:
 
 
 def _smooth_rates(times: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Derivatives at the keys of a curve that is at rest at both ends and where it turns round or waits.
+    """Returns the derivatives at the keys of a curve that is at rest at both ends and at extrema and plateaus.
 
-    In between they are the weighted harmonic mean of the slopes on both sides (Fritsch and Butland 1984): with it a
-    cubic stays between its keys, where a spline would overshoot.
+    Elsewhere they are the weighted harmonic mean of the slopes on both sides (Fritsch and Butland 1984): the cubic then
+    stays between its keys, where a spline would overshoot.
     """
     interval = np.diff(times)[:, None]
     slope = np.diff(keys, axis=0) / interval

@@ -1,4 +1,4 @@
-"""A set of particles of one cloth: by index, corner, edge, box, region, or all of them."""
+"""Selection of particles of one cloth: by index, corner, edge, box, region, or all of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from toile.plugins import nearest, quantity
 Corner = Literal["lower_left", "lower_right", "upper_left", "upper_right"]
 Side = Literal["left", "right", "lower", "upper"]
 
-# Particles this close to an extreme of uv lie on that side [fraction of the uv size]
+# Particles this close to an extreme of uv lie on that side [fraction of the uv size].
 SIDE_TOLERANCE = 1e-6
 
 
 class Selection(BaseModel):
-    """Particles of a cloth; when several of these are given, all of them together."""
+    """Particles of a cloth; several criteria select the union of their particles."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -27,13 +27,13 @@ class Selection(BaseModel):
     corners: tuple[Corner, ...] = quantity((), doc="corners in uv: lower_left, lower_right, upper_left, upper_right")
     edges: tuple[Side, ...] = quantity((), doc="sides in uv: left, right (ends of u), lower, upper (ends of v)")
     box: tuple[tuple[float, float, float], tuple[float, float, float]] | None = quantity(
-        None, unit="m", doc="smallest and largest corner of a box in the world, at the start"
+        None, unit="m", doc="minimum and maximum corner of a box in world coordinates, at the start"
     )
     region: str | None = quantity(None, doc="a named region of the cloth")
     all: bool = quantity(False, doc="every particle")
 
     def resolve(self, mesh: Mesh) -> np.ndarray:
-        """Sorted vertex indices. ValueError says what is wrong in words for the user."""
+        """Returns sorted vertex indices; raises ValueError with a message for the user."""
         selected = np.unique(np.concatenate([np.zeros(0, np.int64), *self._parts(mesh)]))
         if not len(selected):
             raise ValueError("selects no particle: give indices, corners, edges, box, region or all.")
@@ -60,7 +60,7 @@ class Selection(BaseModel):
             yield np.arange(mesh.vertex_count)
 
     def _numbered(self, mesh: Mesh) -> np.ndarray:
-        """Vertices by the numbers of their source, which may have had more of them."""
+        """Returns vertices by their numbers in the source, which may have had more vertices."""
         count = mesh.vertex_count if mesh.numbering is None else len(mesh.numbering)
         for index in self.indices:
             if not 0 <= index < count:
@@ -79,7 +79,7 @@ class Selection(BaseModel):
         size = np.maximum(high - low, np.finfo(float).tiny)
         if np.isnan(size[0]) and (self.corners or {"left", "right"} & set(self.edges)):
             raise ValueError(
-                "the cloth goes round along u: it has no corners, and neither a left nor a right side. Give edges "
+                "the cloth is closed along u: it has no corners, and no left or right side. Give edges "
                 "lower or upper, a region, a box or indices."
             )
         for corner in self.corners:

@@ -1,4 +1,4 @@
-"""How a scene names a vertex sequence: its file, its frame rate, and when it begins."""
+"""Scene settings of a vertex sequence: its file, its frame rate, and its start time."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class SequenceSettings(BaseModel):
     file: str = quantity(
         doc="path under the scene's folder: .npz, .pc2, .usd, or numbered files such as body_####.obj", min_length=1
     )
-    fps: float | None = quantity(None, unit="1/s", doc="frames per second; those of the file when not given", gt=0)
-    start: float = quantity(0.0, unit="s", doc="time of the first frame; it stands still before and after")
-    interpolation: Literal["linear", "smooth"] = quantity("smooth", doc="straight between frames, or a smooth curve")
+    fps: float | None = quantity(None, unit="1/s", doc="frames per second; by default those of the file", gt=0)
+    start: float = quantity(0.0, unit="s", doc="time of the first frame; at rest before it and after the last")
+    interpolation: Literal["linear", "smooth"] = quantity("smooth", doc="linear between frames, or a smooth curve")
 
     def read(self, mesh: SolidMesh, folder: Path, allow_outside: bool, scale: float) -> VertexSequence:
-        """The frames for a mesh; `scale` is meters per unit of the file."""
+        """Reads the frames for a mesh; `scale` is meters per unit of the file."""
         try:
             frames = read_sequence(folder, self.file, allow_outside, scale=scale)
             fps = frames.fps if self.fps is None else self.fps
             if fps is None:
-                raise InputError("the file does not say its frame rate. Set sequence.fps.")
+                raise InputError("the file has no frame rate. Set sequence.fps.")
             sequence = sequence_for(
                 mesh, frames.positions, fps=fps, start=self.start, interpolation=self.interpolation
             )

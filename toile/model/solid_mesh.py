@@ -1,12 +1,12 @@
-"""The triangle surface of a solid: read from a file, judged, and made fit to collide with.
+"""Triangle surface of a solid: read from a file, checked, and prepared for collisions.
 
-    stops    NaN or infinity, nothing there, an index out of range, degenerate triangles, repeated faces
-    treats   unused vertices (removed), winding (made to agree within each piece), on request: flip, drop_degenerate
-    tells    slivers, edges of three or more triangles, inside out, open, a size that suggests other units
+    errors    NaN or infinity, no faces, an index out of range, degenerate triangles, repeated faces
+    fixes     unused vertices (removed), winding (made consistent in each piece), optionally: flip, drop_degenerate
+    warnings  slivers, edges of three or more triangles, inside out, open, a size that suggests other units
 
-A surface is closed when every edge has two triangles and it has two sides. Vertices at exactly the same place on open
-edges count as one for this, but stay apart as vertices, so that a vertex sequence still matches.
-An open surface is a thin one; the side its triangles face, seen counterclockwise, is the solid's outside.
+A surface is closed if every edge has two triangles and it has two sides. Vertices at exactly the same position on open
+edges count as one for this, but stay separate vertices, so that a vertex sequence still matches.
+An open surface is a thin one; its outside is the side from which its triangles are counterclockwise.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from toile.errors import InputError
-from toile.model import solid_findings as findings
+from toile.model import solid_messages as messages
+from toile.model.mesh_check import position_problems, require_arrays
 from toile.model.mesh_files import read
-from toile.model.mesh_files.inside import resolve_inside
 from toile.model.mesh_files.parts import select_part
-from toile.model.mesh_files.polygons import cut_into_triangles
-from toile.model.mesh_repair import DEGENERATE, heights, repeated_corner, size
+from toile.model.mesh_files.scene_path import resolve_scene_path
+from toile.model.mesh_files.triangulate import triangulate
+from toile.model.mesh_repair import DEGENERATE, diagonal, relative_heights, repeated_corner
 from toile.model.solid_topology import SurfaceEdges, Winding, find_edges, find_winding, join_open_edges, signed_volumes
 
 
@@ -33,10 +34,10 @@ class SolidMesh:
     positions: np.ndarray  # [m]  (vertices, 3) float64
     triangles: np.ndarray  # (triangles, 3) int32
     closed: bool
-    volume: float  # [m^3], negative when it is inside out; 0 when it is not closed
-    warnings: tuple[str, ...]  # what was found and how it was treated; shown before the run
-    places: np.ndarray  # (vertices,) int32: the vertex that stands for all at the same place; see the top of this file
-    # (source vertices,) -> vertex here, -1 when it was removed; None when the numbering is that of the source
+    volume: float  # [m^3], negative if it is inside out; 0 if it is not closed
+    warnings: tuple[str, ...]  # problems found and how they were fixed; shown before the run
+    representatives: np.ndarray  # (vertices,) int32: the vertex that represents all at the same position (see above)
+    # (source vertices,) -> vertex here, -1 if it was removed; None if vertices are numbered as in the source
     numbering: np.ndarray | None = None
 
     @property
@@ -44,7 +45,7 @@ class SolidMesh:
         return len(self.positions) if self.numbering is None else len(self.numbering)
 
     def from_source(self, values: np.ndarray) -> np.ndarray:
-        """Of values (..., source vertices, 3), those of the vertices here, in their order."""
+        """Selects from values (..., source vertices, 3) those of the vertices here, in their order."""
         return values if self.numbering is None else values[..., np.flatnonzero(self.numbering >= 0), :]
 
 
@@ -58,69 +59,70 @@ def read_solid(
     flip: bool = False,
     drop_degenerate: bool = False,
 ) -> SolidMesh:
-    """The solid in a file under `folder`; `part` is one group, object or prim of it, `scale` meters per unit of it."""
-    polygons = read(resolve_inside(folder, file, allow_outside))
+    """Reads a solid from a file under `folder`; `part` is a group, object or prim, `scale` is meters per unit of it."""
+    polygons = read(resolve_scene_path(folder, file, allow_outside))
     chosen = select_part(polygons, part)
-    corner, _ = cut_into_triangles(chosen)
+    corner, _ = triangulate(chosen)
     warnings = list(chosen.warnings)
     larger = np.count_nonzero(chosen.sizes > 3)
     if larger:
         warnings.append(f"{larger} faces with more than 3 corners were cut into triangles.")
-    with np.errstate(over="ignore"):  # what becomes infinite is told
+    with np.errstate(over="ignore"):  # infinite values are reported below
         positions = scale * chosen.positions
-    mesh = _judge(positions, chosen.corners[corner], flip, drop_degenerate, warn_unused=part is None)
+    mesh = _check_surface(positions, chosen.corners[corner], flip, drop_degenerate, warn_unused=part is None)
     return replace(mesh, warnings=(*warnings, *mesh.warnings))
 
 
-def judge(
+def check_surface(
     positions: np.ndarray, triangles: np.ndarray, *, flip: bool = False, drop_degenerate: bool = False
 ) -> SolidMesh:
-    """The surface ready to collide with, with warnings for all that was found; InputError says what cannot be used."""
-    return _judge(positions, triangles, flip, drop_degenerate, warn_unused=True)
+    """Prepares a surface for collisions, with warnings for everything found; raises InputError with all problems."""
+    return _check_surface(positions, triangles, flip, drop_degenerate, warn_unused=True)
 
 
 def require_closed(mesh: SolidMesh, what: str) -> None:
-    """InputError when there is no inside; `what` is what needs one, such as "level_set"."""
+    """Raises InputError if the mesh has no inside; `what` needs one, such as "level_set"."""
     if mesh.closed:
         return
-    edges = find_edges(mesh.places[mesh.triangles])
+    edges = find_edges(mesh.representatives[mesh.triangles])
     if (edges.uses == 1).any():
         raise InputError(
-            f"{what} needs a closed surface, and this mesh is open, so it has no inside: "
-            f"{findings.count_edges(mesh.positions, edges, edges.uses == 1, *findings.OPEN)}. "
-            "Close the holes, or use type: mesh, which takes an open surface as a thin one."
+            f"{what} needs a closed surface, but this mesh is open, so it has no inside: "
+            f"{messages.count_edges(mesh.positions, edges, edges.uses == 1, *messages.OPEN)}. "
+            "Close the holes, or use type: mesh, which treats an open surface as a thin one."
         )
     if (edges.uses > 2).any():
         raise InputError(
-            f"{what} needs a closed surface, and the inside of this mesh is undefined: "
-            f"{findings.count_edges(mesh.positions, edges, edges.uses > 2, *findings.CROWDED)}. "
+            f"{what} needs a closed surface, but the inside of this mesh is undefined: "
+            f"{messages.count_edges(mesh.positions, edges, edges.uses > 2, *messages.NON_MANIFOLD)}. "
             "Remove inner faces, or use type: mesh."
         )
     raise InputError(
-        f"{what} needs a closed surface, and this mesh has only one side, so it has no inside. Use type: mesh."
+        f"{what} needs a closed surface, but this mesh has only one side, so it has no inside. Use type: mesh."
     )
 
 
-def _judge(
+def _check_surface(
     positions: np.ndarray, triangles: np.ndarray, flip: bool, drop_degenerate: bool, warn_unused: bool
 ) -> SolidMesh:
     positions, triangles = np.asarray(positions, np.float64), np.asarray(triangles)
-    findings.require_arrays(positions, triangles)
-    findings.require_finite(positions)
-    height = np.where(repeated_corner(triangles), 0.0, heights(positions[triangles]))
-    number = np.flatnonzero(height > DEGENERATE)  # triangles are named by their number in the source
-    problems = [] if drop_degenerate else [*findings.degenerate(triangles, height)]
+    require_arrays(positions, triangles)
+    if not_finite := [*position_problems(positions)]:
+        raise InputError("\n".join(not_finite))
+    height = np.where(repeated_corner(triangles), 0.0, relative_heights(positions[triangles]))
+    number = np.flatnonzero(height > DEGENERATE)  # messages give the number of a triangle in the source
+    problems = [] if drop_degenerate else [*messages.degenerate(triangles, height)]
     kept = triangles[number]
-    places = join_open_edges(positions, kept) if len(kept) else np.arange(len(positions))
+    representatives = join_open_edges(positions, kept) if len(kept) else np.arange(len(positions))
     if len(kept):
-        problems += findings.repeated(positions, kept, places, number)
+        problems += messages.repeated(positions, kept, representatives, number)
     elif drop_degenerate:
-        problems.append(f"nothing is left: all {len(triangles)} triangles are degenerate.")
+        problems.append(f"no triangle is left: all {len(triangles)} are degenerate.")
     if problems:
         raise InputError("\n".join(problems))
 
-    edges = find_edges(places[kept])
-    winding = find_winding(places[kept], edges)
+    edges = find_edges(representatives[kept])
+    winding = find_winding(representatives[kept], edges)
     is_open = _pieces_with(edges.uses == 1, edges, winding)
     is_closed = ~(is_open | _pieces_with(edges.uses > 2, edges, winding) | winding.one_sided)
     turn = _outward(positions, kept, winding, is_closed)
@@ -131,40 +133,40 @@ def _judge(
     used = np.zeros(len(positions), bool)
     used[kept.ravel()] = True
     here = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
-    closed, across = bool(is_closed.all()), size(positions[used])
+    closed, across = bool(is_closed.all()), diagonal(positions[used])
     return SolidMesh(
         positions=positions[used],
         triangles=here[turned],
         closed=closed,
         volume=float(volumes.sum()) if closed else 0.0,
         warnings=(
-            *findings.dropped(height),
-            *(findings.unused(used) if warn_unused else ()),
-            *findings.joined(places),
-            *findings.turned_triangles(turn, number, winding),
-            *findings.crowded(positions, edges),
-            *(findings.inside_out(volumes, across, flip) if closed else findings.opened(positions, edges)),
-            *findings.slivers(triangles, height),
-            *findings.wrong_size(across),
+            *messages.dropped(height),
+            *(messages.unused(used) if warn_unused else ()),
+            *messages.merged(representatives),
+            *messages.flipped(turn, number, winding),
+            *messages.non_manifold(positions, edges),
+            *(messages.inside_out(volumes, across, flip) if closed else messages.open_surface(positions, edges)),
+            *messages.slivers(triangles, height),
+            *messages.unusual_size(across),
         ),
-        places=here[places[used]],
+        representatives=here[representatives[used]],
         numbering=None if used.all() else here,
     )
 
 
 def _pieces_with(chosen: np.ndarray, edges: SurfaceEdges, winding: Winding) -> np.ndarray:
-    """(pieces,) whether any edge of the piece is among those chosen."""
+    """Returns (pieces,) whether any edge of the piece is chosen."""
     has = chosen[edges.of_side].any(axis=1)
     return np.bincount(winding.piece, has, len(winding.one_sided)) > 0
 
 
 def _outward(positions: np.ndarray, triangles: np.ndarray, winding: Winding, is_closed: np.ndarray) -> np.ndarray:
-    """Which triangles to turn. A closed piece that did not agree with itself is made to face outward.
+    """Returns which triangles to flip. A closed piece with inconsistent winding is made to face outward.
 
-    A piece that agrees stays as it is: facing inward, it may be the wall of a hollow.
+    A consistent piece stays as it is: facing inward, it may be the wall of a cavity.
     """
     pieces = len(is_closed)
-    turns = np.bincount(winding.piece, winding.turn, pieces)
-    volume = signed_volumes(positions, triangles) * np.where(winding.turn, -1.0, 1.0)
+    turns = np.bincount(winding.piece, winding.flip, pieces)
+    volume = signed_volumes(positions, triangles) * np.where(winding.flip, -1.0, 1.0)
     inward = (np.bincount(winding.piece, volume, pieces) < 0.0) & is_closed & (turns > 0)
-    return winding.turn ^ inward[winding.piece]
+    return winding.flip ^ inward[winding.piece]

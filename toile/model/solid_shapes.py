@@ -1,22 +1,24 @@
-"""Triangles of simple solids, to draw them by and to make scenes from: (positions, triangles), seen from outside.
+"""Triangle surfaces of simple solids, for drawing and for scenes: (positions, triangles).
 
-    sphere              an icosahedron, each triangle cut in four again and again
-    capsule, cylinder   a profile turned about z, with a fan at either end
+    sphere              an icosahedron, each triangle subdivided into four recursively
+    capsule, cylinder   a profile revolved about z, with a fan at either end
     box                 two triangles on each side
     plane, disc         open and flat, at z = 0, facing up
 
-All are centered on the origin, with z as their axis. Triangles run counterclockwise seen from outside.
+All are centered on the origin, with z as their axis. Triangles are counterclockwise seen from outside.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from toile.model.mesh import face_sides
+
 Surface = tuple[np.ndarray, np.ndarray]  # positions (vertices, 3) float64 [m], triangles (triangles, 3) int32
 
 
 def sphere(radius: float, subdivisions: int = 3) -> Surface:
-    """10 * 4^n + 2 vertices, all on the sphere."""
+    """Makes a sphere of 10 * 4^n + 2 vertices, all on the sphere."""
     golden = 0.5 * (1.0 + np.sqrt(5.0))
     # Three golden rectangles at right angles; every triangle joins three corners at distance 2.
     corners = [(a, b * golden, 0.0) for b in (-1.0, 1.0) for a in (-1.0, 1.0)]
@@ -33,7 +35,7 @@ def sphere(radius: float, subdivisions: int = 3) -> Surface:
 
 
 def capsule(radius: float, length: float, segments: int = 32, rings: int = 8) -> Surface:
-    """`length` is that of the axis, between the centers of the caps; each cap has `rings` circles."""
+    """Makes a capsule; `length` is the distance between the centers of the caps, each cap has `rings` circles."""
     angle = 0.5 * np.pi * np.arange(1, rings + 1) / rings
     r, z = radius * np.sin(angle), 0.5 * length + radius * np.cos(angle)
     return _turned(
@@ -43,9 +45,9 @@ def capsule(radius: float, length: float, segments: int = 32, rings: int = 8) ->
 
 
 def cylinder(radius: float, height: float, segments: int = 32, rings: int = 10, rounding: float = 0.0) -> Surface:
-    """segments * rings + 2 vertices: `rings` circles from end to end, both rims counted, and the middle of each end.
+    """Makes a cylinder of segments * rings + 2 vertices: `rings` circles including both rims, and the end centers.
 
-    With a rounding all circles are on the two rims, half of them on each.
+    With rounding, all circles lie on the two rims, half of them on each.
     """
     z = np.linspace(-0.5 * height, 0.5 * height, rings)
     r = np.full(rings, radius)
@@ -57,9 +59,9 @@ def cylinder(radius: float, height: float, segments: int = 32, rings: int = 10, 
 
 
 def box(size: tuple[float, float, float], rounding: float = 0.0, steps: int = 6) -> Surface:
-    """Eight corners, numbered by their place along x, y and z as binary digits.
+    """Makes a box of eight corners, numbered with their side along x, y and z as binary digits.
 
-    With a rounding, `steps` quads lie across each edge.
+    With rounding, `steps` quads lie across each edge.
     """
     corners = np.array([[i & 1, i >> 1 & 1, i >> 2 & 1] for i in range(8)]) - 0.5
     quads = np.array([[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]])
@@ -69,13 +71,13 @@ def box(size: tuple[float, float, float], rounding: float = 0.0, steps: int = 6)
 
 
 def plane(size: float | tuple[float, float]) -> Surface:
-    """A rectangle with sides along x and y."""
+    """Makes a rectangle with sides along x and y."""
     corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]) * np.asarray(size, float)
     return np.column_stack([corners, np.zeros(4)]), _halved(np.array([[0, 1, 2, 3]]))
 
 
 def disc(radius: float, segments: int = 64) -> Surface:
-    """A fan around the middle, which is the last vertex."""
+    """Makes a fan around the center, which is the last vertex."""
     around = np.arange(segments)
     rim = _circle(radius, 0.0, segments)
     triangles = np.stack([around, (around + 1) % segments, np.full(segments, segments)], axis=1)
@@ -83,8 +85,8 @@ def disc(radius: float, segments: int = 64) -> Surface:
 
 
 def _rounded_box(size: np.ndarray, rounding: float, faces: np.ndarray, steps: int) -> Surface:
-    """Each face of a box as a grid that is fine near its edges, pushed onto the rounded surface."""
-    bend = np.tan(np.linspace(0.0, 0.25 * np.pi, steps // 2 + 1))  # even angles across the rounding
+    """Makes each face of a box as a grid that is fine near its edges, projected onto the rounded surface."""
+    bend = np.tan(np.linspace(0.0, 0.25 * np.pi, steps // 2 + 1))  # equal angles across the rounding
     positions, quads, count = [], [], 0
     for corners in faces * size:
         along, across = corners[1] - corners[0], corners[3] - corners[0]
@@ -97,19 +99,19 @@ def _rounded_box(size: np.ndarray, rounding: float, faces: np.ndarray, steps: in
         quads.append(np.stack([here, here + 1, here + len(a) + 1, here + len(a)], axis=1))
         count += len(positions[-1])
     every = np.concatenate(positions)
-    # Faces meet where their outermost points are the same but for rounding.
+    # Faces share their outermost points, which are equal up to rounding errors.
     _, first, place = np.unique(np.round(every / size.max(), 9), axis=0, return_index=True, return_inverse=True)
     return every[first], _halved(place.ravel()[np.concatenate(quads)])
 
 
 def _near_ends(length: float, rounding: float, bend: np.ndarray) -> np.ndarray:
-    """Places along an edge from 0 to 1: fine within the rounding at both ends, one step between."""
+    """Returns parameters along an edge from 0 to 1: fine within the rounding at both ends, one step between."""
     end = (rounding - rounding * bend[::-1]) / length
     return np.unique(np.concatenate([end, 1.0 - end]))
 
 
 def _turned(r: np.ndarray, z: np.ndarray, ends: tuple[float, float], segments: int) -> Surface:
-    """A profile that rises along z, turned about it, and closed by a fan to a point on the axis at both ends."""
+    """Revolves a profile that rises along z about it, and closes it by a fan to a point on the axis at both ends."""
     rings = len(r)
     circles = [_circle(radius, height, segments) for radius, height in zip(r, z, strict=True)]
     positions = np.concatenate([*circles, [[0.0, 0.0, ends[0]], [0.0, 0.0, ends[1]]]])
@@ -135,8 +137,8 @@ def _halved(quads: np.ndarray) -> np.ndarray:
 
 
 def _cut_in_four(positions: np.ndarray, triangles: np.ndarray) -> Surface:
-    """A vertex in the middle of every edge, pushed out to the sphere around the origin."""
-    ends = np.sort(np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    """Subdivides triangles at the middles of their edges, projected onto the sphere around the origin."""
+    ends = np.sort(face_sides(triangles), axis=1)
     edges, edge = np.unique(ends, axis=0, return_inverse=True)
     middles = positions[edges].mean(axis=1)
     middles *= np.linalg.norm(positions[0]) / np.linalg.norm(middles, axis=1, keepdims=True)

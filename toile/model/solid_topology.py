@@ -1,4 +1,4 @@
-"""How the triangles of a surface hang together: its edges, its pieces, which way they face, what is there twice.
+"""Topology of a triangle surface: its edges, its pieces, their winding, and repeated faces.
 
 Everything works on whole arrays, because a body has tens of thousands of triangles.
 """
@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 @dataclass(frozen=True)
 class SurfaceEdges:
-    """Every edge once, and how many triangles use it. One is an open edge, more than two is not a surface there."""
+    """Every edge once, with the number of its triangles: one at an open edge, more than two at a non-manifold one."""
 
     ends: np.ndarray  # (edges, 2) vertices, the smaller first
     uses: np.ndarray  # (edges,)
@@ -23,11 +23,11 @@ class SurfaceEdges:
 
 @dataclass(frozen=True)
 class Winding:
-    """The pieces of a surface, and which triangles must be turned for each piece to face one way."""
+    """The connected pieces of a surface, and which triangles must be flipped for each piece to be consistent."""
 
     piece: np.ndarray  # (triangles,) numbered from 0
-    turn: np.ndarray  # (triangles,) bool: the fewest that make each piece agree
-    one_sided: np.ndarray  # (pieces,) bool: a Moebius strip or a Klein bottle, which cannot agree
+    flip: np.ndarray  # (triangles,) bool: the fewest that make each piece consistent
+    one_sided: np.ndarray  # (pieces,) bool: a Moebius strip or a Klein bottle, which cannot be consistent
 
 
 def find_edges(triangles: np.ndarray) -> SurfaceEdges:
@@ -40,24 +40,25 @@ def find_edges(triangles: np.ndarray) -> SurfaceEdges:
 
 
 def join_open_edges(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """(vertices,) the first vertex at the same place, exactly, for vertices on open edges; the others themselves.
+    """Returns (vertices,) the first vertex at exactly the same position, for vertices on open edges; others themselves.
 
-    A file that gives each face vertices of its own looks open though it is not. Vertices that are not on an open edge
-    stay apart: two closed bodies that touch are still two.
+    A file in which every face has its own vertices appears open though it is not. Vertices that are not on an open edge
+    stay separate: two closed bodies in contact are still two.
     """
-    places = np.arange(len(positions))
+    representatives = np.arange(len(positions))
     edges = find_edges(triangles)
     rim = np.unique(edges.ends[edges.uses == 1])
     if len(rim):
         _, first, same = np.unique(positions[rim] + 0.0, axis=0, return_index=True, return_inverse=True)
-        places[rim] = rim[first[same.ravel()]]
-    return places
+        representatives[rim] = rim[first[same.ravel()]]
+    return representatives
 
 
 def find_winding(triangles: np.ndarray, edges: SurfaceEdges) -> Winding:
-    """Two copies of every triangle, as it is and turned, joined where neighbors agree, fall into two halves per piece.
+    """Finds pieces and their winding.
 
-    A piece whose two halves are one is one-sided.
+    Two copies of every triangle, as it is and flipped, are connected where neighbors are consistent, which gives two
+    components per piece. A piece with a single component is one-sided.
     """
     m = len(triangles)
     sides = np.argsort(edges.of_side.ravel(), kind="stable")
@@ -70,28 +71,28 @@ def find_winding(triangles: np.ndarray, edges: SurfaceEdges) -> Winding:
     _, label = connected_components(graph, directed=False)
     as_is, turned = label[:m], label[m:]
     names, first, piece = np.unique(np.minimum(as_is, turned), return_index=True, return_inverse=True)
-    other = as_is > turned  # the half that does not hold the piece's first triangle
+    other = as_is > turned  # the component without the piece's first triangle
     mostly_other = 2 * np.bincount(piece, other, len(names)) > np.bincount(piece, minlength=len(names))
     return Winding(piece, other ^ mostly_other[piece], (as_is == turned)[first])
 
 
 def signed_volumes(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Of the tetrahedron between each triangle and the middle of all; their sum over a closed piece is its volume."""
+    """Returns the volume of the tetrahedron of each triangle and the centroid; a closed piece's volume is their sum."""
     x = positions[triangles]
     x = x - x.mean(axis=(0, 1))
     return np.einsum("ti,ti->t", x[:, 0], np.cross(x[:, 1], x[:, 2])) / 6.0
 
 
-def repeated_faces(positions: np.ndarray, triangles: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """(pairs, 2): triangles that are there already, each after the first of its kind.
+def repeated_faces(positions: np.ndarray, triangles: np.ndarray, representatives: np.ndarray) -> np.ndarray:
+    """Returns (pairs, 2): triangles that repeat an earlier one, after the first of their kind.
 
-    The same three vertices make the same face whichever way it runs. The same three positions do only if they run the
-    same way round: two bodies may touch face to face.
+    The same three vertices are the same face in either orientation. The same three positions are the same face only in
+    the same orientation: two bodies may be in contact face to face.
     """
     _, same = np.unique(positions + 0.0, axis=0, return_inverse=True)
     at = same.ravel()[triangles]
     smallest_first = (np.argmin(at, axis=1)[:, None] + np.arange(3)) % 3
-    keys = np.sort(places[triangles], axis=1), np.take_along_axis(at, smallest_first, axis=1)
+    keys = np.sort(representatives[triangles], axis=1), np.take_along_axis(at, smallest_first, axis=1)
     pairs = []
     for key in keys:
         _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)

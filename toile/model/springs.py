@@ -1,15 +1,15 @@
-"""Pairs of particles that springs join, and how far apart they are at rest.
+"""Springs of a mass-spring cloth: pairs of particles and their rest lengths.
 
     structural    along the threads: the sides of the cells        o---o
     shear         across the cells: both diagonals                 | x |
-    flexion       along the threads, past one particle             o---o---o
+    flexion       along the threads, skipping one particle         o---o---o
 
-A mesh without rows and columns of threads has its edges in place of the first two, and the far corners of every two
-neighboring triangles in place of the last. So have triangles that are no part of a cell, as at the pole of a closed
-figure: its spokes are structural springs, and threads go on along them and through the pole.
+On a mesh without rows and columns of threads, edges replace the first two kinds, and springs between the far corners
+of two neighboring triangles replace the last. The same holds for triangles that belong to no cell, as at the pole of a
+closed shape: its spokes are structural springs, and threads continue along them and through the pole.
 
 Source      [Pro95] sec. 2.1; [BW98]'s triangles for other meshes
-Symbols     lengths are those in the flat cloth, unfolded where two triangles meet
+Symbols     lengths are those in the flat cloth; pairs of triangles are unfolded into one plane
 Deviations  rest_stretch does not change them
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toile.model.mesh import Edges, Mesh, find_edges
+from toile.model.mesh import Edges, Mesh, edge_keys, face_sides, find_edges
 
 if TYPE_CHECKING:
     from toile.model.model import ClothPart
@@ -33,39 +33,39 @@ class ClothSprings:
     """Springs of one cloth, structural ones first."""
 
     particles: np.ndarray  # (springs, 2) int32, numbered in the whole model
-    lengths: np.ndarray  # [m]  at rest
+    lengths: np.ndarray  # [m]  rest lengths
     kind: np.ndarray  # (springs,) STRUCTURAL, SHEAR or FLEXION
-    # (springs, 2) int32: the particle that a flexion spring passes, twice, or the two ends of the edge that it crosses;
+    # (springs, 2) int32: the particle that a flexion spring skips, twice, or the two ends of the edge that it crosses;
     # -1 for other kinds
-    past: np.ndarray
+    skipped: np.ndarray
 
     def of(self, *kinds: int) -> ClothSprings:
-        """Those of some kinds."""
+        """Selects the springs of some kinds."""
         chosen = np.isin(self.kind, kinds)
-        return ClothSprings(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.past[chosen])
+        return ClothSprings(self.particles[chosen], self.lengths[chosen], self.kind[chosen], self.skipped[chosen])
 
-    def bent_shares(self) -> np.ndarray:
-        """Share of the bending at the particle it passes that each flexion spring takes: 1 of two threads that cross.
+    def bending_shares(self) -> np.ndarray:
+        """Returns the share of the bending at the skipped particle that each flexion spring takes: 1 for two threads.
 
-        A cloth bent in one direction is felt by m > 2 springs around a pole as by the mean of cos^4 of their angles.
+        If m > 2 springs cross at a pole, bending in one direction acts on them by the mean of cos^4 of their angles.
         """
         shares = np.ones(len(self.kind))
-        middle = self.past[:, 0] == self.past[:, 1]
+        middle = self.skipped[:, 0] == self.skipped[:, 1]
         chosen = middle & (self.kind == FLEXION)
-        count = np.bincount(self.past[chosen, 0])[self.past[chosen, 0]]
+        count = np.bincount(self.skipped[chosen, 0])[self.skipped[chosen, 0]]
         shares[chosen] = np.where(count > 2, 8.0 / (3.0 * count), 1.0)
         return shares
 
 
 def springs_of(part: ClothPart) -> ClothSprings:
-    """All springs of a cloth."""
+    """Returns all springs of a cloth."""
     mesh, topology = part.mesh, find_edges(part.mesh.triangles)
-    sides, across = _edge_lengths(mesh, topology), _unfolded(mesh, topology)
+    sides, across = _uv_edge_lengths(mesh, topology), _unfolded_distances(mesh, topology)
     if mesh.quads is None:
         none = (np.zeros((0, 2), np.int32), np.zeros(0))
         lists, past = [(topology.edges, sides), none, (topology.hinges[:, :2], across)], topology.hinges[:, 2:]
     else:
-        lists, middle = _of_quads(mesh, mesh.quads, topology, sides, across)
+        lists, middle = _cell_springs(mesh, mesh.quads, topology, sides, across)
         past = np.stack([middle, middle], axis=1)
     kinds = np.repeat([STRUCTURAL, SHEAR, FLEXION], [len(pairs) for pairs, _ in lists])
     first = part.particles.start
@@ -76,67 +76,62 @@ def springs_of(part: ClothPart) -> ClothSprings:
 
 
 def warp_shares(mesh: Mesh, edges: np.ndarray) -> np.ndarray:
-    """cos^2 of the angle between edges of a mesh and its warp: 1 along u, 0 along v; the mean of what triangles see.
+    """Returns cos^2 of the angle between edges of a mesh and its warp: 1 along u, 0 along v; the mean over triangles.
 
-    From the triangles' own uv, which a seam or a figure that cannot be laid flat leaves without a uv of its vertices.
+    The uv of triangle corners is used, because vertices on a seam or on a curved surface have no unique uv.
     """
-    sides = np.sort(np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
     d = (np.roll(mesh.uv, -1, axis=1) - mesh.uv).reshape(-1, 2)
-    known, where = np.unique(_keys(sides, mesh.vertex_count), return_inverse=True)
+    known, where = np.unique(edge_keys(face_sides(mesh.triangles), mesh.vertex_count), return_inverse=True)
     shares = np.bincount(where, d[:, 0] ** 2 / np.sum(d**2, axis=1)) / np.bincount(where)
-    return shares[np.searchsorted(known, _keys(np.sort(edges, axis=1), mesh.vertex_count))]
+    return shares[np.searchsorted(known, edge_keys(edges, mesh.vertex_count))]
 
 
 def flexion_warp_shares(mesh: Mesh, springs: ClothSprings, first: int) -> np.ndarray:
-    """Share of warp of flexion springs: the mean of their two edges, or that across the edge between two triangles.
+    """Returns the warp share of flexion springs: the mean of their two edges, or that across a shared edge.
 
     `first` is the number of the mesh's first particle in the model.
     """
-    ends, past = springs.particles - first, springs.past - first
+    ends, past = springs.particles - first, springs.skipped - first
     if mesh.quads is None:
         return 1.0 - warp_shares(mesh, past)
     one, other = (warp_shares(mesh, np.column_stack([end, past[:, 0]])) for end in ends.T)
     return 0.5 * (one + other)
 
 
-def _of_quads(
+def _cell_springs(
     mesh: Mesh, quads: np.ndarray, topology: Edges, sides: np.ndarray, across: np.ndarray
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-    """Structural, shear and flexion springs, each with their lengths; and the particles that the last ones pass."""
-    n, loose = mesh.vertex_count, _outside(quads, mesh.triangles)
-    structural = _unique(np.concatenate([_around(quads), _around(loose)]))
+    """Returns structural, shear and flexion springs with their lengths, and the particles that flexion springs skip."""
+    n, loose = mesh.vertex_count, _outside_cells(quads, mesh.triangles)
+    structural = _unique(np.concatenate([face_sides(quads), face_sides(loose)]))
     diagonals = _unique(quads[:, [[0, 2], [1, 3]]].reshape(-1, 2))
-    # Of the two diagonals one is an edge, the other joins the far corners of the hinge there.
-    pairs = np.concatenate([topology.edges, np.sort(topology.hinges[:, :2], axis=1)])
+    # One of the two diagonals is an edge, the other joins the far corners of the hinge there.
+    pairs = np.concatenate([topology.edges, topology.hinges[:, :2]])
     lengths = np.concatenate([sides, across])
-    known, first = np.unique(_keys(pairs, n), return_index=True)
+    known, first = np.unique(edge_keys(pairs, n), return_index=True)
 
     def length(wanted: np.ndarray) -> np.ndarray:
-        return lengths[first[np.searchsorted(known, _keys(wanted, n))]]
+        return lengths[first[np.searchsorted(known, edge_keys(wanted, n))]]
 
-    middle, one, other = _straight_on(quads, loose, structural, n)
-    past = length(np.sort(np.stack([middle, one], 1), axis=1)) + length(np.sort(np.stack([middle, other], 1), axis=1))
+    middle, one, other = _thread_triples(quads, loose, structural, n)
+    past = length(np.stack([middle, one], axis=1)) + length(np.stack([middle, other], axis=1))
     flexion = np.stack([one, other], axis=1)
     return [(structural, length(structural)), (diagonals, length(diagonals)), (flexion, past)], middle
 
 
-def _outside(quads: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Triangles that are not half of a cell."""
+def _outside_cells(quads: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Returns the triangles that are not half of a cell."""
     halves = np.concatenate([np.delete(quads, corner, axis=1) for corner in range(4)])
     known = {tuple(corners) for corners in np.sort(halves, axis=1).tolist()}
     return triangles[[tuple(corners) not in known for corners in np.sort(triangles, axis=1).tolist()]]
 
 
-def _around(cells: np.ndarray) -> np.ndarray:
-    return np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2)
-
-
-def _straight_on(
+def _thread_triples(
     quads: np.ndarray, loose: np.ndarray, structural: np.ndarray, n: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every particle between two others on a thread: the two sides that meet there belong to no common cell."""
+    """Returns triples (middle, a, b) along a thread: the two sides at the middle particle share no cell."""
     count = np.bincount(structural.ravel(), minlength=n)
-    # In the middle of a fan more than two threads meet: each goes on to the one across.
+    # At the center of a fan more than two threads end: each continues to the opposite one.
     pole = (count > 4) & (np.bincount(loose.ravel(), minlength=n) == count)
     begin = np.concatenate([structural[:, 0], structural[:, 1]])
     end = np.concatenate([structural[:, 1], structural[:, 0]])
@@ -158,13 +153,13 @@ def _straight_on(
     cornered[:, 1:].sort(axis=1)
     together = (cornered[:, 0] * n + cornered[:, 1]) * n + cornered[:, 2]
     apart = ~np.isin((middle.astype(np.int64) * n + a) * n + b, together)
-    found = [np.stack([middle[apart], a[apart], b[apart]]), *(_through(at, loose) for at in np.flatnonzero(pole))]
-    middle, a, b = np.concatenate(found, axis=1)
+    through_poles = [_threads_through_pole(at, loose) for at in np.flatnonzero(pole)]
+    middle, a, b = np.concatenate([np.stack([middle[apart], a[apart], b[apart]]), *through_poles], axis=1)
     return middle, a, b
 
 
-def _through(pole: np.intp, loose: np.ndarray) -> np.ndarray:
-    """Threads through the middle of a closed fan: from each spoke to the one across, or the nearest to that."""
+def _threads_through_pole(pole: np.intp, loose: np.ndarray) -> np.ndarray:
+    """Returns threads through the center of a closed fan: from each spoke to the opposite or nearly opposite one."""
     where, corner = np.nonzero(loose == pole)
     fan = loose[where]
     rows = np.arange(len(fan))
@@ -178,16 +173,16 @@ def _through(pole: np.intp, loose: np.ndarray) -> np.ndarray:
     return np.array([[pole, *pair] for pair in pairs]).T
 
 
-def _edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
-    """In uv; the mean of what its triangles see."""
-    sides = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=2).reshape(-1, 2)
+def _uv_edge_lengths(mesh: Mesh, topology: Edges) -> np.ndarray:
+    """Returns the length of each edge in uv: the mean over its triangles."""
     long = np.linalg.norm(np.roll(mesh.uv, -1, axis=1) - mesh.uv, axis=2).ravel()
-    where = np.searchsorted(_keys(topology.edges, mesh.vertex_count), _keys(np.sort(sides, axis=1), mesh.vertex_count))
+    sides = edge_keys(face_sides(mesh.triangles), mesh.vertex_count)
+    where = np.searchsorted(edge_keys(topology.edges, mesh.vertex_count), sides)
     return np.bincount(where, long, len(topology.edges)) / np.bincount(where, minlength=len(topology.edges))
 
 
-def _unfolded(mesh: Mesh, topology: Edges) -> np.ndarray:
-    """How far apart the far corners of two triangles are when both lie in one plane."""
+def _unfolded_distances(mesh: Mesh, topology: Edges) -> np.ndarray:
+    """Returns the distance between the far corners of two triangles unfolded into one plane."""
     places = []
     for side, sign in ((0, 1.0), (1, -1.0)):
         corners, rows = topology.hinge_edges[:, side], topology.hinge_triangles[:, side]
@@ -203,7 +198,3 @@ def _unfolded(mesh: Mesh, topology: Edges) -> np.ndarray:
 
 def _unique(pairs: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def _keys(pairs: np.ndarray, n: int) -> np.ndarray:
-    return pairs[:, 0].astype(np.int64) * n + pairs[:, 1]

@@ -1,4 +1,4 @@
-"""What changes in a run: positions, velocities, and the time they belong to."""
+"""State of a run: positions, velocities, and their time."""
 
 from dataclasses import dataclass
 

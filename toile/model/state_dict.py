@@ -1,11 +1,11 @@
-"""What lasts from one step to the next, by name, so that a run can go on elsewhere to the last bit.
+"""State that persists from step to step, by name, so that a run can resume bit for bit.
 
-Whatever remembers anything between steps has two methods; what does not, has nothing to write:
+Objects with such state have two methods; objects without it need neither:
 
-    memory() -> Memory      arrays and numbers
-    recall(memory)          back to where that was taken, on an object that was just made from the same scene
+    state_dict() -> StateDict       arrays and numbers
+    load_state_dict(state_dict)     restores that state, on an object that was just made from the same scene
 
-What is missing from a memory was not there. Names of parts stand before the names of what is theirs, with a dot.
+An entry that does not exist is missing from the dictionary. Entries of a part are prefixed with its name and a dot.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ StateDict = Mapping[str, np.ndarray | float]
 
 
 def joined(parts: Mapping[str, StateDict]) -> StateDict:
-    """One memory of those of several parts."""
+    """Joins the state dictionaries of several parts into one."""
     return {f"{part}.{name}": value for part, state_dict in parts.items() for name, value in state_dict.items()}
 
 
 def part_of(state_dict: StateDict, part: str) -> StateDict:
-    """The memory of one of them."""
+    """Returns the state dictionary of one part."""
     return {name.removeprefix(f"{part}."): value for name, value in state_dict.items() if name.startswith(f"{part}.")}

@@ -1,9 +1,10 @@
-"""A surface that moves vertex by vertex: positions at even times, and what lies between them.
+"""A surface that moves vertex by vertex: positions at even times, interpolated between them.
 
-    linear   straight from frame to frame; the velocity jumps at each
+    linear   straight from frame to frame; the velocity is discontinuous at each
     smooth   a cubic through the frames whose rate at frame k is (x[k+1] - x[k-1]) fps / 2, and 0 at both ends
 
-Before the first frame and after the last it stands still, so that a smooth sequence starts and stops without a jerk.
+It is at rest before the first frame and after the last, so that a smooth sequence starts and stops without a jump of
+the velocity.
 
 Source      cubic Hermite curves with central differences (Catmull and Rom 1974)
 Symbols     s  time since frame k in frames [-]     m0, m1  rates at both ends of it [m per frame]
@@ -20,14 +21,13 @@ from typing import Literal
 import numpy as np
 
 from toile.errors import InputError
-from toile.model.mesh_repair import FARTHEST
-from toile.model.mesh_repair import size as diagonal
+from toile.model.mesh_repair import FARTHEST, diagonal
 from toile.model.motion import Motion
 from toile.model.solid_mesh import SolidMesh
 
-# A first frame so many times larger or smaller than the mesh is in another unit: poses do not do that.
+# A first frame that is larger or smaller than the mesh by more than this factor is in another unit, not another pose.
 OTHER_UNIT = 4.0
-NAMED = 5  # how many of many are named in a message
+NAMED = 5  # at most this many frames are listed in a message
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class VertexSequence:
     fps: float  # [1/s]
     start: float = 0.0  # [s]  time of the first frame
     interpolation: Literal["linear", "smooth"] = "smooth"
-    warnings: tuple[str, ...] = ()  # what was found; shown before the run
+    warnings: tuple[str, ...] = ()  # shown before the run
 
     @property
     def frame_count(self) -> int:
         return len(self.positions)
 
     def at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities (vertices, 3) at a time, in float64."""
+        """Returns positions and velocities (vertices, 3) at a time, in float64."""
         frames = (time - self.start) * self.fps
-        if frames < 0.0 or frames >= self.frame_count - 1:  # at the last it has stopped, at the first it has started
+        if frames < 0.0 or frames >= self.frame_count - 1:  # moving from the first frame on, at rest at the last
             still = self._frame(0 if frames < 0.0 else self.frame_count - 1)
             return still, np.zeros_like(still)
         k = int(frames)
@@ -60,7 +60,7 @@ class VertexSequence:
         return self.positions[k].astype(np.float64)
 
     def _interval(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Start of the interval after frame k, its change, and the rates at both ends [m per frame]."""
+        """Returns the start of the interval after frame k, its change, and the rates at both ends [m per frame]."""
         x0, x1 = self._frame(k), self._frame(k + 1)
         change = x1 - x0
         if self.interpolation == "linear":
@@ -79,7 +79,7 @@ def sequence_for(
     start: float = 0.0,
     interpolation: Literal["linear", "smooth"] = "smooth",
 ) -> VertexSequence:
-    """Frames for the vertices of a mesh, as its file numbers them or as it does; InputError when they do not fit."""
+    """Returns the frames of a mesh, numbered as in its file or as in the mesh; raises InputError if they do not fit."""
     if not 0.0 < fps < np.inf or not np.isfinite(start):
         raise InputError(f"fps = {fps:g} and start = {start:g}: fps must be > 0 [1/s] and both finite.")
     frames = _fitting(mesh, positions)
@@ -89,7 +89,7 @@ def sequence_for(
 
 
 def motion_teleports(motion: Motion, size: float, frame_time: float) -> list[str]:
-    """Warnings for keyframes that carry something of a size [m] farther than that between two frames of a run."""
+    """Returns warnings for keyframes that move an object of a size [m] farther than that in one frame of a run."""
     jumps: list[tuple[int, float, float]] = []
     for frame in _suspects(motion, size, frame_time):
         before, after = (motion.pose(frame_time * n)[1] for n in (frame - 1, frame))
@@ -102,9 +102,9 @@ def motion_teleports(motion: Motion, size: float, frame_time: float) -> list[str
 
 
 def _suspects(motion: Motion, size: float, frame_time: float) -> Iterator[int]:
-    """Frames of a run, in order, that may be too fast: those that hold a key, and all between keys far apart in space.
+    """Yields frames of a run, in order, that may be too fast: those with a key, and all between distant keys.
 
-    Between two keys no rate is more than three times the mean, so the others need no look.
+    Between two keys no rate exceeds three times the mean, so the other frames need no test.
     """
     done = 0
     for one, two in pairwise(motion.keyframes):
@@ -121,19 +121,19 @@ def _suspects(motion: Motion, size: float, frame_time: float) -> Iterator[int]:
 
 
 def _fitting(mesh: SolidMesh, positions: np.ndarray) -> np.ndarray:
-    """The frames of the mesh's own vertices."""
+    """Returns the frames of the mesh's own vertices."""
     if positions.ndim != 3 or positions.shape[2] != 3:
-        raise InputError(f"a sequence must be (frames, vertices, 3), and this one is {positions.shape}.")
+        raise InputError(f"a sequence must be (frames, vertices, 3), but this one is {positions.shape}.")
     if not len(positions):
         raise InputError("the sequence has no frames.")
     count, here = positions.shape[1], len(mesh.positions)
     if count == mesh.source_vertex_count:
         return mesh.from_source(positions)
-    if count == here:  # written for the part that is used, or after unused vertices were removed
+    if count == here:  # written for the selected part, or after unused vertices were removed
         return positions
     removed = f" ({here} of them in use)" if mesh.source_vertex_count != here else ""
     raise InputError(
-        f"the sequence has {count} vertices and the mesh has {mesh.source_vertex_count}{removed}: they must be the "
+        f"the sequence has {count} vertices, but the mesh has {mesh.source_vertex_count}{removed}: they must be the "
         "same vertices in the same order. Export both from one object, without modifiers that change its vertices."
     )
 
@@ -158,7 +158,7 @@ def _require_finite(frames: np.ndarray, mesh: SolidMesh) -> None:
 def _oddities(frames: np.ndarray, mesh: SolidMesh) -> list[str]:
     warnings = []
     if len(frames) == 1:
-        warnings.append("the sequence has one frame, so the solid stands still.")
+        warnings.append("the sequence has one frame, so the solid does not move.")
     ratio = diagonal(frames[0]) / diagonal(mesh.positions)
     if not 1.0 / OTHER_UNIT <= ratio <= OTHER_UNIT:
         warnings.append(f"the first frame is {ratio:.3g} times as large as the mesh: are both in meters? Set scale.")
@@ -166,7 +166,7 @@ def _oddities(frames: np.ndarray, mesh: SolidMesh) -> list[str]:
 
 
 def _teleports(frames: np.ndarray) -> list[str]:
-    """Frames at which the whole body, measured by its middle, moves farther than it is large."""
+    """Returns warnings for frames at which the whole body, measured by its centroid, moves farther than its size."""
     middle = frames.mean(axis=1, dtype=np.float64)
     across = np.linalg.norm(np.ptp(frames, axis=1).astype(np.float64), axis=1)
     moves, sizes = np.linalg.norm(np.diff(middle, axis=0), axis=1), np.maximum(across[1:], across[:-1])
@@ -174,12 +174,12 @@ def _teleports(frames: np.ndarray) -> list[str]:
 
 
 def _jump_warnings(jumps: list[tuple[int, float, float]]) -> list[str]:
-    """One line for all of them: (frame, distance, size)."""
+    """Returns one line for all jumps (frame, distance, size)."""
     if not jumps:
         return []
     frames = ", ".join(str(frame) for frame, _, _ in jumps[:NAMED]) + (", ..." if len(jumps) > NAMED else "")
     _, distance, across = max(jumps, key=lambda jump: jump[1])
     return [
         f"teleport at frame {frames}: the solid moves {distance:.3g} m from one frame to the next and is only "
-        f"{across:.3g} m large. Cloth in its way is pushed or left behind; add frames between, or start it there."
+        f"{across:.3g} m large. Cloth in its path may be left behind. Add frames in between, or start it there."
     ]

@@ -1,1 +1,1 @@
-"""What is done to frames before they are written: one file each."""
+"""Post-processes that change frames before they are written; one file each."""

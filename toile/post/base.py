@@ -1,4 +1,4 @@
-"""What every post-process does: changes the positions of a frame before it is written; the simulation does not know."""
+"""Base of all post-processes: they change the positions of a frame before it is written, not the simulation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from toile.plugins import Plugin
 
 
 class PostProcess(Plugin):
-    """Settings of a post-process; `start` makes the working one."""
+    """Settings of a post-process; `start` makes the object that applies it."""
 
-    def start(self, solids: Any, device: str) -> Finish:
-        """`solids` is a toile.colliders.solids.Solids."""
+    def start(self, solids: Any, device: str) -> FrameProcessor:
+        """Makes the object that applies it; `solids` is a toile.colliders.solids.Solids."""
         raise NotImplementedError
 
 
-class Finish:
-    """A post-process at work."""
+class FrameProcessor:
+    """Applies a post-process to frames."""
 
     def apply(self, positions: np.ndarray, time: float) -> np.ndarray:
-        """New positions [m] of a frame at a time [s]; those given stay as they are."""
+        """Returns new positions [m] of a frame at a time [s]; the input is not modified."""
         raise NotImplementedError

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from toile.energies.base import Energy
 from toile.errors import InputError
 from toile.model.mesh import Mesh
 from toile.model.mesh_check import check, require_memory_for
@@ -39,7 +40,7 @@ class Parts:
     cloths: Mapping[int, Cloth]
     solids: Mapping[int, Any]  # of toile.colliders.base.Collider
     constraints: Mapping[int, Plugin]
-    forces: Mapping[int, Plugin]
+    forces: Mapping[int, Energy]
     outputs: Mapping[int, Plugin]
     expect: tuple[str, ...]
     folder: FilePath
@@ -77,8 +78,9 @@ def survey(parts: Parts) -> Survey:
         try:
             mesh = _placed(cloth, parts)
         except InputError as error:
-            key: Path = ("cloth", i, "shape", *(["file"] if hasattr(cloth.shape, "file") else []))
-            value = getattr(cloth.shape, "file", NOTHING)
+            field_name = cloth.shape.file_field
+            key: Path = ("cloth", i, "shape", *([field_name] if field_name else []))
+            value = getattr(cloth.shape, field_name) if field_name else NOTHING
             found.problems += [Problem(key, line, value) for line in str(error).splitlines()]
             continue
         if not (np.abs(mesh.positions) <= FARTHEST).all():
@@ -152,26 +154,17 @@ def _unknown_report_keys(parts: Parts) -> Iterator[Problem]:
 
 
 def _air_twice(parts: Parts) -> Iterator[str]:
-    type_names = ("drag", "wind", "wind_particle")
-    of_air = [(i, force.type_name()) for i, force in parts.forces.items() if force.type_name() in type_names]
+    of_air = [(i, force.type_name()) for i, force in parts.forces.items() if force.resists_air]
     if len(of_air) > 1:
         listed = " and ".join(f"forces[{i}] ({type_name})" for i, type_name in of_air)
         yield f"{listed} each count the resistance of still air. Keep one of them; wind includes drag."
 
 
 def _placed(cloth: Cloth, parts: Parts) -> Mesh:
-    require_memory_for(_announced_vertices(cloth.shape))
+    require_memory_for(cloth.shape.expected_vertex_count())
     mesh = check(cloth.shape.mesh(parts.folder, parts.allow_outside))
     with np.errstate(all="ignore"):  # what overflows is farther away than cloth may be, and told as that
-        return mesh.moved(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))
-
-
-def _announced_vertices(shape: Plugin) -> int:
-    """How many vertices a generated shape will have, so that one too large is refused before it is made."""
-    if hasattr(shape, "resolution"):
-        return math.prod(shape.resolution)
-    rings = getattr(shape, "rings", 0)
-    return 3 * rings * (rings + 1) + 1
+        return mesh.transformed(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))
 
 
 def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Problem]]:
@@ -194,12 +187,12 @@ def _references(mesh: Mesh, cloth: Cloth, path: Path, parts: Parts) -> Iterator[
     for i, energy in enumerate(cloth.energies):
         here = (*path, "energies", i)
         yield from _selected(energy, mesh, here)[1]
-        if (text := energy.lacks(cloth.fabric)) is not None:
+        if (text := energy.check_fabric(cloth.fabric)) is not None:
             yield Problem(here, text)
         try:
             energy.read(mesh, parts.folder, parts.allow_outside)
         except InputError as error:
-            key = energy.names_file or ""
+            key = energy.file_field or ""
             value = getattr(energy, key, NOTHING)
             yield from (Problem((*here, key), line, value) for line in str(error).splitlines())
 
@@ -240,7 +233,7 @@ def _targets(
     triangle = getattr(plugin, "triangle", None)
     if isinstance(triangle, int) and triangle >= mesh.triangle_count:
         yield Problem((*path, "triangle"), f"does not exist: the cloth has 0 to {mesh.triangle_count - 1}.", triangle)
-    if particles is not None and path[0] == "constraints" and plugin.type_name() == "pin":
+    if particles is not None and getattr(plugin, "holds_all_directions", False):
         held.setdefault(number, []).append(_Pin(path, plugin, particles))
 
 

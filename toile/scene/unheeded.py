@@ -6,17 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toile.model.mesh import Mesh
-from toile.plugins import Plugin
 
 if TYPE_CHECKING:
+    from toile.energies.base import Energy
+    from toile.filters.base import Filter
     from toile.scene.schema import Cloth, Scene
 
-# Fields about springs across the cells of a cloth, which only rows and columns of threads have.
-OF_SHEAR = {
-    "spring": ("shear",),
-    "strain_deformation_rate": ("shear",),
-    "strain_velocity": ("shear_extension", "shear_compression"),
-}
 NO_CELLS = "has nothing to do: its mesh has no rows and columns of threads, and so no springs across cells"
 
 
@@ -26,8 +21,8 @@ def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
     for i, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True)):
         warnings = list(_rest_stretch(cloth, scene))
         if mesh.quads is None:
-            warnings += _shear(cloth.energies if ("cloth", i, "energies") not in scene._of_preset else ())
-            warnings += _shear(scene.filters if ("filters",) not in scene._of_preset else ())
+            warnings += _shear(cloth.energies if ("cloth", i, "energies") not in scene._of_preset else (), (None, 0.0))
+            warnings += _shear(scene.filters if ("filters",) not in scene._of_preset else (), (None,))
         found += [f'cloth "{cloth.name}": {line}' for line in warnings]
     return found
 
@@ -35,10 +30,13 @@ def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
 def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
     if all(entry.warp == entry.weft == 1.0 for entry in cloth.rest_stretch):
         return
-    type_names = [energy.type_name() for energy in cloth.energies]
-    if "spring" in type_names:
-        yield "rest_stretch does nothing to spring, which keeps to the lengths of the mesh. Use stretch in its place."
-    elif "stretch" not in type_names:
+    ignoring = [energy for energy in cloth.energies if energy.resists_stretch and not energy.applies_rest_stretch]
+    if ignoring:
+        yield (
+            f"rest_stretch does nothing to {ignoring[0].type_name()}, which keeps to the lengths of the mesh. "
+            "Use stretch in its place."
+        )
+    elif not any(energy.applies_rest_stretch for energy in cloth.energies):
         yield "rest_stretch does nothing, because stretch is not among its energies. Add it there."
     for item in scene.filters:
         if item.type_name().startswith("strain_"):
@@ -48,10 +46,10 @@ def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
             )
 
 
-def _shear(items: Sequence[Plugin]) -> Iterator[str]:
+def _shear(items: Sequence[Energy] | Sequence[Filter], off: tuple[float | None, ...]) -> Iterator[str]:
+    """Warns of springs across cells on a mesh without cells; values in `off` turn them off."""
     for item in items:
-        for name in OF_SHEAR.get(item.type_name(), ()):
+        for name in item.shear_fields:
             value = getattr(item, name)
-            off = value is None or (item.type_name() == "spring" and value == 0.0)
-            if name in item.model_fields_set and not off:
+            if name in item.model_fields_set and value not in off:
                 yield f"{name} = {value:g} of {item.type_name()} {NO_CELLS}. Leave it out; edges count as threads there."

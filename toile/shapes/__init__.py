@@ -1,1 +1,1 @@
-"""Where a cloth comes from: generated or read; one file each."""
+"""Sources of cloth meshes, generated or read from files; one file each."""

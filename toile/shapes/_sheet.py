@@ -1,4 +1,4 @@
-"""What a grid, a folded sheet and a ribbon have in common: a flat rectangle cut into right triangles."""
+"""Common part of grid, folded sheet and ribbon: a flat rectangle cut into right triangles."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import Field
 
 from toile.model.mesh import Mesh
 
-# Limits stand at the entries, so that a message names the one that is wrong.
+# Limits belong to the entries, so that a message names the entry that is wrong.
 Length = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=2)]
 Diagonals = Literal["alternating", "single"]
 
 
 def flat_sheet(size: tuple[float, float], resolution: tuple[int, int], diagonals: Diagonals) -> Mesh:
-    """In the xy plane, centered on the origin, row by row along u."""
+    """Makes a sheet in the xy plane, centered on the origin, row by row along u."""
     nu, nv = resolution
     u = np.linspace(-0.5 * size[0], 0.5 * size[0], nu)
     v = np.linspace(-0.5 * size[1], 0.5 * size[1], nv)

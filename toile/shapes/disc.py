@@ -1,4 +1,4 @@
-"""A round sheet of concentric rings, nearly equilateral triangles throughout."""
+"""A disc of concentric rings with nearly equilateral triangles."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from toile.shapes.base import Shape
 
 
 class Disc(Shape):
-    """Ring i has 6 i vertices, so that a disc of n rings has 1 + 3 n (n + 1)."""
+    """A disc in the xy plane. Ring i has 6 i vertices, so that n rings have 1 + 3 n (n + 1)."""
 
     radius: float = quantity(0.5, unit="m", doc="radius", gt=0)
-    rings: int = quantity(20, doc="rings around the center", ge=1)
+    rings: int = quantity(20, doc="number of rings around the center", ge=1)
+
+    def expected_vertex_count(self) -> int:
+        return 3 * self.rings * (self.rings + 1) + 1
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         uv = [np.zeros((1, 2))]

@@ -1,14 +1,15 @@
-"""A rectangular sheet folded in half again and again, its layers lying on each other with round folds between them.
+"""A rectangular sheet folded in half repeatedly, with parallel layers and round folds between them.
 
     along u: layers of equal length, each joined to the next by half a circle of radius gap |level' - level| / 2
 
 All folds run along v, so that the sheet is curved in one direction only and keeps its lengths: two folds at right
-angles cannot be round and unstretched at once. Neighboring vertices are exactly as far apart in space as in the
-plane, also within a fold, which the mesh then follows as a polygon.
+angles cannot be both round and unstretched. The distance between neighboring vertices in space is exactly that in uv,
+also within a fold, which the mesh approximates by a polygon.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,18 +21,21 @@ from toile.plugins import quantity
 from toile.shapes._sheet import Count, Diagonals, Length, flat_sheet
 from toile.shapes.base import Shape
 
-# A fold is drawn with so many points per half turn; what lies between them is off by 1e-5 of its radius.
+# Points of a fold per half turn; the chords between them are off by 1e-5 of its radius.
 POINTS_OF_A_FOLD = 360
 
 
 class Folded(Shape):
-    """size = width along u, which is folded, and height along v; centered on the origin, the lowest layer at z = 0."""
+    """A folded sheet, centered on the origin, with the lowest layer at z = 0; u is the folded direction."""
 
     size: tuple[Length, Length] = quantity((1.0, 1.0), unit="m", doc="flat width along u, which is folded, and height")
     resolution: tuple[Count, Count] = quantity((81, 81), doc="vertices along u and along v")
-    folds: int = quantity(2, doc="how often it is folded in half: 2 makes four layers", ge=1, le=6)
-    gap: float = quantity(0.015, unit="m", doc="distance between layers; no less than the edges along u", gt=0)
-    diagonals: Diagonals = quantity("alternating", doc="how each cell is cut in two")
+    folds: int = quantity(2, doc="number of times it is folded in half: 2 makes four layers", ge=1, le=6)
+    gap: float = quantity(0.015, unit="m", doc="distance between layers; at least the edge length along u", gt=0)
+    diagonals: Diagonals = quantity("alternating", doc="direction of the diagonals of the cells")
+
+    def expected_vertex_count(self) -> int:
+        return math.prod(self.resolution)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         edge = self.size[0] / (self.resolution[0] - 1)
@@ -42,36 +46,36 @@ class Folded(Shape):
                 f"Set resolution to at least {needed} along u, or gap to at least {edge:.3g} m."
             )
         flat = flat_sheet(self.size, self.resolution, self.diagonals)
-        profile = walk(self._profile(), edge, self.resolution[0])
+        profile = equal_chords(self._profile(), edge, self.resolution[0])
         profile[:, 0] -= 0.5 * (profile[:, 0].min() + profile[:, 0].max())
         along, across = np.meshgrid(np.arange(len(profile)), np.unique(flat.positions[:, 1]), indexing="xy")
         x, z = profile[along.ravel()].T
         return replace(flat, positions=np.column_stack([x, across.ravel(), z]))
 
     def _profile(self) -> np.ndarray:
-        """The curve that the sheet follows in the xz plane, densely; its last straight part is longer than needed."""
+        """Returns the cross section of the sheet in the xz plane, densely; its last straight part is too long."""
         level = self.gap * np.argsort(layer_order(self.folds)).astype(float)
         radii = 0.5 * np.abs(np.diff(level))
         straight = (self.size[0] - np.pi * radii.sum()) / len(level)
         if straight <= 0.0:
             widest = self.size[0] / (np.pi * radii.sum() / self.gap)
             raise InputError(
-                f"{self.folds} folds of a sheet {self.size[0]:.3g} m wide leave nothing between them at a gap of "
-                f"{self.gap:.3g} m. Set gap to less than {widest:.2g} m, or folds to fewer."
+                f"{self.folds} folds of a sheet {self.size[0]:.3g} m wide leave no straight parts at a gap of "
+                f"{self.gap:.3g} m. Set gap to less than {widest:.2g} m, or use fewer folds."
             )
         angle = np.linspace(-0.5 * np.pi, 0.5 * np.pi, POINTS_OF_A_FOLD)
         points = [np.array([[0.0, level[0]]])]
-        for i, radius in enumerate(radii):  # even layers run to the right, where x = straight, and odd ones back to 0
+        for i, radius in enumerate(radii):  # even layers run right to x = straight, odd ones back to 0
             end, out = (straight, 1.0) if i % 2 == 0 else (0.0, -1.0)
             up = np.sign(level[i + 1] - level[i])
             middle = 0.5 * (level[i] + level[i + 1])
             points.append(np.column_stack([end + out * radius * np.cos(angle), middle + up * radius * np.sin(angle)]))
-        points.append(np.array([[-self.size[0], level[-1]]]))  # an odd layer: it runs to the left, and ends there
+        points.append(np.array([[-self.size[0], level[-1]]]))  # the last layer is odd: it runs to the left
         return np.concatenate(points)
 
 
 def layer_order(folds: int) -> np.ndarray:
-    """The pieces of a strip from bottom to top, after its right half was laid over its left half so often."""
+    """Returns the pieces of a strip from bottom to top after its right half is laid over its left one `folds` times."""
     columns = [[piece] for piece in range(2**folds)]
     while len(columns) > 1:
         half = len(columns) // 2
@@ -79,12 +83,12 @@ def layer_order(folds: int) -> np.ndarray:
     return np.array(columns[0])
 
 
-def walk(curve: np.ndarray, step: float, count: int) -> np.ndarray:
-    """Points on a curve of straight pieces, each at the same straight distance from the one before it."""
+def equal_chords(curve: np.ndarray, step: float, count: int) -> np.ndarray:
+    """Returns points on a polyline, each at the same straight distance from the one before it."""
     points, piece = [curve[0]], 0
     while len(points) < count:
         here = points[-1]
-        while np.linalg.norm(curve[piece + 1] - here) < step:  # the first piece that ends far enough
+        while np.linalg.norm(curve[piece + 1] - here) < step:  # find the first piece that ends far enough away
             piece += 1
         a = curve[piece]
         d, arm = curve[piece + 1] - a, a - here

@@ -1,11 +1,12 @@
-"""A rectangular sheet of right triangles, with alternating or single diagonals.
+"""A rectangular sheet of right triangles, with alternating or parallel diagonals.
 
-Bent along its diagonals, a grid whose diagonals alternate is up to 1.5 times as stiff as bent along its threads; one
-with single diagonals 3 times.
+Bent along its diagonals, a grid with alternating diagonals is up to 1.5 times as stiff as bent along its threads; a
+grid with parallel diagonals is up to 3 times as stiff.
 """
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from toile.model.mesh import Mesh
@@ -15,11 +16,14 @@ from toile.shapes.base import Shape
 
 
 class Grid(Shape):
-    """size = width along u (x) and height along v (y); centered on the origin."""
+    """A rectangle in the xy plane, centered on the origin, with u along x and v along y."""
 
     size: tuple[Length, Length] = quantity((1.0, 1.0), unit="m", doc="width along u and height along v")
     resolution: tuple[Count, Count] = quantity((51, 51), doc="vertices along u and along v")
-    diagonals: Diagonals = quantity("alternating", doc="how each cell is cut in two")
+    diagonals: Diagonals = quantity("alternating", doc="direction of the diagonals of the cells")
+
+    def expected_vertex_count(self) -> int:
+        return math.prod(self.resolution)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         return flat_sheet(self.size, self.resolution, self.diagonals)

@@ -1,20 +1,22 @@
-"""A long strip of cloth along a curve through given points, lying in space with next to no stretch.
+"""A long strip of cloth along a curve through given points, nearly unstretched.
 
-    p(s, t) = c(s) + t b(s),    b = cos(phi) n1 + sin(phi) n2,    n1, n2 a frame that does not turn about the curve
+    p(s, t) = c(s) + t b(s),    b = cos(phi) n1 + sin(phi) n2,    n1, n2 a rotation minimizing frame of the curve
 
-The sides of a strip are longer or shorter than its middle by t k . b where the curve bends in the strip's own plane,
-and longer by (t dphi/ds)^2 / 2 where it twists. phi(s) makes the sum of both small: it leans into every bend,
+The sides of a strip are longer or shorter than its center line by t k . b where the curve bends in the plane of the
+strip, and longer by (t dphi/ds)^2 / 2 where the strip twists. phi(s) keeps the sum of both small: it banks into every
+bend,
 
-    minimize the sum of (k . b)^2 + weight (dphi/ds)^2,    linearized again and again (Gauss-Newton)
+    minimize the sum of (k . b)^2 + weight (dphi/ds)^2,    by Gauss-Newton iterations
 
 Source      the frame: Wang et al. 2008, Computation of rotation minimizing frames, the double reflection
-Symbols     c  the middle line, a cubic spline     k  its curvature vector [1/m]     b  direction of the width [-]
-            phi  turn of the strip about the curve [rad]     t  place across it [m]
+Symbols     c  center line, a cubic spline     k  its curvature vector [1/m]     b  direction of the width [-]
+            phi  rotation of the strip about the curve [rad]     t  coordinate across it [m]
 Deviations  none
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,42 +28,41 @@ from scipy.linalg import solveh_banded
 from toile.model.mesh import Mesh, find_edges
 from toile.model.motion import Vector
 from toile.plugins import quantity
+from toile.shapes._curve import arc_lengths, require_curve, segment_lengths
 from toile.shapes._sheet import Count, Diagonals, flat_sheet
 from toile.shapes.base import Shape
 
-# The curve is followed in so many steps, whatever the mesh, so that all meshes of a ribbon lie in the same place.
+# Steps along the curve, independent of the mesh, so that all meshes of a ribbon have the same shape.
 STEPS = 2000
-# What twisting counts against bending in the strip's plane. A strip that twists by an angle in a length has sides
-# longer by half the square of what one bent by that angle has, and is not to turn over for a bend that is short.
+# Weight of twisting relative to bending in the plane of the strip. A strip that twists by an angle has sides that are
+# longer by half the square of those of one bent by that angle, and it must not turn over for a short bend.
 TWIST_WEIGHT = 0.02
-# Iterations until the strip leans as it should. Angles are below one radian, and each leaves a small part of the rest.
-LEANINGS = 12
-# A ribbon is flat within this share of every length; more is told. Cloth stretches by a few per cent at most.
+# Gauss-Newton iterations. Angles are below one radian, and each iteration leaves a small part of the error.
+ITERATIONS = 12
+# Strain above which a warning is given: cloth stretches by a few percent at most.
 STRETCHED = 0.01
 
 
 class Ribbon(Shape):
-    """u runs along the curve and v across it; the middle of the strip goes through every point."""
+    """A strip with u along the curve and v across it; its center line passes through every point."""
 
-    points: tuple[Vector, ...] = quantity(unit="m", doc="at least two points that the middle line goes through")
+    points: tuple[Vector, ...] = quantity(unit="m", doc="at least two points of the center line")
     width: float = quantity(0.02, unit="m", doc="width of the strip", gt=0)
-    across: Vector = quantity((0.0, 0.0, 1.0), doc="direction of the width at the first point, as nearly as possible")
+    across: Vector = quantity((0.0, 0.0, 1.0), doc="approximate direction of the width at the first point")
     resolution: tuple[Count, Count] = quantity((201, 5), doc="vertices along and across")
-    diagonals: Diagonals = quantity("alternating", doc="how each cell is cut in two")
+    diagonals: Diagonals = quantity("alternating", doc="direction of the diagonals of the cells")
 
     @model_validator(mode="after")
     def _usable(self) -> Ribbon:
         points = np.array(self.points).reshape(-1, 3)
-        if len(points) < 2:
-            raise ValueError(f"points: {len(points)} given; a curve needs at least two.")
-        apart = np.linalg.norm(np.diff(points, axis=0), axis=1)
-        if not apart.min() > 1e-9 * apart.max():
-            i = int(np.argmin(apart))
-            raise ValueError(f"points: {i} and {i + 1} are the same; a curve cannot stand still.")
+        require_curve(points, "points")
         tangent = _unit(_curve(points)[0](0.0, 1))
         if np.linalg.norm(np.cross(tangent, self.across)) < 1e-3 * np.linalg.norm(self.across) or not any(self.across):
             raise ValueError("across: must not run along the curve at its first point.")
         return self
+
+    def expected_vertex_count(self) -> int:
+        return math.prod(self.resolution)
 
     def mesh(self, folder: Path, allow_outside: bool = False) -> Mesh:
         middle, across = self._strip()
@@ -69,8 +70,8 @@ class Ribbon(Shape):
         rows = np.arange(len(middle))
         c = np.stack([np.interp(station, rows, x) for x in middle.T], axis=1)
         b = _unit(np.stack([np.interp(station, rows, x) for x in across.T], axis=1))
-        # The flat strip is as long as its edges are, not as the curve between them is.
-        u = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(c, axis=0), axis=1))])
+        # The flat strip has the length of its edges, not of the curve between them.
+        u = arc_lengths(c)
         v = np.linspace(-0.5 * self.width, 0.5 * self.width, self.resolution[1])
         flat = flat_sheet((1.0, 1.0), self.resolution, self.diagonals)
         uv = np.stack(np.meshgrid(u, v, indexing="xy"), axis=-1).reshape(-1, 2)
@@ -92,31 +93,31 @@ class Ribbon(Shape):
         )
 
     def _strip(self) -> tuple[np.ndarray, np.ndarray]:
-        """Middle line and direction of the width, at even steps of the curve's length."""
+        """Returns the center line and the direction of the width at equal arc lengths."""
         spline, knots = _curve(np.array(self.points))
         parameter = np.linspace(0.0, knots[-1], 8 * STEPS + 1)
         fine = spline(parameter)
-        length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(fine, axis=0), axis=1))])
+        length = arc_lengths(fine)
         s = np.linspace(0.0, length[-1], STEPS + 1)
         at = np.interp(s, length, parameter)
         c, tangent = spline(at), _unit(spline(at, 1))
         across = np.asarray(self.across, float)
-        n1 = transported(c, tangent, _unit(across - (across @ tangent[0]) * tangent[0]))
+        n1 = parallel_transport(c, tangent, _unit(across - (across @ tangent[0]) * tangent[0]))
         n2 = np.cross(tangent, n1)
         k = np.gradient(tangent, s, axis=0)
-        phi = leaning(np.sum(k * n1, axis=1), np.sum(k * n2, axis=1), s[1])
+        phi = bank_angles(np.sum(k * n1, axis=1), np.sum(k * n2, axis=1), s[1])
         return c, np.cos(phi)[:, None] * n1 + np.sin(phi)[:, None] * n2
 
 
 def _curve(points: np.ndarray) -> tuple[CubicSpline, np.ndarray]:
-    """A cubic spline through points, straight at both ends, and its parameter at each of them."""
-    # The root of the distance, not the distance: with it a spline neither overshoots nor loops where points crowd.
-    knots = np.concatenate([[0.0], np.cumsum(np.sqrt(np.linalg.norm(np.diff(points, axis=0), axis=1)))])
+    """Returns a natural cubic spline through points, and its parameter at each of them."""
+    # The root of the distance, not the distance: the spline then neither overshoots nor loops where points are dense.
+    knots = np.concatenate([[0.0], np.cumsum(np.sqrt(segment_lengths(points)))])
     return CubicSpline(knots, points, bc_type="natural"), knots
 
 
-def transported(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """A direction across a curve, carried along it without turning about it (double reflection)."""
+def parallel_transport(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Transports a direction across a curve along it without rotation about it (double reflection)."""
     carried = [first]
     for i in range(len(c) - 1):
         chord = c[i + 1] - c[i]
@@ -128,15 +129,15 @@ def transported(c: np.ndarray, tangent: np.ndarray, first: np.ndarray) -> np.nda
     return np.array(carried)
 
 
-def leaning(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
-    """Angles of the strip, from curvatures along the two directions of the frame [1/m] at even steps [m]."""
+def bank_angles(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
+    """Returns the angles of the strip from curvatures along the two frame directions [1/m] at equal steps [m]."""
     phi = np.zeros(len(k1))
-    for i in range(len(phi) - 1):  # a first guess that follows the bends from the start, so as not to turn over
+    for i in range(len(phi) - 1):  # initial guess: follow the bends from the start, to avoid turning over
         bend = k1[i] * np.cos(phi[i]) + k2[i] * np.sin(phi[i])
         slope = k2[i] * np.cos(phi[i]) - k1[i] * np.sin(phi[i])
         phi[i + 1] = phi[i] - step * bend * np.sign(slope) / np.sqrt(TWIST_WEIGHT)
     stiffness = TWIST_WEIGHT / step**2
-    for _ in range(LEANINGS):
+    for _ in range(ITERATIONS):
         bend = k1 * np.cos(phi) + k2 * np.sin(phi)
         slope = k2 * np.cos(phi) - k1 * np.sin(phi)
         change = np.diff(phi)
@@ -145,7 +146,7 @@ def leaning(k1: np.ndarray, k2: np.ndarray, step: float) -> np.ndarray:
         right[1:] -= stiffness * change
         diagonal = slope**2 + 2.0 * stiffness
         diagonal[[0, -1]] -= stiffness
-        diagonal[0] += 1e-6 * stiffness  # a straight curve leaves the angle open: it stays what it is
+        diagonal[0] += 1e-6 * stiffness  # a straight curve does not determine the angle: keep it
         phi = phi + solveh_banded([np.concatenate([[0.0], np.full(len(phi) - 1, -stiffness)]), diagonal], right)
     return phi
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toile.energies.base import Energy
     from toile.model.mesh import Mesh
     from toile.plugins import Plugin
-    from toile.post.base import Finish
+    from toile.post.base import FrameProcessor
     from toile.scene.schema import Scene
 
 
@@ -59,7 +59,7 @@ class Parts:
     contacts: Contacts
     filters: list[Correction]
     integrator: Stepper
-    post: list[Finish]
+    post: list[FrameProcessor]
     control: StepControl
     timers: Timers
     state: State

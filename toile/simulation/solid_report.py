@@ -26,7 +26,7 @@ def measure_solids(parts: Parts, state: State, reaction: np.ndarray | None) -> d
     counts, forces = ([None] * len(solids) for _ in range(2))
     if contacts is not None:
         counts, forces = contacts.counts().tolist(), contacts.forces(reaction).tolist()
-    distances = [found["distance"] for found in solids.survey(state.x, state.t)]
+    distances = [found["distance"] for found in solids.closest_points(state.x, state.t)]
     return {
         solid.name: {"contacts": counts[s], "force": forces[s], "depth": max(0.0, -float(distances[s].min()))}
         for s, solid in enumerate(solids)

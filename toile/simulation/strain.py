@@ -41,7 +41,7 @@ class Strain:
         self._edges = wp.array(model.edges, dtype=wp.vec2i, device=device)
         self._lengths = wp.array(model.edge_lengths(0.0), dtype=real, device=device)
         self._b = wp.array(self._rest_stretch(0.0), dtype=real, device=device)
-        self._moves = any(model.rest_stretch_moves(part) for part in range(len(model.parts)))
+        self._moves = any(model.rest_stretch_changes(part) for part in range(len(model.parts)))
         self._found = wp.zeros(len(STRAINS), dtype=wp.float64, device=device)
         longest = model.extensions().reshape(-1, 2)
         for part, keeps_inside in zip(model.parts, limited or [False] * len(model.parts), strict=True):

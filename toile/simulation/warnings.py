@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toile.colliders.solids import KeepsOut, inside_at_start
+from toile.colliders.solids import SolidContactSettings, inside_at_start
 from toile.constraints.scene_constraints import SceneConstraints
 from toile.errors import SMALLER_STEP
 from toile.math.types import numpy_real
@@ -33,7 +33,7 @@ def remedy(parts: Parts, state: State, trouble: str) -> str:
         if (message := correction.remedy(trouble, pinned)) is not None:
             return message
     settings = _keeps_out(parts)
-    for solid, found in zip(parts.solids, parts.solids.survey(state.x, state.t), strict=True):
+    for solid, found in zip(parts.solids, parts.solids.closest_points(state.x, state.t), strict=True):
         worst = int(np.argmin(found["distance"]))
         if settings is not None and (depth := -float(found["distance"][worst])) > settings.thickness:
             held, move = ("pinned ", "Move the pin") if pinned[worst] else ("", "Start the cloth")
@@ -82,7 +82,7 @@ def _inside_at_start(parts: Parts) -> list[str]:
     settings = _keeps_out(parts)
     if settings is None:
         return []
-    pinned, surveyed = _pinned(parts, 0.0), parts.solids.survey(parts.state.x, 0.0)
+    pinned, surveyed = _pinned(parts, 0.0), parts.solids.closest_points(parts.state.x, 0.0)
     return [
         warning
         for solid, found in zip(parts.solids, surveyed, strict=True)
@@ -108,7 +108,7 @@ def _no_effect(parts: Parts) -> list[str]:
     return [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
 
 
-def _keeps_out(parts: Parts) -> KeepsOut | None:
+def _keeps_out(parts: Parts) -> SolidContactSettings | None:
     """The settings of what keeps cloth out of solids."""
     if not parts.solids or not parts.model.particle_count:
         return None

@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.energies.base import both
+from toile.energies.base import combine
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import precision
 from toile.system.kernels import SystemArrays, make_kernels
@@ -20,7 +20,7 @@ class Batch:
         self.terms, self.device = terms, A.device
         formulas, rest, uniform = terms[0].formulas, terms[0].elements.rest, terms[0].uniform
         for term in terms[1:]:
-            formulas = both(formulas, term.formulas)
+            formulas = combine(formulas, term.formulas)
             joined = np.zeros(len(rest), formulas.Rest.numpy_dtype())
             joined["first"], joined["second"] = rest, term.elements.rest
             pair = formulas.Uniform()
@@ -70,7 +70,7 @@ def batches(terms: list[Term], A: BlockMatrix) -> list[Batch]:
     for term in terms:
         for group in groups:
             first = group[0]
-            alike = precision == "double" or term.formulas.outside == first.formulas.outside
+            alike = precision == "double" or term.formulas.external == first.formulas.external
             constant = term.constant and first.constant
             if alike and constant and np.array_equal(term.elements.particles, first.elements.particles):
                 group.append(term)

@@ -38,7 +38,7 @@ class Kernels:
 def make_kernels(name: str, formulas: Formulas) -> Kernels:
     """Makes the kernels of an energy's formulas; `name` becomes the name of the compiled module."""
     points = wp.constant(formulas.points)
-    is_external = formulas.outside and precision == "single"
+    is_external = formulas.external and precision == "single"
     stencil = wp.types.matrix(shape=(formulas.points, 3), dtype=real)
     Rest, Uniform = formulas.Rest, formulas.Uniform
     prepare, energy, force, block = formulas.prepare, formulas.energy, formulas.force, formulas.block

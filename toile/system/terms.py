@@ -5,7 +5,7 @@ sum over fixed elements implements `ForceTerm` instead, and one between particle
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import warp as wp
@@ -39,8 +39,8 @@ class Linearization:
 class ForceTerm(Protocol):
     """A force of the scene that is not a sum over fixed elements, such as wind on particles."""
 
-    name: str
-    is_contact: bool  # whether it is a PenaltyForce
+    name: ClassVar[str]
+    is_contact: ClassVar[bool]  # whether it is a PenaltyForce
 
     def move(self, time: float) -> None:
         """Brings everything that depends on time to this time."""
@@ -150,5 +150,5 @@ def _ordered(elements: Elements, by_color: ElementColoring) -> Elements:
 
 def make_term(energy: Energy, model: Model, part: int | None, device: str, seed: int) -> Term | ForceTerm:
     """Makes the term of an energy on one cloth, or on all of them."""
-    force: ForceTerm | None = energy.springs(model, device)
+    force: ForceTerm | None = energy.make_force_term(model, device)
     return Term(energy.type_name(), energy, model, part, device, seed) if force is None else force

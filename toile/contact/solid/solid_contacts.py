@@ -89,7 +89,7 @@ class SolidContacts:
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
-        distances = np.stack([found["distance"] for found in self.solids.survey(x, time)])
+        distances = np.stack([found["distance"] for found in self.solids.closest_points(x, time)])
         self._before.clearance.assign(distances.ravel())
         self._first = True
         return distances

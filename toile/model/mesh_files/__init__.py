@@ -1,6 +1,6 @@
-"""Reading meshes from files: one format each, all into the same polygons.
+"""Readers of mesh files: one format each, all into the same polygons.
 
-Whatever a file holds, the answer is a PolygonMesh whose indices are in range, or an InputError that says what is wrong.
+Every reader returns a PolygonMesh whose indices are in range, or raises an InputError that describes the problem.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from toile.errors import InputError
 from toile.plugins import nearest
 
-# Reading takes at most about this many bytes of memory per byte of the file (numbers held as Python objects).
+# Reading takes at most about this many bytes of memory per byte of the file (numbers are Python objects meanwhile).
 BYTES_PER_FILE_BYTE = 12
 
 
 @dataclass(frozen=True)
 class PolygonMesh:
-    """Faces of any number of corners. uv is indexed by itself, because a vertex on a seam has several."""
+    """Faces with any number of corners. uv has indices of its own, because a vertex on a seam has several uv."""
 
     positions: np.ndarray  # (vertices, 3) float64, in the unit of the file
     sizes: np.ndarray  # (faces,) int64: corners of each face
@@ -32,8 +32,8 @@ class PolygonMesh:
 
 
 def read(path: Path) -> PolygonMesh:
-    """The mesh in a file, by its ending: .obj, .ply, .usd, .usda, .usdc or .usdz."""
-    from toile.model.mesh_files import obj, ply, usd  # they import PolygonMesh from here
+    """Reads a mesh file by its extension: .obj, .ply, .usd, .usda, .usdc or .usdz."""
+    from toile.model.mesh_files import obj, ply, usd  # deferred: they import PolygonMesh from here
 
     readers = {".obj": obj.read, ".ply": ply.read} | dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), usd.read)
     suffix = path.suffix.lower()
@@ -42,11 +42,11 @@ def read(path: Path) -> PolygonMesh:
     if not path.exists():
         raise InputError(f"no such file: {path}.{_similar(path)}")
     if not path.is_file():
-        raise InputError(f"{path} is {'a directory' if path.is_dir() else 'not a regular file'}; give a mesh file.")
+        raise InputError(f"{path} is {'a directory' if path.is_dir() else 'not a regular file'}. Give a mesh file.")
     try:
         size = path.stat().st_size
         if size == 0:
-            raise InputError(f"{path} is empty.")
+            raise InputError(f"{path} is empty. Export it again.")
         require_memory(BYTES_PER_FILE_BYTE * size, f"reading {path.name} ({size / 1e6:.0f} MB)")
         return _with_valid_indices(readers[suffix](path), path.name)
     except OSError as error:
@@ -56,12 +56,12 @@ def read(path: Path) -> PolygonMesh:
 
 
 def available_memory() -> int | None:
-    """Memory that this process may still take [bytes], when the system tells."""
+    """Returns the memory that this process can still allocate [bytes], or None if the system does not report it."""
     limits = []
     try:
         meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
         limits.append(1024 * int(meminfo.split("MemAvailable:")[1].split()[0]))
-        # Containers: the limit of the group is not visible in /proc/meminfo.
+        # Containers: the limit of the cgroup is not visible in /proc/meminfo.
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     except (OSError, ValueError, IndexError):
         pass
@@ -71,17 +71,17 @@ def available_memory() -> int | None:
 
 
 def require_memory(needed: int, purpose: str) -> None:
-    """Refuses what cannot fit before anything is allocated."""
+    """Raises InputError before anything is allocated if the memory needed [bytes] is not available."""
     available = available_memory()
     if available is not None and needed > available:
         raise InputError(
-            f"{purpose} needs about {needed / 1e9:.3g} GB of memory and {available / 1e9:.3g} GB are available. "
+            f"{purpose} needs about {needed / 1e9:.3g} GB of memory, but only {available / 1e9:.3g} GB are available. "
             "Use a coarser mesh or a larger machine."
         )
 
 
 def _with_valid_indices(mesh: PolygonMesh, name: str) -> PolygonMesh:
-    """The same mesh; InputError when a face has too few corners or refers to a vertex that does not exist."""
+    """Returns the same mesh; raises InputError if a face has too few corners or refers to a missing vertex."""
     if not len(mesh.positions):
         raise InputError(f"{name} has no vertices.")
     if not len(mesh.sizes):
@@ -90,11 +90,11 @@ def _with_valid_indices(mesh: PolygonMesh, name: str) -> PolygonMesh:
         face = int(np.argmax(mesh.sizes < 3))
         raise InputError(f"{name}: face {face} has {mesh.sizes[face]} corners; a face needs at least 3.")
     if int(mesh.sizes.sum()) != len(mesh.corners):
-        raise InputError(f"{name}: faces announce {mesh.sizes.sum()} corners and {len(mesh.corners)} are given.")
+        raise InputError(f"{name}: the faces declare {mesh.sizes.sum()} corners, but the file has {len(mesh.corners)}.")
     _require_range(mesh.corners, len(mesh.positions), mesh.sizes, "vertex", name)
     if mesh.uv is not None and mesh.uv_corners is not None:
         if len(mesh.uv_corners) != len(mesh.corners):
-            raise InputError(f"{name}: {len(mesh.uv_corners)} uv for {len(mesh.corners)} corners.")
+            raise InputError(f"{name}: {len(mesh.uv_corners)} uv for {len(mesh.corners)} face corners.")
         _require_range(mesh.uv_corners, len(mesh.uv), mesh.sizes, "uv", name)
     return mesh
 

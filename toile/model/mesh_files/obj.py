@@ -1,4 +1,4 @@
-"""Wavefront OBJ: v, vt, f, g and o. Materials, normals, curves and everything else are ignored.
+"""Reader of Wavefront OBJ: v, vt, f, g and o. Materials, normals, curves and all other statements are ignored.
 
 Negative indices count back from the last vertex read; groups and objects become groups of faces.
 """
@@ -14,15 +14,15 @@ from toile.model.mesh_files import PolygonMesh
 
 
 def read(path: Path) -> PolygonMesh:
-    """Polygons, uv where every corner has one, and groups."""
+    """Reads polygons, groups, and uv if every corner has one."""
     reader = _ObjReader(path.name)
     with path.open(encoding="utf-8", errors="replace") as file:
         pending = ""
         for number, line in enumerate(file, 1):
             if "\0" in line:
-                raise InputError(f"{path.name}:{number}: is binary, not an OBJ text file.")
+                raise InputError(f"{path.name}:{number}: binary data in an OBJ text file.")
             line = pending + line.partition("#")[0].rstrip()
-            if line.endswith("\\"):  # the statement goes on in the next line
+            if line.endswith("\\"):  # the statement continues on the next line
                 pending = line[:-1] + " "
                 continue
             pending = ""
@@ -38,15 +38,15 @@ class _ObjReader:
         self.sizes: list[int] = []
         self.corners: list[int] = []
         self.uv_corners: list[int] = []
-        self.bare_corners = 0  # corners without uv
+        self.bare_corners = 0  # number of corners without uv
         self.group: list[str] = []
         self.object: list[str] = []
         self.groups: dict[str, list[int]] = {}
 
-    def statement(self, words: list[str], line: int) -> None:
-        if not words:
+    def statement(self, tokens: list[str], line: int) -> None:
+        if not tokens:
             return
-        keyword, *arguments = words
+        keyword, *arguments = tokens
         if keyword == "v":
             x, y, z = self.numbers(arguments, 3, line)
             self.positions.append((x, y, z))
@@ -60,18 +60,18 @@ class _ObjReader:
         elif keyword == "o":
             self.object = [" ".join(arguments)] if arguments else []
 
-    def numbers(self, words: list[str], count: int, line: int) -> list[float]:
+    def numbers(self, tokens: list[str], count: int, line: int) -> list[float]:
         try:
-            values = [float(word) for word in words[:count]]
+            values = [float(token) for token in tokens[:count]]
         except ValueError as error:
             raise InputError(f"{self.name}:{line}: {error}.") from error
         if len(values) < count:
-            raise InputError(f"{self.name}:{line}: {count} numbers are needed and {len(values)} are given.")
+            raise InputError(f"{self.name}:{line}: needs {count} numbers and has {len(values)}.")
         return values
 
-    def face(self, words: list[str], line: int) -> None:
-        for word in words:
-            vertex, _, rest = word.partition("/")
+    def face(self, tokens: list[str], line: int) -> None:
+        for token in tokens:
+            vertex, _, rest = token.partition("/")
             texture = rest.partition("/")[0]
             self.corners.append(self.index(vertex, len(self.positions), line))
             if texture:
@@ -80,14 +80,14 @@ class _ObjReader:
                 self.bare_corners += 1
         for name in dict.fromkeys((*self.object, *self.group)):
             self.groups.setdefault(name, []).append(len(self.sizes))
-        self.sizes.append(len(words))
+        self.sizes.append(len(tokens))
 
-    def index(self, word: str, count: int, line: int) -> int:
-        """From 0. Indices may point forward, so their upper limit is checked at the end."""
+    def index(self, token: str, count: int, line: int) -> int:
+        """Returns an index counted from 0. Indices may point forward, so their upper limit is checked at the end."""
         try:
-            value = int(word)
+            value = int(token)
         except ValueError as error:
-            raise InputError(f'{self.name}:{line}: "{word[:40]}" is not a vertex index.') from error
+            raise InputError(f'{self.name}:{line}: "{token[:40]}" is not a vertex index.') from error
         if value == 0 or value < -count:
             raise InputError(f"{self.name}:{line}: index {value} does not exist; OBJ counts from 1, or back from -1.")
         if value > np.iinfo(np.int32).max:

@@ -12,7 +12,7 @@ from toile.plugins import nearest
 
 
 def select_part(polygons: PolygonMesh, part: str | None) -> PolygonMesh:
-    """Only the faces of `part`; vertices keep their numbers, and those left over are removed later."""
+    """Keeps only the faces of `part`; vertices keep their numbers, and unused ones are removed later."""
     if part is None:
         return polygons
     if part not in polygons.groups:

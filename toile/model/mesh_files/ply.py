@@ -1,6 +1,6 @@
-"""PLY: ASCII and binary of either byte order. Vertices x, y, z with uv as s, t or u, v or texture_u, texture_v; faces.
+"""Reader of PLY, ASCII and binary of either byte order: vertices x, y, z, their uv, and faces.
 
-Other elements and properties are read past.
+uv are named s, t or u, v or texture_u, texture_v. Other elements and properties are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADER_LIMIT = 1 << 16  # bytes; a file whose header does not end within this is
 class Property:
     name: str
     type: str  # NumPy code without byte order
-    count_type: str | None = None  # of a list's length; None for a single value
+    count_type: str | None = None  # type of a list's length; None for a single value
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Element:
 
 
 def read(path: Path) -> PolygonMesh:
-    """Polygons, and uv where the vertices have it."""
+    """Reads polygons, and uv if the vertices have it."""
     content = path.read_bytes()
     form, elements, start = _header(content, path.name)
     columns: dict[str, dict[str, Any]] = {}
@@ -60,10 +60,10 @@ def read(path: Path) -> PolygonMesh:
 
 
 def _header(content: bytes, name: str) -> tuple[str, list[Element], int]:
-    """Format, elements, and where the data starts."""
+    """Returns the format, the elements, and the offset at which the data starts."""
     end = content.find(b"end_header", 0, HEADER_LIMIT)
     if not content.startswith(b"ply") or end < 0:
-        raise InputError(f"{name}: not a PLY file: it does not have a PLY header.")
+        raise InputError(f"{name}: not a PLY file: it has no PLY header.")
     newline = content.find(b"\n", end)
     start = len(content) if newline < 0 else newline + 1
     form, elements = "", []
@@ -84,7 +84,7 @@ def _header(content: bytes, name: str) -> tuple[str, list[Element], int]:
             case _:
                 raise InputError(f'{name}:{number}: cannot read the header line "{line[:60]}".')
     if not form:
-        raise InputError(f"{name}: the header does not say the format.")
+        raise InputError(f"{name}: the header has no format line.")
     return form, elements, start
 
 
@@ -139,7 +139,7 @@ def _read_rows(
     take: Callable[[Property, int], list[float]],
     take_count: Callable[[Property], int] | None = None,
 ) -> dict[str, Any]:
-    """Row by row, because lists differ in length: a list becomes (lengths, values)."""
+    """Reads row by row, because lists differ in length: a list becomes (lengths, values)."""
     columns: dict[str, Any] = {p.name: ([], []) if p.count_type else [] for p in element.properties}
     for _ in range(element.count):
         for p in element.properties:

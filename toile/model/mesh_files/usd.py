@@ -1,9 +1,9 @@
-"""USD: points, faces and the st primvar of every mesh in one layer, in meters with z up.
+"""Reader of USD: points, faces and the st primvar of every mesh in one layer, in meters with z up.
 
 The file is opened in a child process with a limit on time and memory, because a hostile one can be arbitrarily large
 once composed. Only the layer itself is read: references, payloads and sublayers are refused, not followed.
-This module is that child when it is run (`python -m toile.model.mesh_files.usd FILE RESULT`). For points that move,
-sequence_files/usd.py is another one, made of the same parts.
+This module is that child when it is run (`python -m toile.model.mesh_files.usd FILE RESULT`). sequence_files/usd.py,
+for points that move, is another child made of the same functions.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from toile.errors import InputError
 from toile.model.mesh_files import PolygonMesh
 
 TIME_LIMIT = 60.0  # s, for opening and reading
-MEMORY_LIMIT = 8 << 30  # bytes of address space; the libraries of USD alone map about one
+MEMORY_LIMIT = 8 << 30  # bytes of address space; the USD libraries alone map about 1 GB
 
 
 def read(path: Path) -> PolygonMesh:
-    """Every mesh of the file as one, placed by its transforms; each prim is a group under its path."""
+    """Reads every mesh of the file as one, placed by its transforms; each prim is a group named by its path."""
     return unpack(read_in_child("toile.model.mesh_files.usd", path))
 
 
 def read_in_child(module: str, path: Path) -> dict[str, np.ndarray]:
-    """The arrays that `module` collects from the file in a process of its own."""
+    """Returns the arrays that `module` collects from the file in a process of its own."""
     if importlib.util.find_spec("pxr") is None:
         raise InputError(f'reading {path.name} needs usd-core: pip install "toile[usd]", or convert it to OBJ.')
     _refuse_compressed_package(path)
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "mesh.npz"
         command = [sys.executable, "-m", module, str(path), str(result)]
-        # The child finds the same packages as this process, whichever way they were found here.
+        # The child finds the same packages as this process, however they were found here.
         environment = {
             **os.environ,
             "PXR_WORK_THREAD_LIMIT": "1",
@@ -51,20 +51,20 @@ def read_in_child(module: str, path: Path) -> dict[str, np.ndarray]:
         try:
             child = subprocess.run(command, env=environment, capture_output=True, timeout=TIME_LIMIT, text=True)
         except subprocess.TimeoutExpired as error:
-            raise InputError(f"{path.name}: not read within {TIME_LIMIT:g} s; gave up.") from error
+            raise InputError(f"{path.name}: not read within {TIME_LIMIT:g} s. Export a smaller file.") from error
         if child.returncode == 2:
-            raise InputError(child.stdout.strip() or f"{path.name}: cannot be read.")
+            raise InputError(child.stdout.strip() or f"{path.name}: cannot be read as USD.")
         if child.returncode != 0 or not result.exists():
-            said = "".join(f" It said: {line}" for line in child.stderr.strip().splitlines()[-1:])
+            reported = "".join(f" It reported: {line}" for line in child.stderr.strip().splitlines()[-1:])
             raise InputError(
-                f"{path.name}: the USD library could not read it within {MEMORY_LIMIT >> 30} GB of memory.{said}"
+                f"{path.name}: the USD library could not read it within {MEMORY_LIMIT >> 30} GB of memory.{reported}"
             )
         with np.load(result, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
 
 def _refuse_compressed_package(path: Path) -> None:
-    """A .usdz holds its files uncompressed; one that does not can be a zip bomb."""
+    """Raises InputError for a compressed .usdz: the format forbids it, and it can be a zip bomb."""
     if path.suffix.lower() != ".usdz":
         return
     try:
@@ -86,7 +86,7 @@ def unpack(arrays: dict[str, np.ndarray]) -> PolygonMesh:
     )  # fmt: skip
 
 
-# What follows runs in the child.
+# The functions below run in the child process.
 
 
 def run_child(collect: Callable[[Path], dict[str, Any]], path: str, result: str) -> None:
@@ -99,12 +99,12 @@ def run_child(collect: Callable[[Path], dict[str, Any]], path: str, result: str)
 
 
 def _limit_resources() -> None:
-    if sys.platform == "win32":  # only the time limit of the parent there
+    if sys.platform == "win32":  # there only the time limit of the parent applies
         return
     import resource
 
     for kind, limit in ((resource.RLIMIT_AS, MEMORY_LIMIT), (resource.RLIMIT_CPU, int(TIME_LIMIT))):
-        # Not every system takes every limit (macOS none on memory); the time limit of the parent holds anyway.
+        # Some systems reject some limits (macOS: memory); the time limit of the parent applies anyway.
         with contextlib.suppress(ValueError, OSError):
             hard = resource.getrlimit(kind)[1]
             resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
@@ -123,9 +123,9 @@ def open_stage(path: Path) -> Any:
         raise InputError(f"{path.name}: not a USD file.") from error
     if layer is None:
         raise InputError(f"{path.name}: not a USD file.")
-    outside = sorted({str(asset) for asset in layer.GetCompositionAssetDependencies()})
-    if outside:
-        raise InputError(f'{path.name}: refers to other files, such as "{outside[0]}"; flatten it into one file first.')
+    other_files = sorted({str(asset) for asset in layer.GetCompositionAssetDependencies()})
+    if other_files:
+        raise InputError(f'{path.name}: refers to other files, such as "{other_files[0]}". Flatten it into one file.')
     return Usd.Stage.Open(layer, Usd.Stage.LoadNone)
 
 
@@ -136,15 +136,15 @@ def find_meshes(stage: Any) -> list[Any]:
 
 
 def collect_meshes(stage: Any, name: str) -> dict[str, Any]:
-    """Every mesh as it is at the earliest time."""
+    """Collects every mesh at the earliest time."""
     from pxr import Usd, UsdGeom
 
     meshes = find_meshes(stage)
     if not meshes:
-        raise InputError(f"{name}: holds no mesh.")
+        raise InputError(f"{name}: contains no mesh.")
     warnings = []
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
-        warnings.append("the file does not say its unit: taken as centimeters, as USD prescribes.")
+        warnings.append("the file does not give its unit: centimeters are assumed, as USD prescribes.")
     cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
     parts = [_read_prim(prim, cache, UsdGeom, Usd) for prim in meshes]
     first = np.cumsum([0, *(len(part["positions"]) for part in parts)])
@@ -167,7 +167,7 @@ def collect_meshes(stage: Any, name: str) -> dict[str, Any]:
 
 
 def in_meters(positions: np.ndarray, stage: Any) -> np.ndarray:
-    """The stage's coordinates in meters with z up."""
+    """Converts coordinates of the stage to meters with z up."""
     from pxr import UsdGeom
 
     positions = positions * UsdGeom.GetStageMetersPerUnit(stage)
@@ -177,13 +177,13 @@ def in_meters(positions: np.ndarray, stage: Any) -> np.ndarray:
 
 
 def place(points: np.ndarray, prim: Any, cache: Any) -> np.ndarray:
-    """Points of a prim in the coordinates of the stage."""
-    transform = np.asarray(cache.GetLocalToWorldTransform(prim), np.float64)  # rows times matrix
+    """Converts points of a prim to the coordinates of the stage."""
+    transform = np.asarray(cache.GetLocalToWorldTransform(prim), np.float64)  # row vectors times matrix
     return points @ transform[:3, :3] + transform[3, :3]
 
 
 def _read_prim(prim: Any, cache: Any, UsdGeom: Any, Usd: Any) -> dict[str, Any]:
-    """One mesh with its transform applied; uv has one row per corner, or is None."""
+    """Reads one mesh with its transform applied; uv has one row per corner, or is None."""
     mesh = UsdGeom.Mesh(prim)
     time = Usd.TimeCode.EarliestTime()
     points = np.asarray(mesh.GetPointsAttr().Get(time) or [], np.float64).reshape(-1, 3)
@@ -194,7 +194,7 @@ def _read_prim(prim: Any, cache: Any, UsdGeom: Any, Usd: Any) -> dict[str, Any]:
         face = int(np.argmax(sizes < 3))
         raise InputError(f"{name}: face {face} has {sizes[face]} corners; a face needs at least 3.")
     if int(sizes.sum()) != len(corners):
-        raise InputError(f"{name}: faceVertexCounts ask for {sizes.sum()} indices and {len(corners)} are given.")
+        raise InputError(f"{name}: faceVertexCounts require {sizes.sum()} indices, but the mesh has {len(corners)}.")
     if len(corners) and (corners.min() < 0 or corners.max() >= len(points)):
         wrong = corners[(corners < 0) | (corners >= len(points))][0]
         raise InputError(f"{name}: a face refers to vertex {wrong}; the mesh has {len(points)} vertices.")

@@ -1,12 +1,12 @@
-"""Reading meshes that move, vertex by vertex and frame by frame: one format each, all into the same arrays.
+"""Readers of meshes that move vertex by vertex: one format each, all into the same arrays.
 
-    body.npz         arrays `positions` (frames, vertices, 3) and, if wanted, `triangles` and `fps`; Toile's own too
+    body.npz         arrays `positions` (frames, vertices, 3) and optionally `triangles` and `fps`; Toile's own format
     body.pc2         positions only
-    body.usd...      points of every mesh at the times of its samples, placed by its transforms
-    body_####.obj    one file per frame, # for a digit or * for any number of them; .ply likewise
+    body.usd...      points of every mesh at its time samples, placed by its transforms
+    body_####.obj    one file per frame, # for a digit or * for any number of digits; .ply likewise
 
-Frame 0 is the first that the file holds, whatever time it gives it. Finite numbers and the number of vertices are
-checked when the sequence meets its mesh (vertex_sequence.py).
+Frame 0 is the first one in the file, whatever its time there. vertex_sequence.py checks that numbers are finite and
+that the number of vertices matches the mesh.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pathlib import Path
 import numpy as np
 
 from toile.errors import InputError
-from toile.model.mesh_files.inside import resolve_inside
+from toile.model.mesh_files.scene_path import resolve_scene_path
 from toile.plugins import nearest
 
 
 @dataclass(frozen=True)
 class FrameFile:
-    """What a file says about a mesh that moves."""
+    """Content of a sequence file."""
 
     positions: np.ndarray  # [m]  (frames, vertices, 3) float32 or float64, at least one of each
-    fps: float | None = None  # [1/s]  None when the file does not know it
-    triangles: np.ndarray | None = None  # (triangles, 3) int32, None when the file does not know them
+    fps: float | None = None  # [1/s]  None if the file does not have it
+    triangles: np.ndarray | None = None  # (triangles, 3) int32, None if the file does not have them
     warnings: tuple[str, ...] = ()
 
 
 def read_sequence(folder: Path, file: str, allow_outside: bool = False, *, scale: float = 1.0) -> FrameFile:
-    """All frames of a file, or of a row of numbered files, under `folder`; `scale` is meters per unit of the file."""
-    from toile.model.sequence_files import npz, numbered, pc2, usd  # they import FrameFile from here
+    """Reads all frames of a file or of numbered files under `folder`; `scale` is meters per unit of the file."""
+    from toile.model.sequence_files import npz, numbered, pc2, usd  # deferred: they import FrameFile from here
 
-    path = resolve_inside(folder, file, allow_outside)
+    path = resolve_scene_path(folder, file, allow_outside)
     suffix = path.suffix.lower()
     readers = {".npz": npz.read, ".pc2": pc2.read} | dict.fromkeys((".usd", ".usda", ".usdc", ".usdz"), usd.read)
     try:
@@ -52,7 +52,7 @@ def read_sequence(folder: Path, file: str, allow_outside: bool = False, *, scale
         raise InputError(f"not enough memory to read {path}.") from error
     if scale == 1.0:
         return frames
-    with np.errstate(over="ignore"):  # what becomes infinite is told with its frame and vertex
+    with np.errstate(over="ignore"):  # infinite values are reported later, with frame and vertex
         return replace(frames, positions=scale * frames.positions)
 
 
@@ -60,12 +60,12 @@ def _require_file(path: Path) -> None:
     if not path.exists():
         raise InputError(f"no such file: {path}.")
     if not path.is_file():
-        raise InputError(f"{path} is {'a directory' if path.is_dir() else 'not a regular file'}; give a sequence file.")
+        raise InputError(f"{path} is {'a directory' if path.is_dir() else 'not a regular file'}. Give a sequence file.")
     if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty.")
+        raise InputError(f"{path} is empty. Export it again.")
 
 
 def _unknown(path: Path, known: list[str]) -> str:
     if path.suffix.lower() in (".obj", ".ply"):
-        return f'"{path.name}" is one frame; name all of them, such as "{path.stem}_####{path.suffix}".'
+        return f'"{path.name}" is a single frame. Name all of them, such as "{path.stem}_####{path.suffix}".'
     return f'cannot read "{path.name}": not a sequence format that Toile knows.{nearest(path.suffix.lower(), known)}'

@@ -1,7 +1,7 @@
-"""NumPy archives: `positions` (frames, vertices, 3), and `triangles` (triangles, 3) and `fps` where they are there.
+"""Reader of NumPy archives: `positions` (frames, vertices, 3), optionally `triangles` (triangles, 3) and `fps`.
 
-Nothing is ever unpickled, and nothing is allocated before the size that an array announces has been compared with the
-size that the archive holds.
+Nothing is unpickled, and no array is allocated before its declared size has been compared with the size in the
+archive.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from toile.model.sequence_files import FrameFile
 def read(path: Path) -> FrameFile:
     try:
         with zipfile.ZipFile(path) as archive:
-            held = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
-            if "positions" not in held:
-                names = ", ".join(sorted(held)[:10]) or "nothing"
-                raise InputError(f'{path.name}: has no array "positions" (frames, vertices, 3); it holds {names}.')
+            found = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
+            if "positions" not in found:
+                names = ", ".join(sorted(found)[:10]) or "nothing"
+                raise InputError(f'{path.name}: has no array "positions" (frames, vertices, 3), but {names}.')
             positions = _array(archive, "positions", path.name)
-            triangles = _array(archive, "triangles", path.name) if "triangles" in held else None
-            fps = _array(archive, "fps", path.name) if "fps" in held else None
+            triangles = _array(archive, "triangles", path.name) if "triangles" in found else None
+            fps = _array(archive, "fps", path.name) if "fps" in found else None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise InputError(f"{path.name}: not a NumPy archive that can be read ({error}).") from error
+        raise InputError(f"{path.name}: not a readable NumPy archive ({error}).") from error
     return FrameFile(
         _frames(positions, path.name),
         None if fps is None else _rate(fps, path.name),
@@ -43,13 +43,13 @@ def _array(archive: zipfile.ZipFile, name: str, file_name: str) -> np.ndarray:
     with archive.open(entry) as file:
         shape, dtype = _header(file)
         if dtype.hasobject:
-            raise InputError(f'{file_name}: "{name}" holds Python objects, which are never read; save plain numbers.')
-        announced = math.prod(shape) * dtype.itemsize
-        if file.tell() + announced != entry.file_size:
+            raise InputError(f'{file_name}: "{name}" has Python objects, which are never read. Save plain numbers.')
+        declared = math.prod(shape) * dtype.itemsize
+        if file.tell() + declared != entry.file_size:
             raise InputError(
-                f'{file_name}: "{name}" announces {announced} bytes and holds {entry.file_size - file.tell()}.'
+                f'{file_name}: "{name}" declares {declared} bytes and has {entry.file_size - file.tell()}.'
             )
-    require_memory(announced, f"reading {file_name}")
+    require_memory(declared, f"reading {file_name}")
     with archive.open(entry) as file:
         array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
     return array
@@ -65,8 +65,8 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
 
 def _frames(positions: np.ndarray, name: str) -> np.ndarray:
     if positions.ndim != 3 or positions.shape[2] != 3 or 0 in positions.shape or positions.dtype.kind not in "fiu":
-        held = f"{positions.shape} of {positions.dtype}"
-        raise InputError(f'{name}: "positions" is {held}; it must be (frames, vertices, 3) of numbers.')
+        found = f"{positions.shape} of {positions.dtype}"
+        raise InputError(f'{name}: "positions" is {found}; it must be (frames, vertices, 3) of numbers.')
     small = positions.dtype.kind == "f" and positions.dtype.itemsize <= 4
     return positions.astype(np.float32 if small else np.float64, copy=False)
 
@@ -80,10 +80,10 @@ def _rate(fps: np.ndarray, name: str) -> float:
 
 def _faces(triangles: np.ndarray, vertex_count: int, name: str) -> np.ndarray:
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
-        held = f"{triangles.shape} of {triangles.dtype}"
-        raise InputError(f'{name}: "triangles" is {held}; it must be (triangles, 3) of whole numbers.')
+        found = f"{triangles.shape} of {triangles.dtype}"
+        raise InputError(f'{name}: "triangles" is {found}; it must be (triangles, 3) of integers.')
     wrong = ((triangles < 0) | (triangles >= vertex_count)).any(axis=1)
     if wrong.any():
         t = int(np.argmax(wrong))
-        raise InputError(f"{name}: triangle {t} refers to a vertex that does not exist; there are {vertex_count}.")
+        raise InputError(f"{name}: triangle {t} refers to a vertex outside of 0 to {vertex_count - 1}.")
     return triangles.astype(np.int32)

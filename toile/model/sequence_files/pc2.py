@@ -1,6 +1,6 @@
-"""PC2: a header of 32 bytes, then the positions of every frame in float32. The header is in outputs/pc2.py.
+"""Reader of PC2: a header of 32 bytes (see outputs/pc2.py), then the positions of every frame in float32.
 
-The format has no frame rate in seconds, only frames of some clock between samples.
+The format has no frame rate in seconds, only the number of clock frames between samples.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def read(path: Path) -> FrameFile:
         if version != 1:
             raise InputError(f"{path.name}: PC2 version {version}; only version 1 exists.")
         if points < 1 or samples < 1:
-            raise InputError(f"{path.name}: announces {samples} frames of {points} vertices; one of each is the least.")
-        announced, size = HEADER.size + 12 * points * samples, path.stat().st_size
-        if size != announced:
+            raise InputError(f"{path.name}: declares {samples} frames of {points} vertices; both must be at least 1.")
+        declared, size = HEADER.size + 12 * points * samples, path.stat().st_size
+        if size != declared:
             raise InputError(
-                f"{path.name}: announces {samples} frames of {points} vertices, which are {announced} bytes, and has "
-                f"{size}: {'it was cut off' if size < announced else 'it is not what its header says'}. Write it again."
+                f"{path.name}: {samples} frames of {points} vertices are {declared} bytes, but the file has "
+                f"{size}: {'it was cut off' if size < declared else 'it does not match its header'}. Write it again."
             )
-        require_memory(announced, f"reading {path.name}")
+        require_memory(declared, f"reading {path.name}")
         positions = np.fromfile(file, "<f4").reshape(samples, points, 3)
-    warnings = () if rate == 1.0 else (f"its samples are {rate:g} frames apart: fps must count samples, not frames.",)
+    warnings = () if rate == 1.0 else (f"its samples are {rate:g} frames apart. Set fps to samples per second.",)
     return FrameFile(positions.astype(np.float32, copy=False), warnings=warnings)

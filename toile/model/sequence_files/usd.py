@@ -1,7 +1,7 @@
-"""USD: the points of every mesh at each of its time samples, in meters with z up.
+"""Reader of moving USD meshes: the points of every mesh at each of its time samples, in meters with z up.
 
-Read in a child process like a mesh that stands still (mesh_files/usd.py); this module is that child when it is run.
-Samples at uneven times are read at even ones, as often as the two nearest of them, the way USD interpolates.
+The file is read in a child process like a static mesh (mesh_files/usd.py); this module is that child when it is run.
+Samples at uneven times are resampled at the smallest interval between two of them, by the interpolation of USD.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from toile.errors import InputError
 from toile.model.mesh_files import usd
-from toile.model.mesh_files.polygons import cut_into_triangles
+from toile.model.mesh_files.triangulate import triangulate
 from toile.model.sequence_files import FrameFile
 
-# What the frames may take [bytes]: the child needs them twice within its memory.
+# Limit on the size of the frames [bytes]: the child needs twice as much within its memory limit.
 MAX_BYTES = usd.MEMORY_LIMIT // 4
-# Time codes nearer than this fraction of a frame are the same.
+# Time codes closer than this fraction of a frame are equal.
 SAME_CODE = 1e-6
 
 
@@ -27,17 +27,17 @@ def read(path: Path) -> FrameFile:
     arrays = usd.read_in_child("toile.model.sequence_files.usd", path)
     mesh = usd.unpack(arrays)
     if not mesh.positions.size:
-        raise InputError(f"{path.name}: its meshes have no points.")
+        raise InputError(f"{path.name}: the meshes have no points.")
     fps = float(arrays["fps"])
     return FrameFile(
         arrays["frames"],
         fps if fps > 0.0 else None,
-        mesh.corners[cut_into_triangles(mesh)[0]].astype(np.int32) if len(mesh.sizes) else None,
+        mesh.corners[triangulate(mesh)[0]].astype(np.int32) if len(mesh.sizes) else None,
         (*mesh.warnings, *map(str, arrays["warnings"])),
     )
 
 
-# What follows runs in the child.
+# The functions below run in the child process.
 
 
 def _collect(path: Path) -> dict[str, Any]:
@@ -48,27 +48,27 @@ def _collect(path: Path) -> dict[str, Any]:
     meshes = usd.find_meshes(stage)
     samples = _samples(meshes)
     if len(samples) < 2:
-        why = "no point of it has time samples: motion by a skeleton or blend shapes must be baked to points first."
+        why = "none of its points has time samples. Bake motion by a skeleton or blend shapes to points first."
         return arrays | {"frames": arrays["positions"][None].astype(np.float32), "fps": 0.0, "warnings": [why]}
     step = float(np.diff(samples).min())
     count = round((samples[-1] - samples[0]) / step) + 1
     size = 12 * count * len(arrays["positions"])
     if size > MAX_BYTES:
         raise InputError(
-            f"{path.name}: {count:.4g} frames of {len(arrays['positions'])} vertices need {size / 1e9:.3g} GB, and at "
-            f"most {MAX_BYTES / 1e9:.3g} GB are read. Keep fewer samples."
+            f"{path.name}: {count:.4g} frames of {len(arrays['positions'])} vertices need {size / 1e9:.3g} GB, but at "
+            f"most {MAX_BYTES / 1e9:.3g} GB are read. Export fewer samples."
         )
     codes = samples[0] + step * np.arange(count)
     warnings = []
     if count != len(samples) or np.abs(codes - samples).max() > SAME_CODE * step:
-        warnings.append(f"its samples lie at uneven times and were read at even ones, {step:g} of its frames apart.")
+        warnings.append(f"its samples lie at uneven times and were resampled every {step:g} of its frames.")
     frames = np.empty((count, len(arrays["positions"]), 3), np.float32)
     for i, code in enumerate(codes):
         cache = UsdGeom.XformCache(code)
         points = [_points(prim, code, cache) for prim in meshes]
         if sum(map(len, points)) != frames.shape[1]:
             raise InputError(
-                f"{path.name}: {sum(map(len, points))} vertices at time code {code:g} and {frames.shape[1]} at the "
+                f"{path.name}: {sum(map(len, points))} vertices at time code {code:g}, but {frames.shape[1]} at the "
                 "first; every frame needs the same vertices."
             )
         frames[i] = usd.in_meters(np.concatenate(points), stage)
@@ -76,7 +76,7 @@ def _collect(path: Path) -> dict[str, Any]:
 
 
 def _samples(meshes: list[Any]) -> np.ndarray:
-    """Time codes at which any mesh changes, or anything that it hangs from."""
+    """Returns the time codes at which any mesh changes, or a transform above it."""
     from pxr import UsdGeom
 
     codes: set[float] = set()

@@ -266,21 +266,21 @@ def _fabrics(scene: Scene) -> Iterator[Parameter]:
 
 
 def _wind(scene: Scene) -> Iterator[Parameter]:
-    winds = ("wind", "wind_particle")
+    drag = find("energies", "drag")
 
     def read(scene: Scene) -> bool:
-        return any(force.type_name() in winds for force in scene.forces)
+        return any(force.moves_air for force in scene.forces)
 
     def apply(scene: Scene, blows: bool) -> Scene:
         forces = []
         for force in scene.forces:
-            if force.type_name() in winds and not blows:
-                # Air at rest stays, as it was; wind_particle is a force of moving air only.
-                forces += [] if force.type_name() == "wind_particle" else [_air("drag", force)]
-            elif not (force.type_name() == "drag" and blows):  # wind includes it
+            if force.moves_air and not blows:
+                # Air at rest stays with the same coefficients, if the wind has those of drag.
+                forces += [_air("drag", force)] if drag.model_fields.keys() <= type(force).model_fields.keys() else []
+            elif not blows or force.moves_air or not force.resists_air:  # wind includes drag
                 forces.append(force)
         if blows and not read(scene):
-            still = [force for force in scene.forces if force.type_name() == "drag"]
+            still = [force for force in scene.forces if force.resists_air and not force.moves_air]
             forces.append(_air("wind", still[0] if still else None, velocity=NEW_WIND))
         return changed(scene, ("forces",), tuple(forces))
 
@@ -294,10 +294,10 @@ def _air(type_name: str, like: Plugin | None, **more: Any) -> Plugin:
 
 def _contact(scene: Scene) -> Iterator[Parameter]:
     def read(scene: Scene) -> bool:
-        return any(item.type_name() == "self_contact" for item in scene.filters)
+        return any(item.resolves_cloth_contact for item in scene.filters)
 
     def apply(scene: Scene, wanted: bool) -> Scene:
-        others = tuple(item for item in scene.filters if item.type_name() != "self_contact")
+        others = tuple(item for item in scene.filters if not item.resolves_cloth_contact)
         return changed(scene, ("filters",), (*others, *((find("filters", "self_contact")(),) if wanted else ())))
 
     yield Switch("contact", "cloth on cloth", "the filter self_contact", read, apply)

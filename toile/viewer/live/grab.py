@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import PrivateAttr
 
-from toile.energies.base import Elements, Energy, Formulas
-from toile.energies.pull import Hand, Pull
+from toile.energies.base import Elements, Energy, Formulas, Scope
+from toile.energies.pull import Pull, PullTarget
 from toile.math.types import real, vec3
 from toile.model.model import Model
 from toile.simulation.simulation import Simulation
@@ -26,7 +26,7 @@ SHARE_OF_LIMIT = 0.1
 class Grab(Energy):
     """Holds nothing until `take`. `follow` may be called from any thread."""
 
-    scope: ClassVar[str] = "scene"
+    scope: ClassVar[Scope] = "scene"
     changes_in_time: ClassVar[bool] = True
     formulas: ClassVar[Formulas] = Pull.formulas
 
@@ -79,7 +79,7 @@ class Grab(Energy):
         return Elements(corners[None], rest)
 
     def uniform_at(self, time: float, seed: int) -> Any:
-        hand, target = Hand(), self._target
-        hand.grip = real(0.0 if target is None else 1.0)
-        hand.target = vec3(*(target or (0.0, 0.0, 0.0)))
-        return hand
+        target = PullTarget()
+        target.active = real(0.0 if self._target is None else 1.0)
+        target.position = vec3(*(self._target or (0.0, 0.0, 0.0)))
+        return target

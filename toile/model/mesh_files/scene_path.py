@@ -1,6 +1,6 @@
-"""Paths that a scene may name: those under its own folder, unless the user allows others.
+"""Paths that a scene may refer to: those under its own folder, unless the user allows others.
 
-A scene from a stranger must be safe to run, so what it says cannot reach the rest of the machine or the network.
+A scene from a stranger must be safe to run: it cannot reach other files of the machine, or the network.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from toile.errors import InputError
 REMEDY = "Move the file there, or allow it with --allow-outside."
 
 
-def resolve_inside(folder: Path, file: str, allow_outside: bool = False) -> Path:
-    """The file's path, with symbolic links followed. `/` and `\\` both separate folders on every system."""
+def resolve_scene_path(folder: Path, file: str, allow_outside: bool = False) -> Path:
+    """Returns the path of a file with symbolic links followed. `/` and `\\` both separate folders on every system."""
     if not file.strip() or any(ord(character) < 32 for character in file):
-        raise InputError("is not a path: it is empty or holds control characters.")
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", file):  # two letters or more, so that C: is a drive
+        raise InputError("is not a path: it is empty or contains control characters.")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", file):  # at least two letters, because C: is a drive
         raise InputError("is a URL; only local files are read. Download it and give its path.")
     portable = file.replace("\\", "/")
     absolute = portable.startswith("/") or bool(PureWindowsPath(portable).drive)

@@ -1,7 +1,7 @@
-"""Cutting faces into triangles, the same way every time.
+"""Deterministic triangulation of faces.
 
-Quads are cut along the diagonal that keeps both halves facing the same way, the shorter one when both do. Larger faces
-lose ears, the best shaped first, which also handles faces that are not convex.
+A quad is cut along the diagonal that leaves both halves facing the same way; if both diagonals do, along the shorter
+one. Larger faces are triangulated by ear clipping, the best shaped ear first, which also handles non-convex faces.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 from toile.errors import InputError
 from toile.model.mesh_files import PolygonMesh
 
-# Cutting ears off takes time that grows with the square of the corners; such faces are a mistake, not cloth.
+# Ear clipping takes time that grows with the square of the corners; larger faces are a mistake, not cloth.
 MAX_CORNERS = 1000
 
 
-def cut_into_triangles(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
-    """(triangles, 3) positions in `mesh.corners`, in the order of the faces, and the face of each triangle."""
+def triangulate(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (triangles, 3) indices into `mesh.corners`, in the order of the faces, and the face of each triangle."""
     if mesh.sizes.max() > MAX_CORNERS:
         largest = int(np.argmax(mesh.sizes))
         raise InputError(f"face {largest} has {mesh.sizes[largest]} corners; cut it into triangles first.")
@@ -26,7 +26,7 @@ def cut_into_triangles(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
     for size in np.unique(mesh.sizes):
         faces = np.flatnonzero(mesh.sizes == size)
         corners = start[faces][:, None] + np.arange(size)
-        with np.errstate(all="ignore"):  # positions may be NaN here; that is told later, with the vertex
+        with np.errstate(all="ignore"):  # positions may be NaN; the mesh check reports the vertex later
             points = mesh.positions[mesh.corners[corners]]
             if size == 3:
                 local = np.broadcast_to(np.arange(3), (len(faces), 1, 3))
@@ -42,19 +42,19 @@ def cut_into_triangles(mesh: PolygonMesh) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cut_quads(points: np.ndarray) -> np.ndarray:
-    """(quads, 2, 3) local corners."""
+    """Returns (quads, 2, 3) local corners."""
     cuts = np.array([[[0, 1, 2], [0, 2, 3]], [[0, 1, 3], [1, 2, 3]]])
     a, b, c = (points[:, cuts[:, :, k]] for k in range(3))  # (quads, cut, triangle, 3)
     normals = np.cross(b - a, c - a)
     agreement = np.einsum("qck,qck->qc", normals[:, :, 0], normals[:, :, 1])
     length = np.stack([_norm(points[:, 2] - points[:, 0]), _norm(points[:, 3] - points[:, 1])], axis=1)
-    # The first cut, unless the second is the only one without a fold, or is as good and shorter.
+    # The first diagonal, unless the second is the only one without a fold, or is as good and shorter.
     second = np.where((agreement[:, 0] > 0) == (agreement[:, 1] > 0), length[:, 1] < length[:, 0], agreement[:, 1] > 0)
     return cuts[second.astype(int)]
 
 
 def _cut_ears(points: np.ndarray) -> np.ndarray:
-    """(n - 2, 3) local corners of one polygon, projected along its mean normal."""
+    """Returns (n - 2, 3) local corners of one polygon, projected along its mean normal."""
     normal = np.cross(points, np.roll(points, -1, axis=0)).sum(axis=0)
     axes = np.delete(np.arange(3), int(np.argmax(np.abs(normal))))
     plane = points[:, axes]
@@ -76,11 +76,11 @@ def _cut_ears(points: np.ndarray) -> np.ndarray:
 
 
 def _holds_corner(ring: np.ndarray, k: int) -> bool:
-    """Whether another corner lies inside the ear at corner k, or on its cut."""
+    """Returns whether another corner lies inside the ear at corner k, or on its cut."""
     n = len(ring)
     a, b, c = ring[k - 1], ring[k], ring[(k + 1) % n]
     others = np.delete(ring, [(k - 1) % n, k, (k + 1) % n], axis=0)
-    # Corners that repeat one of the ear's own (a slit) are not inside.
+    # Corners that repeat a corner of the ear (a slit) are not inside.
     others = others[~np.any(np.all(others[:, None] == np.stack([a, b, c])[None], axis=2), axis=1)]
     inside = (_area(a, b, others) > 0) & (_area(b, c, others) > 0) & (_area(c, a, others) >= 0)
     return bool(inside.any())

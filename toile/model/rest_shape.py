@@ -1,6 +1,6 @@
-"""Another shape of a cloth, from a file: the same vertices and triangles in other places, as from a sculpting tool.
+"""Another shape of a cloth, read from a file: the same vertices and triangles at other positions, as sculpted by hand.
 
-A face of the file may have more corners than three: how it was cut is the cloth's own affair.
+A face of the file may have more than three corners: any triangulation of it is accepted.
 """
 
 from __future__ import annotations
@@ -12,35 +12,38 @@ import numpy as np
 
 from toile.errors import InputError
 from toile.model.mesh import Mesh
+from toile.model.mesh_check import triangle_text
 from toile.model.mesh_files import PolygonMesh, read
-from toile.model.mesh_repair import DEGENERATE, heights
+from toile.model.mesh_repair import DEGENERATE, relative_heights
 
 REMEDY = "Sculpt a mesh exported from this cloth, such as rest.obj of a run, and keep its vertices and faces."
-# Corners of a face: all its triangles are looked up, which are as many as the third power of this.
+# Limit on the corners of a face: all triples of corners are tested, and their number grows with the third power.
 MAX_CORNERS = 16
 
 
-def read_sculpted(path: Path, mesh: Mesh) -> np.ndarray:
-    """Where the vertices of a cloth are in the file (vertices, 3), in the unit of the file."""
+def read_rest_shape(path: Path, mesh: Mesh) -> np.ndarray:
+    """Returns the positions of the cloth's vertices in the file (vertices, 3), in the unit of the file."""
     polygons = read(path)
     source = np.arange(mesh.vertex_count) if mesh.numbering is None else mesh.numbering
     if len(polygons.positions) != len(source):
-        raise InputError(f"has {len(polygons.positions)} vertices and the cloth has {len(source)}. {REMEDY}")
+        raise InputError(f"has {len(polygons.positions)} vertices, but the cloth has {len(source)}. {REMEDY}")
     positions = np.zeros((mesh.vertex_count, 3))
     positions[source[source >= 0]] = polygons.positions[source >= 0]
     if not np.isfinite(positions).all():
         vertex = int(np.argmin(np.isfinite(positions).all(axis=1)))
         raise InputError(f"vertex {vertex} has a position that is not finite.")
     _require_triangles(polygons, source, mesh)
-    flat = heights(positions[mesh.triangles]) <= DEGENERATE
+    flat = relative_heights(positions[mesh.triangles]) <= DEGENERATE
     if flat.any():
         t = int(np.argmax(flat))
-        raise InputError(f"{_triangle(mesh, t)} has no area there, so that its angles are not defined. Give it some.")
+        raise InputError(
+            f"{triangle_text(mesh.triangles, t)} has no area in the file, so its angles are undefined. Repair it there."
+        )
     return positions
 
 
 def _require_triangles(polygons: PolygonMesh, source: np.ndarray, mesh: Mesh) -> None:
-    """Every triangle of the cloth is a face of the file, or part of one."""
+    """Raises InputError unless every triangle of the cloth is a face of the file, or part of one."""
     if polygons.sizes.max() > MAX_CORNERS:
         face = int(np.argmax(polygons.sizes))
         raise InputError(f"face {face} has {polygons.sizes[face]} corners; cut it into triangles first.")
@@ -54,14 +57,10 @@ def _require_triangles(polygons: PolygonMesh, source: np.ndarray, mesh: Mesh) ->
     if not known.all():
         t = int(np.argmin(known))
         count = np.count_nonzero(~known)
-        raise InputError(f"{_triangle(mesh, t)} of the cloth is not in the file ({count} such). {REMEDY}")
+        raise InputError(f"{triangle_text(mesh.triangles, t)} of the cloth is not in the file ({count} such). {REMEDY}")
 
 
 def _keys(triangles: np.ndarray, count: int) -> np.ndarray:
-    """One number for each set of three vertices; those that hold a vertex that was removed get -1."""
+    """Returns one number for each set of three vertices; -1 if one of the vertices was removed."""
     a, b, c = np.sort(triangles, axis=1).astype(np.int64).T
     return np.where(a < 0, -1, (a * count + b) * count + c)
-
-
-def _triangle(mesh: Mesh, t: int) -> str:
-    return f"triangle {t} (vertices {', '.join(map(str, mesh.triangles[t]))})"
