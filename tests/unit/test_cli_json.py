@@ -278,7 +278,7 @@ def test_a_run_half_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "run" / "report.json").write_text('{"summary": ')
     result = call("check", "run")
     assert result.exit_code == 2
-    assert "not a certificate that can be read" in result.stderr
+    assert "not a readable certificate" in result.stderr
 
 
 def test_debug_may_be_set_for_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,8 +102,8 @@ def test_overrides_lead_into_what_the_preset_sets_in_any_order() -> None:
     assert (one.integrator.type_name(), one.integrator.newton_iterations) == ("implicit_euler", 2)
 
 
-OWN = ", because the scene has its own "
-ADD = " Leave that out, or add to it what should stay."
+OWN = ", because the scene sets its own "
+ADD = " Remove that key, or add what is missing to it."
 
 
 def test_what_a_scene_replaces_of_its_preset_is_reported(device: str) -> None:
@@ -118,7 +118,7 @@ def test_everything_of_a_preset_that_can_be_replaced() -> None:
     cloth = [{"shape": GRID, "energies": ["stretch", "shear"]}, {"name": "other", "shape": GRID}]
     scene = Scene(preset="bw98", integrator="implicit_bdf2", forces=["drag"], cloth=cloth)
     assert list(lost(scene)) == [
-        f"preset bw98: without implicit_euler{OWN}integrator. Leave that out to have the preset's.",
+        f"preset bw98: without implicit_euler{OWN}integrator. Remove that key to use the preset's.",
         f"preset bw98: without penalty{OWN}forces.{ADD}",
         f"preset bw98: without bend_angle{OWN}cloth[0].energies.{ADD}",
     ]
@@ -189,7 +189,7 @@ def test_explain_tells_the_preset_s_values_from_the_scene_s() -> None:
     assert not changed["newton_iterations"].of_preset
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain(load("hang", overrides=["preset=bw98"])))
-    assert "Italic: of the preset bw98." in console.export_text()
+    assert "Italic: set by the preset bw98." in console.export_text()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,6 +1,7 @@
-"""Checks that need more than one field of a scene: meshes, selections, names, pins that contradict, expectations.
+"""Consistency of a scene, where a check needs more than one field: meshes, selections, names, pins, expectations.
 
-They work on whatever parts of a scene are valid by themselves, so that their problems are told with all the others.
+The checks run on those parts of a scene that are valid by themselves, so that their problems are reported together with
+the problems of single fields.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from toile.scene.report_keys import report_keys
 from toile.scene.schema import Cloth, Scene, solid_names
 from toile.scene.tree import Path
 
-# What cloth usually has, by unit; a figure outside was probably meant in another one.
+# Usual ranges of material constants, by unit. A value outside was probably meant in another unit.
 USUAL = {"kg/m^2": (0.01, 2.0), "N m": (1e-7, 1e-3), "N/m": (1.0, 1e6)}
 
 
 @dataclass
 class Parts:
-    """The parts of a scene that are valid by themselves, by their place in its lists."""
+    """The parts of a scene that are valid by themselves, by their index in its lists."""
 
     cloths: Mapping[int, Cloth]
     solids: Mapping[int, Any]  # of toile.colliders.base.Collider
@@ -44,8 +45,8 @@ class Parts:
     expect: tuple[str, ...]
     folder: FilePath
     allow_outside: bool = False
-    broken_cloths: frozenset[str] = frozenset()  # names of cloths that are not among them
-    whole: bool = False  # nothing of the scene is missing
+    broken_cloths: frozenset[str] = frozenset()  # names of cloths that are not valid
+    whole: bool = False  # whether these are all parts of the scene
 
     @staticmethod
     def of(scene: Scene) -> Parts:
@@ -64,14 +65,14 @@ class Parts:
 
 @dataclass
 class Survey:
-    """What was found: the placed meshes with their warnings, and every problem."""
+    """Result of the checks: the placed meshes with their warnings, and every problem."""
 
     meshes: dict[int, Mesh] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
 def survey(parts: Parts) -> Survey:
-    """Build every cloth and check what the rest of the scene says about it."""
+    """Builds the mesh of every cloth, and checks all references to it and between the other parts."""
     found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_report_keys(parts), *_solids(parts)])
     for i, cloth in parts.cloths.items():
         try:
@@ -100,7 +101,7 @@ def survey(parts: Parts) -> Survey:
     for i, mesh in found.meshes.items():
         named = tuple(f'cloth "{parts.cloths[i].name}": {warning}' for warning in mesh.warnings)
         found.meshes[i] = replace(mesh, warnings=named)
-    for i, mesh in list(found.meshes.items())[:1]:  # about the scene as a whole, so told once
+    for i, mesh in list(found.meshes.items())[:1]:  # a warning about the scene as a whole is reported once
         found.meshes[i] = replace(mesh, warnings=(*mesh.warnings, *_air_twice(parts)))
     return found
 
@@ -119,7 +120,7 @@ def _names_twice(parts: Parts) -> Iterator[Problem]:
 
 
 def _solids(parts: Parts) -> Iterator[Problem]:
-    """Files of solids that cannot be used, and settings of their contact given twice."""
+    """Checks the files of solids, and that their contact is set at most once."""
     for i, solid in parts.solids.items():
         try:
             solid.check(parts.folder, parts.allow_outside)
@@ -127,11 +128,11 @@ def _solids(parts: Parts) -> Iterator[Problem]:
             yield from (Problem(("solids", i), line) for line in str(error).splitlines())
     settings = [i for i, constraint in parts.constraints.items() if constraint.type_name() == "solid_contact"]
     for i in settings[1:]:
-        yield Problem(("constraints", i), f"solid_contact is set by constraints[{settings[0]}] already; list it once.")
+        yield Problem(("constraints", i), f"solid_contact is already set by constraints[{settings[0]}]; list it once.")
 
 
 def _outputs_twice(parts: Parts) -> Iterator[Problem]:
-    """Outputs of one kind write the same file; only pictures of different frames do not."""
+    """Finds outputs that would write the same file: two of one type, unless they are pictures of different frames."""
     seen: dict[tuple[str, Any], int] = {}
     for i, output in parts.outputs.items():
         first = seen.setdefault((output.type_name(), getattr(output, "frame", None)), i)
@@ -143,7 +144,7 @@ def _unknown_report_keys(parts: Parts) -> Iterator[Problem]:
     if parts.whole:
         listed = [energy.type_name() for cloth in parts.cloths.values() for energy in cloth.energies]
         energies = {"gravity", *listed, *(force.type_name() for force in parts.forces.values())}
-    else:  # which there will be is not known, so that only what can never be is a mistake
+    else:  # the energies of the scene are not all known, so any energy may appear in the certificate
         energies = set(names("energies"))
     known = report_keys(energies, solid_names(parts.solids.values()))
     for key in parts.expect:
@@ -156,18 +157,18 @@ def _air_twice(parts: Parts) -> Iterator[str]:
     of_air = [(i, force.type_name()) for i, force in parts.forces.items() if force.type_name() in type_names]
     if len(of_air) > 1:
         listed = " and ".join(f"forces[{i}] ({type_name})" for i, type_name in of_air)
-        yield f"{listed} each count the resistance of still air. Keep one of them; wind includes drag."
+        yield f"{listed} each model the resistance of still air. Keep one of them; wind includes drag."
 
 
 def _placed(cloth: Cloth, parts: Parts) -> Mesh:
     require_memory_for(_announced_vertices(cloth.shape))
     mesh = check(cloth.shape.mesh(parts.folder, parts.allow_outside))
-    with np.errstate(all="ignore"):  # what overflows is farther away than cloth may be, and told as that
+    with np.errstate(all="ignore"):  # a position that overflows is reported as too far from the origin
         return mesh.moved(rotation_matrix(np.radians(cloth.rotation)), np.asarray(cloth.translation))
 
 
 def _announced_vertices(shape: Plugin) -> int:
-    """How many vertices a generated shape will have, so that one too large is refused before it is made."""
+    """Number of vertices of a generated shape, so that one too large is refused before it is built."""
     if hasattr(shape, "resolution"):
         return math.prod(shape.resolution)
     rings = getattr(shape, "rings", 0)
@@ -175,7 +176,7 @@ def _announced_vertices(shape: Plugin) -> int:
 
 
 def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Problem]]:
-    """Regions in the order given, so that one may use those before it."""
+    """Resolves the regions of a cloth in their order, so that one may refer to those before it."""
     problems = []
     for name, selection in cloth.regions.items():
         try:
@@ -186,7 +187,7 @@ def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Prob
 
 
 def _references(mesh: Mesh, cloth: Cloth, path: Path, parts: Parts) -> Iterator[Problem]:
-    """Regions, selections and files that a cloth's own parts name."""
+    """Checks the regions, selections and files that a cloth's own parts name."""
     for i, stretch in enumerate(cloth.rest_stretch):
         if stretch.region is not None and stretch.region not in mesh.regions:
             hint = nearest(stretch.region, mesh.regions) if mesh.regions else " The cloth has no regions."
@@ -214,7 +215,7 @@ class _Pin:
 def _targets(
     plugin: Plugin, path: Path, parts: Parts, meshes: Mapping[int, Mesh], held: dict[int, list[_Pin]]
 ) -> Iterator[Problem]:
-    """Which cloth a constraint or force is for, and which particles of it."""
+    """Checks which cloth a constraint or force names, and which of its particles; adds pins to `held`, by cloth."""
     if "cloth" not in type(plugin).model_fields:
         return
     name = getattr(plugin, "cloth", None)
@@ -255,7 +256,7 @@ def _selected(plugin: Plugin, mesh: Mesh, path: Path) -> tuple[np.ndarray | None
 
 
 def _contradictions(pins: list[_Pin], cloth: str) -> tuple[list[Problem], list[str]]:
-    """Pins that hold the same particle at the same time: an error when they differ, a warning when they agree."""
+    """Finds pins that hold the same particle at the same time: an error if they differ, a warning if they agree."""
     problems, warnings = [], []
     for one, two in combinations(pins, 2):
         both = np.intersect1d(one.particles, two.particles)
@@ -263,7 +264,7 @@ def _contradictions(pins: list[_Pin], cloth: str) -> tuple[list[Problem], list[s
             continue
         names = " and ".join(f"constraints[{pin.path[1]}]" for pin in (one, two))
         if _agree(one, two):
-            warnings.append(f"{names} hold {len(both)} particles twice, the first of them particle {both[0]}.")
+            warnings.append(f"{names} both hold {len(both)} particles, the first of them particle {both[0]}.")
         else:
             problems.append(
                 Problem(
@@ -289,7 +290,7 @@ def _agree(one: _Pin, two: _Pin) -> bool:
     ignored = {"cloth", "where", "start", "end"}
     if one.plugin.model_dump(exclude=ignored) != two.plugin.model_dump(exclude=ignored):
         return False
-    # A moving pin starts from where its particles are when it begins, and turns about their mean.
+    # A moving pin starts at the positions of its particles when it begins, and turns about their mean.
     still = getattr(one.plugin, "motion", None) is None
     return still or (one.plugin.start == two.plugin.start and np.array_equal(one.particles, two.particles))
 
@@ -300,10 +301,10 @@ def _unusual_values(cloth: Cloth) -> Iterator[str]:
         for name, info in type(model).model_fields.items():
             value, unit = getattr(model, name), unit_of(info)
             if unit not in USUAL or not isinstance(value, float) or value == 0.0:
-                continue  # 0 is how a force is switched off
+                continue  # 0 switches a force off
             low, high = USUAL[unit]
             if not low <= value <= high:
-                yield f"{name} = {value:g} {unit} ({owner}) lies outside {low:g} to {high:g}: is it in {unit}?"
+                yield f"{name} = {value:g} {unit} ({owner}) is outside the usual {low:g} to {high:g}: is it in {unit}?"
 
 
 def _shown(model: BaseModel) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Reads a scene: finds the file, checks all of it, and tells every problem at once, before anything runs.
+"""Reads a scene: finds the file, checks all of it, and reports every problem at once, before anything runs.
 
 scene = load("hang")                                       # a shipped scene
-scene = load("drape.yaml", overrides=["time.frames=10"])   # a file; the folder it lies in holds its meshes
+scene = load("drape.yaml", overrides=["time.frames=10"])   # a file; relative paths in it start at its folder
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from toile.scene.schema import Cloth, Scene
 
 SCENES = Path(__file__).parent.parent / "scenes"
 SUFFIXES = (".yaml", ".yml", ".json")
-LARGEST_FILE = 2 << 20  # bytes; large data lie in files beside the scene
+LARGEST_FILE = 2 << 20  # [bytes]  large data belong in files beside the scene
 
 
 def scene_names() -> list[str]:
-    """The shipped scenes."""
+    """Returns the names of the shipped scenes."""
     return sorted(path.stem for path in SCENES.glob("*.yaml"))
 
 
@@ -39,7 +39,11 @@ def load(
     overrides: Sequence[str] | Mapping[str, str] = (),
     allow_outside: bool = False,
 ) -> Scene:
-    """A checked scene. SceneError holds one line for every problem, as `file:line  key = value: what to do`."""
+    """Returns a checked scene. SceneError holds one line for every problem, as `file:line  key = value: what to do`.
+
+    `overrides` are `key=value` texts, or a mapping of keys to values. Files outside the folder of the scene are read only
+    with `allow_outside`.
+    """
     path, shown = _find(name_or_path)
     document = tree.parse(_read(path, shown))
     if document.values is None and not document.faults:
@@ -54,7 +58,7 @@ def load(
 
 
 def meshes(scene: Scene) -> list[Mesh]:
-    """The mesh of every cloth, checked, placed and with its regions. SceneError lists all that cannot be simulated."""
+    """Returns the mesh of every cloth, checked, placed and with its regions. SceneError lists every problem."""
     found = survey(Parts.of(scene))
     if found.problems:
         raise SceneError([problem.line(scene.name) for problem in found.problems])
@@ -62,7 +66,7 @@ def meshes(scene: Scene) -> list[Mesh]:
 
 
 def _find(name_or_path: str | Path) -> tuple[Path, str]:
-    """The file and how to call it in messages."""
+    """Returns the file of a scene, and its name in messages."""
     text = str(name_or_path)
     if text in scene_names():
         return SCENES / f"{text}.yaml", f"{text}.yaml"
@@ -99,23 +103,23 @@ def _read(path: Path, shown: str) -> str:
         raise SceneError([f"{shown}: cannot be read: {error.strerror or error}."]) from error
     except UnicodeDecodeError as error:
         raise SceneError([f"{shown}: is not text (byte {error.start} is not UTF-8)."]) from error
-    # JSON may be indented by tabs, which YAML refuses; lines stay where they are.
+    # JSON may be indented by tabs, which YAML refuses; line numbers stay the same.
     return text.replace("\t", " ") if path.suffix.lower() == ".json" else text
 
 
 class _SceneReader:
-    """One scene file on its way to a Scene."""
+    """Makes a Scene from one scene file: preset, overrides, validation and consistency checks."""
 
     def __init__(self, shown: str, document: tree.Tree, folder: Path, allow_outside: bool):
         self.shown, self.document = shown, document
         self.raw: dict[str, Any] = document.values
         self.folder, self.allow_outside = folder, allow_outside
-        self.origins: dict[tree.Path, str] = {}  # what an override or a preset has set, and which one it was
+        self.origins: dict[tree.Path, str] = {}  # the override or the preset that set a value
         self.of_preset: frozenset[tree.Path] = frozenset()
 
     def scene(self, overrides: Sequence[str]) -> Scene:
         lines = [Problem(path, text).line(f"{self.shown}:{line}") for path, line, text in self.document.faults]
-        # The preset first: overrides may lead into what it sets.
+        # The preset is filled in first, because overrides may change values inside it.
         naming = [override for override in overrides if override.partition("=")[0].strip() == "preset"]
         lines += self._apply(naming)
         self._fill()
@@ -123,15 +127,15 @@ class _SceneReader:
         scene, problems = self._validate()
         parts = self._valid_parts() if scene is None else Parts.of(scene)
         problems += survey(parts).problems
-        warnings = {path for path, _, _ in self.document.faults}  # what could not be read is not of the wrong type too
-        problems = [problem for problem in problems if problem.path not in warnings]
+        unreadable = {path for path, _, _ in self.document.faults}  # the type of such a value needs no second message
+        problems = [problem for problem in problems if problem.path not in unreadable]
         lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
         if lines or scene is None:
             raise SceneError(list(dict.fromkeys(lines)))
         return scene
 
     def _apply(self, overrides: Sequence[str]) -> list[str]:
-        """Lines about those that cannot be applied."""
+        """Applies overrides, and returns a message for each that cannot be applied."""
         lines = []
         for override in overrides:
             try:
@@ -141,12 +145,12 @@ class _SceneReader:
         return lines
 
     def _fill(self) -> None:
-        """Put what the preset says beneath the scene."""
+        """Fills in the values of the preset where the scene has none."""
         self.raw, self.of_preset = fill(self.raw)
         self.origins.update((path, f"preset {self.raw['preset']}") for path in self.of_preset)
 
     def _set_by(self, path: tree.Path, override: str) -> None:
-        """What the file said at a path and below is no longer the reason for what is there."""
+        """Notes that the value at a path was set by an override, so that messages do not point at the file."""
         lines = self.document.lines
         self.document.lines = {other: line for other, line in lines.items() if other[: len(path)] != path}
         self.origins[path] = f"--set {override}"
@@ -163,7 +167,7 @@ class _SceneReader:
         return scene, problems
 
     def _booleans_for_numbers(self, value: Any, path: tree.Path) -> list[Problem]:
-        """`frames: yes`, which would otherwise be read as 1."""
+        """Finds values such as `frames: yes`, which pydantic would accept as 1."""
         if isinstance(value, dict):
             return [p for key, item in value.items() for p in self._booleans_for_numbers(item, (*path, key))]
         if isinstance(value, list):
@@ -174,7 +178,7 @@ class _SceneReader:
         return [] if bool in kinds or not kinds & {int, float} else [Problem(path, "must be a number.", value)]
 
     def _valid_parts(self) -> Parts:
-        """What of a broken scene can still be checked: parts of its lists that are valid by themselves."""
+        """Returns the parts of a broken scene that can still be checked: list entries that are valid by themselves."""
 
         def valid(key: str) -> dict[int, Any]:
             kind = get_args(Scene.model_fields[key].annotation)[0]
@@ -208,7 +212,7 @@ class _SceneReader:
         )
 
     def _place(self, path: tree.Path) -> str:
-        """`file:line`, or the override that set the value."""
+        """Returns `file:line` of a value, or the override or preset that set it."""
         for depth in range(len(path), -1, -1):
             if path[:depth] in self.origins:
                 return self.origins[path[:depth]]
@@ -217,7 +221,7 @@ class _SceneReader:
         return self.shown
 
     def _order(self, problem: Problem) -> tuple[int, str]:
-        """By line, and by key within a line; what an override has set comes last."""
+        """Sorts problems by line, and by key within a line; values set by overrides come last."""
         place = self._place(problem.path)
         line = place.rpartition(":")[2]
         return (int(line) if not place.startswith("--set") and line.isdecimal() else 1 << 30, key_text(problem.path))

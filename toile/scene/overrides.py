@@ -1,7 +1,7 @@
-"""Changes to a scene given as `key=value`: `time.frames=10`, `cloth[0].fabric=silk`, `cloth.0.shape.size=[2, 1]`.
+"""Overrides of scene values as `key=value`: `time.frames=10`, `cloth[0].fabric=silk`, `cloth.0.shape.size=[2, 1]`.
 
-A value is written as in a scene file. A key may lead into a default (`integrator.newton_iterations=1` where the scene
-names no integrator) or into a name (`cloth[0].fabric.density=0.3` where the fabric is `cotton`).
+A value is written as in a scene file. A key may name a field inside a default (`integrator.newton_iterations=1` where
+the scene sets no integrator) or inside a named value (`cloth[0].fabric.density=0.3` where the fabric is `cotton`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+|\[\d+\])*")
 
 
 class OverrideError(ValueError):
-    """An override that cannot be applied; the message says why."""
+    """An override that cannot be applied; the message gives the reason."""
 
 
 def apply(override: str, model: type[BaseModel], raw: dict[str, Any]) -> Path:
-    """Write one override into the values of a scene; returns the path it set."""
+    """Writes one override into the values of a scene, and returns the path that it set."""
     key, sign, text = override.partition("=")
     key = key.strip()
     if not sign or not KEY.fullmatch(key):
@@ -51,7 +51,7 @@ def apply(override: str, model: type[BaseModel], raw: dict[str, Any]) -> Path:
 
 
 def _open(path: Path, model: type[BaseModel], raw: dict[str, Any]) -> None:
-    """Make sure that there is a list or a mapping at a path, spelling out defaults and names."""
+    """Makes sure that there is a list or a mapping at a path, by expanding a default or a name."""
     holder, value = value_at(raw, path[:-1]), value_at(raw, path)
     if isinstance(value, dict | list):
         return
@@ -62,12 +62,12 @@ def _open(path: Path, model: type[BaseModel], raw: dict[str, Any]) -> None:
         raise OverrideError(f'no such key "{path[-1]}".{nearest(path[-1], valid)}')
     if value is NOTHING and (field := field_at(model, path, raw)) is not None:
         value = field.get_default(call_default_factory=True)
-    holder[path[-1]] = _spelled_out(value, path, model, raw)
+    holder[path[-1]] = _expanded(value, path, model, raw)
 
 
-def _spelled_out(value: Any, path: Path, model: type[BaseModel], raw: dict[str, Any]) -> Any:
+def _expanded(value: Any, path: Path, model: type[BaseModel], raw: dict[str, Any]) -> Any:
     if isinstance(value, BaseModel):
-        return {}  # its own defaults hold for what is not set
+        return {}  # the model's own defaults apply to keys that are not set
     if isinstance(value, tuple):
         return [list(item) if isinstance(item, tuple) else item for item in value]
     if isinstance(value, dict | list):

@@ -1,7 +1,7 @@
-"""The text of a scene as plain values, with the line of every one of them.
+"""Parses the YAML or JSON text of a scene into plain values, and keeps the line number of each of them.
 
-The rules are those of YAML's safe loader (no tags, so nothing is ever executed), made stricter where a scene could mean
-something else than it says: keys may not repeat, and 1:30 and 010 are not read as base 60 and base 8.
+The rules are those of YAML's safe loader (no tags, so nothing is ever executed), and stricter where YAML is misleading:
+keys may not repeat, and 1:30 and 010 are not read as numbers in base 60 and base 8.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-# A scene that expands to more values than this (by aliases of aliases) was not written by hand.
+# Most values that a scene may expand to. Aliases of aliases can reach any number.
 MAX_VALUES = 200_000
 
 PREFIX = "tag:yaml.org,2002:"
@@ -26,16 +26,16 @@ Path = tuple[str | int, ...]
 
 @dataclass
 class Tree:
-    """Values as dicts, lists and scalars; `lines` says where each starts, by its path."""
+    """Values as dicts, lists and scalars; `lines` holds the line on which each starts, by its path."""
 
     values: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
-    faults: list[tuple[Path, int, str]] = field(default_factory=list)  # path, line, what is wrong
+    faults: list[tuple[Path, int, str]] = field(default_factory=list)  # path, line, message
     count: int = 0
 
 
 def parse(text: str) -> Tree:
-    """The tree of a YAML or JSON text; what cannot be read is in its `faults`."""
+    """Parses a YAML or JSON text; parts that cannot be read are listed in `faults`."""
     tree = Tree()
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -44,7 +44,7 @@ def parse(text: str) -> Tree:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         tree.faults.append(((), mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}."))
-    except yaml.YAMLError as error:  # characters that no text has
+    except yaml.YAMLError as error:  # such as control characters
         tree.faults.append(((), 1, f"not valid YAML: {str(error).splitlines()[0]}."))
     except RecursionError:
         tree.faults.append(((), 1, "nested too deeply."))
@@ -87,17 +87,17 @@ def _mapping(node: yaml.MappingNode, path: Path, tree: Tree, above: tuple[int, .
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            tree.faults.append((path, line, "keys must be plain words."))
+            tree.faults.append((path, line, "keys must be plain text."))
             continue
         key = str(key_node.value)
         if key_node.tag == PREFIX + "merge":
             parts = _build(value_node, path, tree, above)
             for part in parts if isinstance(parts, list) else [parts]:
-                merged = {**(part if isinstance(part, dict) else {}), **merged}  # the first named wins
+                merged = {**(part if isinstance(part, dict) else {}), **merged}  # the first one has precedence
             continue
         if key in values:
             first = tree.lines.get((*path, key), line)
-            tree.faults.append(((*path, key), line, f"given twice; the first is in line {first}."))
+            tree.faults.append(((*path, key), line, f"given twice; the first is on line {first}."))
             continue
         tree.lines[(*path, key)] = line
         values[key] = _build(value_node, (*path, key), tree, above)
@@ -117,4 +117,4 @@ def _scalar(node: yaml.ScalarNode) -> Any:
         return NOT_FINITE[text.lower()]
     if kind == "float" and FLOAT.fullmatch(text):
         return float(text)
-    return text  # 1e-3 is text to YAML 1.1; the models read it as the number it is
+    return text  # YAML 1.1 takes 1e-3 for text; the models convert it to a number

@@ -1,4 +1,4 @@
-"""What a scene asks for and nothing in it heeds, or works against: told before the run."""
+"""Warnings about settings of a scene that have no effect, or that another setting works against."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from toile.plugins import Plugin
 if TYPE_CHECKING:
     from toile.scene.schema import Cloth, Scene
 
-# Fields about springs across the cells of a cloth, which only rows and columns of threads have.
+# Fields about shear springs, which cross the cells of a mesh and exist only where it has rows and columns of threads.
 OF_SHEAR = {
     "spring": ("shear",),
     "strain_deformation_rate": ("shear",),
     "strain_velocity": ("shear_extension", "shear_compression"),
 }
-NO_CELLS = "has nothing to do: its mesh has no rows and columns of threads, and so no springs across cells"
+NO_CELLS = "has no effect: the mesh has no rows and columns of threads, so there are no springs across its cells"
 
 
 def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
-    """One line for each such thing; what a preset has set for any scene is none."""
+    """Returns one warning for each such setting; those of presets, which serve any scene, are left out."""
     found = []
     for i, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True)):
         warnings = list(_rest_stretch(cloth, scene))
@@ -37,14 +37,14 @@ def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
         return
     type_names = [energy.type_name() for energy in cloth.energies]
     if "spring" in type_names:
-        yield "rest_stretch does nothing to spring, which keeps to the lengths of the mesh. Use stretch in its place."
+        yield "rest_stretch has no effect on spring, which keeps the lengths of the mesh. Use stretch instead."
     elif "stretch" not in type_names:
-        yield "rest_stretch does nothing, because stretch is not among its energies. Add it there."
+        yield "rest_stretch has no effect, because stretch is not among the energies. Add it there."
     for item in scene.filters:
         if item.type_name().startswith("strain_"):
             yield (
-                f"{item.type_name()} limits lengths without rest_stretch, and works against it. Leave that filter out, "
-                "or make its limits wider by as much."
+                f"{item.type_name()} limits lengths without regard to rest_stretch, and works against it. Remove that "
+                "filter, or widen its limits by the same amount."
             )
 
 
@@ -54,4 +54,4 @@ def _shear(items: Sequence[Plugin]) -> Iterator[str]:
             value = getattr(item, name)
             off = value is None or (item.type_name() == "spring" and value == 0.0)
             if name in item.model_fields_set and not off:
-                yield f"{name} = {value:g} of {item.type_name()} {NO_CELLS}. Leave it out; edges count as threads there."
+                yield f"{name} = {value:g} of {item.type_name()} {NO_CELLS}. Remove it; edges act as threads there."
