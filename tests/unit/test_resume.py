@@ -338,16 +338,16 @@ def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPa
         stopping.setattr(toile.runs.checkpoint.Checkpoints, "add", stop)
         result = CliRunner().invoke(app, words)
     assert result.exit_code == 130
-    assert "Go on with: toile run drop.yaml --out out --resume" in result.stderr
+    assert "Resume with: toile run drop.yaml --out out --resume" in result.stderr
     again = CliRunner().invoke(app, [*words, "--resume"])
     assert again.exit_code == 0, again.output
-    assert "out: went on from frame 2." in again.stdout
+    assert "out: resumed from frame 2." in again.stdout
     assert results("out") == whole
     complete = CliRunner().invoke(app, [*words, "--resume", "--json"])
     assert complete.exit_code == 0
     document = json.loads(complete.stdout)
     assert (document["resumed"], document["written"]) == (FRAMES, [])
-    assert "complete already" in CliRunner().invoke(app, [*words, "--resume"]).stdout
+    assert "already complete" in CliRunner().invoke(app, [*words, "--resume"]).stdout
     other = CliRunner().invoke(app, [*words, "--resume", "--set", "seed=2"])
     assert other.exit_code == 2
     assert "seed: 0 in that run, 2 in this one" in other.stderr

@@ -59,7 +59,7 @@ def test_it_serves_a_page_until_it_is_stopped(tmp_path: Path, shown: str) -> Non
         finally:
             process.kill()
     assert (process.returncode, out, errors) == (0, "", "")
-    assert how_to_end == "Ctrl-C ends it."
+    assert how_to_end == "Press Ctrl-C to stop."
 
 
 # Also where the tests themselves were started deaf to Ctrl-C.

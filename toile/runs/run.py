@@ -2,8 +2,9 @@
 
 The folder is made only when the simulation could be built. It always holds the files of `pc2`, then those of the
 scene's outputs, `intersections.obj` if the cloth intersects itself at the start, and `report.json`, written last. A run
-that is stopped by Ctrl-C completes its outputs with the frames it has; one that fails keeps the cache of its good frames
-and the state before the failed step. All of them, and runs that are killed, can be resumed (toile/runs/checkpoint.py).
+that is stopped by Ctrl-C completes its outputs with the frames it has; one that fails keeps the cache of its good
+frames and the state before the failed step. All of them, and runs that are killed, can be resumed
+(toile/runs/checkpoint.py).
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _simulate_to_end(
 
 @dataclass
 class _Outputs:
-    """The writers of one run; the cache, which failed runs keep, comes first. Leaving the block discards open writers."""
+    """The writers of one run, the cache first, which failed runs keep. Leaving the block discards open writers."""
 
     scene: Scene
     folder: Path

@@ -73,7 +73,9 @@ class Survey:
 
 def survey(parts: Parts) -> Survey:
     """Builds the mesh of every cloth, and checks all references to it and between the other parts."""
-    found = Survey(problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_report_keys(parts), *_solids(parts)])
+    found = Survey(
+        problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_report_keys(parts), *_solids(parts)]
+    )
     for i, cloth in parts.cloths.items():
         try:
             mesh = _placed(cloth, parts)

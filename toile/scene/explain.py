@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from toile.plugins import FAMILIES, Plugin, find
+from toile.families import FAMILIES
+from toile.plugins import Plugin, find
 from toile.scene.fields import literals_of, models_in, notes_inside, unit_of
 from toile.scene.presets import DEFAULT, preset_text
 from toile.scene.problems import value_text
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 PACKAGE = Path(__file__).parent.parent
-NOT_NUMERICS = ("bench", "cli", "outputs", "runs", "viewer")  # their constants do not change the motion of the cloth
+# Folders whose constants do not change the motion of the cloth.
+NOT_NUMERICS = ("bench", "cli", "outputs", "render", "runs", "viewer")
 MARKS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "min_length": "at least", "max_length": "at most"}
 
 
@@ -50,14 +52,15 @@ def explain(scene: Scene) -> RenderableType:
     from rich.text import Text
 
     constants = [
-        Row(0, f"{module}.{name}", value, doc=doc, is_default=True)
-        for module, name, value, doc in judgment_constants()
+        Row(0, f"{module}.{name}", value, doc=doc, is_default=True) for module, name, value, doc in judgment_constants()
     ]
     return Group(
         Text.assemble((scene.name, "bold"), "  ", scene.about),
         Text.assemble("Bold: set by the scene. ", *_presets_mark(scene), "Plain: the default.\n"),
         _table(list(rows(scene))),
-        Text.assemble("\n", ("Judgment constants", "bold"), "  set in the code; neither physics nor set by the scene\n"),
+        Text.assemble(
+            "\n", ("Judgment constants", "bold"), "  set in the code; neither physics nor set by the scene\n"
+        ),
         _table(constants),
     )
 
@@ -72,7 +75,7 @@ def explain_plugin(family: str, name: str) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    title = Text.assemble((name, "bold"), f" ({FAMILIES[family][1]})  {plugin.summary()}\n")
+    title = Text.assemble((name, "bold"), f" ({FAMILIES[family].noun})  {plugin.summary()}\n")
     return Group(title, _table(list(field_rows(plugin))))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from toile.plugins import FAMILIES, find, names
+from toile.families import FAMILIES
+from toile.plugins import find, names
 from toile.scene.tree import Path
 
 NOTHING = object()  # stands for the value at a path where there is none

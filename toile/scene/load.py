@@ -41,8 +41,8 @@ def load(
 ) -> Scene:
     """Returns a checked scene. SceneError holds one line for every problem, as `file:line  key = value: what to do`.
 
-    `overrides` are `key=value` texts, or a mapping of keys to values. Files outside the folder of the scene are read only
-    with `allow_outside`.
+    `overrides` are `key=value` texts, or a mapping of keys to values. Files outside the folder of the scene are read
+    only with `allow_outside`.
     """
     path, shown = _find(name_or_path)
     document = tree.parse(_read(path, shown))

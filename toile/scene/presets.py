@@ -83,7 +83,9 @@ def lost(scene: Scene) -> Iterator[str]:
             own = getattr(holder, key)
             kept = {item.type_name() for item in (own if isinstance(own, tuple) else (own,))}
             idle = () if scene.solids else FOR_SOLIDS
-            missing = [type_name for type_name in _type_names(values[key]) if type_name not in kept and type_name not in idle]
+            missing = [
+                type_name for type_name in _type_names(values[key]) if type_name not in kept and type_name not in idle
+            ]
             if missing:
                 remedy = ", or add what is missing to it" if isinstance(own, tuple) else " to use the preset's"
                 yield (

@@ -34,7 +34,7 @@ from toile.scene.tree import Path as KeyPath
 DEFAULTS = read_preset(DEFAULT)
 FABRICS = Path(__file__).parent / "fabrics"
 
-# Plug-ins, which a scene chooses by `type`. The name of the family is kept with the annotation for toile/scene/fields.py.
+# Plug-ins, which a scene chooses by `type`. Their annotations hold the name of the family, for toile/scene/fields.py.
 if TYPE_CHECKING:  # the base class of each family
     from toile.colliders.base import Collider
     from toile.constraints.base import Constraint

@@ -49,9 +49,7 @@ def parse(text: str) -> Tree:
     except RecursionError:
         tree.faults.append(((), 1, "nested too deeply."))
     except _TooMany:
-        tree.faults = [
-            ((), 1, f"expands to more than {MAX_VALUES} values. Keep large data in files beside the scene.")
-        ]
+        tree.faults = [((), 1, f"expands to more than {MAX_VALUES} values. Keep large data in files beside the scene.")]
     return tree
 
 
