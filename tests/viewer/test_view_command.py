@@ -32,7 +32,7 @@ def test_what_cannot_be_shown_is_reported_in_words(tmp_path: Path) -> None:
         for words, messages in (
             (("hagn",), 'Did you mean "hang"?'),
             ((str(tmp_path),), "not the folder of a finished run"),
-            ((str(tmp_path / "run"), "--set", "time.fps=3"), "--set changes a scene"),
+            ((str(tmp_path / "run"), "--set", "time.fps=3"), "--set overrides values of a scene"),
             (("hang", "--port", port), f"port {port} of 127.0.0.1 is taken"),
             (("hang", "--port", "0", "--host", "0.0.0.0"), "needs a token"),
             (("hang", "--port", "0", "--token", "short"), "16 printable ASCII characters"),
