@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toile.errors import InputError, SceneError
-from toile.runs.check import check, read_report
+from toile.runs.expectations import check, read_report
 from toile.runs.run import run
 from toile.scene.report_keys import report_keys
 from toile.scene.schema import Bound, Cloth, Scene

@@ -17,11 +17,11 @@ from pydantic.fields import FieldInfo
 
 from toile.families import FAMILIES
 from toile.plugins import Plugin, find
+from toile.scene.error_messages import value_text
 from toile.scene.fields import literals_of, models_in, notes_inside, unit_of
 from toile.scene.presets import DEFAULT, preset_text
-from toile.scene.problems import value_text
 from toile.scene.schema import Scene
-from toile.scene.tree import Path as KeyPath
+from toile.scene.yaml_reader import KeyPath
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

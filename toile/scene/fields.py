@@ -15,12 +15,12 @@ from pydantic.fields import FieldInfo
 
 from toile.families import FAMILIES
 from toile.plugins import find, names
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath
 
 NOTHING = object()  # stands for the value at a path where there is none
 
 
-def value_at(raw: Any, path: Path) -> Any:
+def value_at(raw: Any, path: KeyPath) -> Any:
     """Returns the value at a path of nested dicts and lists, or NOTHING."""
     for part in path:
         try:
@@ -30,7 +30,7 @@ def value_at(raw: Any, path: Path) -> Any:
     return raw
 
 
-def model_at(model: type[BaseModel], path: Path, raw: Any) -> type[BaseModel] | None:
+def model_at(model: type[BaseModel], path: KeyPath, raw: Any) -> type[BaseModel] | None:
     """Returns the model whose fields are the keys at a path; `raw` holds the types of the plug-ins on the way."""
     annotation: Any = model
     for part in path:
@@ -47,7 +47,7 @@ def model_at(model: type[BaseModel], path: Path, raw: Any) -> type[BaseModel] | 
     return _model_in(annotation, raw)
 
 
-def field_at(model: type[BaseModel], path: Path, raw: Any) -> FieldInfo | None:
+def field_at(model: type[BaseModel], path: KeyPath, raw: Any) -> FieldInfo | None:
     """Returns the field that describes a path; for an entry of a list, the field of the whole list."""
     while path and isinstance(path[-1], int):
         path = path[:-1]
@@ -57,7 +57,7 @@ def field_at(model: type[BaseModel], path: Path, raw: Any) -> FieldInfo | None:
     return None if holder is None else holder.model_fields.get(str(path[-1]))
 
 
-def keys_at(model: type[BaseModel], path: Path, raw: Any) -> list[str]:
+def keys_at(model: type[BaseModel], path: KeyPath, raw: Any) -> list[str]:
     """Returns the valid keys at a path."""
     holder = model_at(model, path, raw)
     if holder is None:
@@ -89,7 +89,7 @@ def unit_of(field: FieldInfo | None) -> str:
     return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
 
 
-def annotation_at(model: type[BaseModel], path: Path, raw: Any) -> Any:
+def annotation_at(model: type[BaseModel], path: KeyPath, raw: Any) -> Any:
     """Returns the type annotation of the field or list entry at a path; None if there is none."""
     indices = 0
     while path and isinstance(path[-1], int):

@@ -16,12 +16,12 @@ from toile.errors import SceneError
 from toile.model.mesh import Mesh
 from toile.plugins import nearest
 from toile.scene import overrides as override_keys
-from toile.scene import tree
-from toile.scene.crosscheck import Parts, survey
+from toile.scene.consistency import SceneParts, check_consistency
+from toile.scene.error_messages import Problem, key_text, problems_of
 from toile.scene.fields import field_at, kinds_of
 from toile.scene.presets import fill
-from toile.scene.problems import Problem, key_text, problems_of
 from toile.scene.schema import Cloth, Scene
+from toile.scene.yaml_reader import Document, KeyPath, parse
 
 SCENES = Path(__file__).parent.parent / "scenes"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -45,7 +45,7 @@ def load(
     only with `allow_outside`.
     """
     path, shown = _find(name_or_path)
-    document = tree.parse(_read(path, shown))
+    document = parse(_read(path, shown))
     if document.values is None and not document.faults:
         raise SceneError([f"{shown}  is empty. See the shipped scenes with: toile list scenes"])
     if not isinstance(document.values, dict):
@@ -59,7 +59,7 @@ def load(
 
 def meshes(scene: Scene) -> list[Mesh]:
     """Returns the mesh of every cloth, checked, placed and with its regions. SceneError lists every problem."""
-    found = survey(Parts.of(scene))
+    found = check_consistency(SceneParts.of(scene))
     if found.problems:
         raise SceneError([problem.line(scene.name) for problem in found.problems])
     return [found.meshes[i] for i in range(len(scene.cloth))]
@@ -110,12 +110,12 @@ def _read(path: Path, shown: str) -> str:
 class _SceneReader:
     """Makes a Scene from one scene file: preset, overrides, validation and consistency checks."""
 
-    def __init__(self, shown: str, document: tree.Tree, folder: Path, allow_outside: bool):
+    def __init__(self, shown: str, document: Document, folder: Path, allow_outside: bool):
         self.shown, self.document = shown, document
         self.raw: dict[str, Any] = document.values
         self.folder, self.allow_outside = folder, allow_outside
-        self.origins: dict[tree.Path, str] = {}  # the override or the preset that set a value
-        self.of_preset: frozenset[tree.Path] = frozenset()
+        self.origins: dict[KeyPath, str] = {}  # the override or the preset that set a value
+        self.of_preset: frozenset[KeyPath] = frozenset()
 
     def scene(self, overrides: Sequence[str]) -> Scene:
         lines = [Problem(path, text).line(f"{self.shown}:{line}") for path, line, text in self.document.faults]
@@ -125,8 +125,8 @@ class _SceneReader:
         self._fill()
         lines += self._apply([override for override in overrides if override not in naming])
         scene, problems = self._validate()
-        parts = self._valid_parts() if scene is None else Parts.of(scene)
-        problems += survey(parts).problems
+        parts = self._valid_parts() if scene is None else SceneParts.of(scene)
+        problems += check_consistency(parts).problems
         unreadable = {path for path, _, _ in self.document.faults}  # the type of such a value needs no second message
         problems = [problem for problem in problems if problem.path not in unreadable]
         lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
@@ -149,7 +149,7 @@ class _SceneReader:
         self.raw, self.of_preset = fill(self.raw)
         self.origins.update((path, f"preset {self.raw['preset']}") for path in self.of_preset)
 
-    def _set_by(self, path: tree.Path, override: str) -> None:
+    def _set_by(self, path: KeyPath, override: str) -> None:
         """Notes that the value at a path was set by an override, so that messages do not point at the file."""
         lines = self.document.lines
         self.document.lines = {other: line for other, line in lines.items() if other[: len(path)] != path}
@@ -166,7 +166,7 @@ class _SceneReader:
         scene._folder, scene._allow_outside, scene._of_preset = self.folder, self.allow_outside, self.of_preset
         return scene, problems
 
-    def _booleans_for_numbers(self, value: Any, path: tree.Path) -> list[Problem]:
+    def _booleans_for_numbers(self, value: Any, path: KeyPath) -> list[Problem]:
         """Finds values such as `frames: yes`, which pydantic would accept as 1."""
         if isinstance(value, dict):
             return [p for key, item in value.items() for p in self._booleans_for_numbers(item, (*path, key))]
@@ -177,7 +177,7 @@ class _SceneReader:
         kinds = kinds_of(field)
         return [] if bool in kinds or not kinds & {int, float} else [Problem(path, "must be a number.", value)]
 
-    def _valid_parts(self) -> Parts:
+    def _valid_parts(self) -> SceneParts:
         """Returns the parts of a broken scene that can still be checked: list entries that are valid by themselves."""
 
         def valid(key: str) -> dict[int, Any]:
@@ -199,7 +199,7 @@ class _SceneReader:
             if i not in cloths
         )
         expect = self.raw.get("expect")
-        return Parts(
+        return SceneParts(
             cloths,
             valid("solids"),
             valid("constraints"),
@@ -211,7 +211,7 @@ class _SceneReader:
             broken,
         )
 
-    def _place(self, path: tree.Path) -> str:
+    def _place(self, path: KeyPath) -> str:
         """Returns `file:line` of a value, or the override or preset that set it."""
         for depth in range(len(path), -1, -1):
             if path[:depth] in self.origins:

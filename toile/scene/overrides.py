@@ -12,10 +12,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from toile.plugins import nearest
-from toile.scene import tree
 from toile.scene.fields import NOTHING, annotation_at, family_in, field_at, keys_at, value_at
 from toile.scene.schema import fabric_names, read_fabric
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath, parse
 
 KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+|\[\d+\])*")
 
@@ -24,14 +23,14 @@ class OverrideError(ValueError):
     """An override that cannot be applied; the message gives the reason."""
 
 
-def apply(override: str, model: type[BaseModel], raw: dict[str, Any]) -> Path:
+def apply(override: str, model: type[BaseModel], raw: dict[str, Any]) -> KeyPath:
     """Writes one override into the values of a scene, and returns the path that it set."""
     key, sign, text = override.partition("=")
     key = key.strip()
     if not sign or not KEY.fullmatch(key):
         raise OverrideError("write it as key=value, as in time.frames=10 or cloth[0].fabric=silk.")
-    path: Path = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"[\w-]+", key))
-    value = tree.parse(text)
+    path: KeyPath = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"[\w-]+", key))
+    value = parse(text)
     if value.faults:
         raise OverrideError(f"its value is {value.faults[0][2]}")
     for depth in range(1, len(path)):
@@ -50,7 +49,7 @@ def apply(override: str, model: type[BaseModel], raw: dict[str, Any]) -> Path:
     return path
 
 
-def _open(path: Path, model: type[BaseModel], raw: dict[str, Any]) -> None:
+def _open(path: KeyPath, model: type[BaseModel], raw: dict[str, Any]) -> None:
     """Makes sure that there is a list or a mapping at a path, by expanding a default or a name."""
     holder, value = value_at(raw, path[:-1]), value_at(raw, path)
     if isinstance(value, dict | list):
@@ -65,7 +64,7 @@ def _open(path: Path, model: type[BaseModel], raw: dict[str, Any]) -> None:
     holder[path[-1]] = _expanded(value, path, model, raw)
 
 
-def _expanded(value: Any, path: Path, model: type[BaseModel], raw: dict[str, Any]) -> Any:
+def _expanded(value: Any, path: KeyPath, model: type[BaseModel], raw: dict[str, Any]) -> Any:
     if isinstance(value, BaseModel):
         return {}  # the model's own defaults apply to keys that are not set
     if isinstance(value, tuple):
@@ -81,6 +80,6 @@ def _expanded(value: Any, path: Path, model: type[BaseModel], raw: dict[str, Any
     raise OverrideError(f"{path[-1]} has no keys of its own.")
 
 
-def _no_entry(path: Path, holder: list[Any]) -> str:
+def _no_entry(path: KeyPath, holder: list[Any]) -> str:
     count = len(holder)
     return f"{path[-2]} has {count} {'entry' if count == 1 else 'entries'}, counted from 0; there is no [{path[-1]}]."

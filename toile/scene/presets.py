@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel
 
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath
 
 if TYPE_CHECKING:
     from toile.scene.schema import Scene
 
-PRESETS = FilePath(__file__).parent / "presets"
+PRESETS = Path(__file__).parent / "presets"
 DEFAULT = "default"
 
 # Types that have no effect in a scene without solids.
@@ -48,7 +48,7 @@ def read_preset(name: str) -> dict[str, Any]:
     return deepcopy(_values(name))
 
 
-def fill(given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[Path]]:
+def fill(given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[KeyPath]]:
     """Returns the values of a scene completed by those of its preset, and the paths that the preset filled.
 
     `given` is not changed. An unknown preset fills nothing; the checks of the scene report it.
@@ -68,7 +68,7 @@ def fill(given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[Path]]:
     return filled, frozenset(paths)
 
 
-def lost(scene: Scene) -> Iterator[str]:
+def dropped_from_preset(scene: Scene) -> Iterator[str]:
     """Yields a warning for each key by which a scene replaces plug-ins of its preset and so drops some of them.
 
     The same type with other values is not dropped, nor is a type without effect, because the scene has no solids.
@@ -100,10 +100,10 @@ def _type_names(value: Any) -> list[str]:
     return [item["type"] if isinstance(item, dict) else item for item in items]
 
 
-def _beneath(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path: Path) -> tuple[dict, list[Path]]:
+def _beneath(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path: KeyPath) -> tuple[dict, list[KeyPath]]:
     # A model that was made in Python knows which of its fields were set.
     filled = {key: getattr(given, key) for key in given.model_fields_set} if isinstance(given, BaseModel) else {**given}
-    paths: list[Path] = []
+    paths: list[KeyPath] = []
     for key, value in preset.items():
         if key not in filled:
             filled[key] = deepcopy(value)

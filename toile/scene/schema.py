@@ -29,7 +29,7 @@ from toile.model.selection import Selection
 from toile.plugins import choice, nearest, quantity
 from toile.scene.fields import unit_of
 from toile.scene.presets import DEFAULT, fill, preset_names, read_preset
-from toile.scene.tree import Path as KeyPath
+from toile.scene.yaml_reader import KeyPath
 
 DEFAULTS = read_preset(DEFAULT)
 FABRICS = Path(__file__).parent / "fabrics"

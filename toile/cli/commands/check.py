@@ -29,7 +29,7 @@ from toile.cli.run_scene import format_value, load, result_line, simulate
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toile.runs.check import Finding
+    from toile.runs.expectations import Finding
 
 
 def command(
@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """Compare a run with the expectations of its scene."""
     with reporting(debug, quiet, as_json) as reporter:
-        from toile.runs.check import check, read_report
+        from toile.runs.expectations import check, read_report
 
         if Path(scene).is_dir():
             folder = scene

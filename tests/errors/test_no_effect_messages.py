@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from toile.energies.bend_mode import BendMode
 from toile.errors import SceneError
 from toile.scene.load import meshes
+from toile.scene.no_effect import settings_without_effect
 from toile.scene.schema import Scene
-from toile.scene.unheeded import unheeded
 
 GRID = {"type": "grid", "resolution": [4, 4]}
 DISC = {"type": "disc", "rings": 3}
@@ -20,7 +20,7 @@ DISC = {"type": "disc", "rings": 3}
 def messages(shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any) -> list[str]:
     more = {} if filters is None else {"filters": filters}
     scene = Scene(preset=preset, cloth=[{"name": "cuff", "shape": shape, **cloth}], **more)
-    found = unheeded(scene, meshes(scene))
+    found = settings_without_effect(scene, meshes(scene))
     assert all(line.startswith('cloth "cuff": ') for line in found)
     return [line.removeprefix('cloth "cuff": ') for line in found]
 

@@ -20,7 +20,7 @@ OF_SHEAR = {
 NO_CELLS = "has no effect: the mesh has no rows and columns of threads, so there are no springs across its cells"
 
 
-def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
+def settings_without_effect(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
     """Returns one warning for each such setting; those of presets, which serve any scene, are left out."""
     found = []
     for i, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True)):

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from toile.plugins import nearest
 from toile.scene.fields import NOTHING, annotation_at, field_at, fixed_length, keys_at, literals_of, unit_of, value_at
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath
 
 LONGEST_VALUE = 60  # characters of a value that a message repeats
 
@@ -30,7 +30,7 @@ KINDS = {
 class Problem:
     """A problem at a path of a scene."""
 
-    path: Path
+    path: KeyPath
     text: str
     value: Any = NOTHING
 
@@ -43,7 +43,7 @@ class Problem:
         return f"{place}  {key}{value}: {self.text}"
 
 
-def key_text(path: Path) -> str:
+def key_text(path: KeyPath) -> str:
     """Formats the path ("cloth", 0, "fabric") as cloth[0].fabric."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
@@ -76,7 +76,7 @@ def _is_number(text: str) -> bool:
 
 def problems_of(error: ValidationError, model: type[BaseModel], raw: Any) -> list[Problem]:
     """Translates the errors of pydantic into messages about keys of the scene, one for each place."""
-    problems: dict[Path, Problem] = {}
+    problems: dict[KeyPath, Problem] = {}
     for details in error.errors(include_url=False):
         problem = _problem(details, model, raw)
         known = problems.get(problem.path)
@@ -130,7 +130,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Problem
     return Problem(path, message[0].lower() + message[1:] + ("" if message.endswith((".", "?")) else "."), value)
 
 
-def _path_in(raw: Any, location: tuple[int | str, ...]) -> Path:
+def _path_in(raw: Any, location: tuple[int | str, ...]) -> KeyPath:
     """Returns the path of pydantic's location, without the names it gives to the alternatives of a union."""
     path: list[int | str] = []
     for i, part in enumerate(location):

@@ -21,84 +21,87 @@ INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,300})")
 FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 NOT_FINITE = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
 
-Path = tuple[str | int, ...]
+# The way to a value of a scene, such as ("cloth", 0, "fabric").
+KeyPath = tuple[str | int, ...]
 
 
 @dataclass
-class Tree:
-    """Values as dicts, lists and scalars; `lines` holds the line on which each starts, by its path."""
+class Document:
+    """A parsed scene: values as dicts, lists and scalars; `lines` holds the line on which each starts, by path."""
 
     values: Any = None
-    lines: dict[Path, int] = field(default_factory=dict)
-    faults: list[tuple[Path, int, str]] = field(default_factory=list)  # path, line, message
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    faults: list[tuple[KeyPath, int, str]] = field(default_factory=list)  # path, line, message
     count: int = 0
 
 
-def parse(text: str) -> Tree:
+def parse(text: str) -> Document:
     """Parses a YAML or JSON text; parts that cannot be read are listed in `faults`."""
-    tree = Tree()
+    document = Document()
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
-            tree.values = _build(node, (), tree, ())
+            document.values = _build(node, (), document, ())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        tree.faults.append(((), mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}."))
+        document.faults.append(((), mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}."))
     except yaml.YAMLError as error:  # such as control characters
-        tree.faults.append(((), 1, f"not valid YAML: {str(error).splitlines()[0]}."))
+        document.faults.append(((), 1, f"not valid YAML: {str(error).splitlines()[0]}."))
     except RecursionError:
-        tree.faults.append(((), 1, "nested too deeply."))
+        document.faults.append(((), 1, "nested too deeply."))
     except _TooMany:
-        tree.faults = [((), 1, f"expands to more than {MAX_VALUES} values. Keep large data in files beside the scene.")]
-    return tree
+        document.faults = [
+            ((), 1, f"expands to more than {MAX_VALUES} values. Keep large data in files beside the scene.")
+        ]
+    return document
 
 
 class _TooMany(Exception):
     pass
 
 
-def _build(node: yaml.Node, path: Path, tree: Tree, above: tuple[int, ...]) -> Any:
+def _build(node: yaml.Node, path: KeyPath, document: Document, above: tuple[int, ...]) -> Any:
     line = node.start_mark.line + 1
-    tree.count += 1
-    if tree.count > MAX_VALUES:
+    document.count += 1
+    if document.count > MAX_VALUES:
         raise _TooMany
-    tree.lines.setdefault(path, line)
+    document.lines.setdefault(path, line)
     if id(node) in above:
-        tree.faults.append((path, line, "contains itself."))
+        document.faults.append((path, line, "contains itself."))
         return None
     if node.tag not in PLAIN_TAGS and node.tag != PREFIX + "merge":
         tag = node.tag.replace(PREFIX, "!!")
-        tree.faults.append((path, line, f"tags such as {tag} are not allowed in a scene."))
+        document.faults.append((path, line, f"tags such as {tag} are not allowed in a scene."))
         return None
     above = (*above, id(node))
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, path, tree, above)
+        return _mapping(node, path, document, above)
     if isinstance(node, yaml.SequenceNode):
-        return [_build(item, (*path, i), tree, above) for i, item in enumerate(node.value)]
+        return [_build(item, (*path, i), document, above) for i, item in enumerate(node.value)]
     assert isinstance(node, yaml.ScalarNode)
     return _scalar(node)
 
 
-def _mapping(node: yaml.MappingNode, path: Path, tree: Tree, above: tuple[int, ...]) -> dict[str, Any]:
+def _mapping(node: yaml.MappingNode, path: KeyPath, document: Document, above: tuple[int, ...]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     merged: dict[str, Any] = {}
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            tree.faults.append((path, line, "keys must be plain text."))
+            document.faults.append((path, line, "keys must be plain text."))
             continue
         key = str(key_node.value)
         if key_node.tag == PREFIX + "merge":
-            parts = _build(value_node, path, tree, above)
+            parts = _build(value_node, path, document, above)
             for part in parts if isinstance(parts, list) else [parts]:
                 merged = {**(part if isinstance(part, dict) else {}), **merged}  # the first one has precedence
             continue
         if key in values:
-            first = tree.lines.get((*path, key), line)
-            tree.faults.append(((*path, key), line, f"given twice; the first is on line {first}."))
+            first = document.lines.get((*path, key), line)
+            document.faults.append(((*path, key), line, f"given twice; the first is on line {first}."))
             continue
-        tree.lines[(*path, key)] = line
-        values[key] = _build(value_node, (*path, key), tree, above)
+        document.lines[(*path, key)] = line
+        values[key] = _build(value_node, (*path, key), document, above)
     return {**merged, **values}
 
 

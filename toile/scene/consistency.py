@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,18 @@ from toile.model.mesh_repair import FARTHEST
 from toile.model.motion import rotation_matrix
 from toile.model.selection import Selection
 from toile.plugins import Plugin, names, nearest
+from toile.scene.error_messages import Problem
 from toile.scene.fields import NOTHING, unit_of
-from toile.scene.problems import Problem
 from toile.scene.report_keys import report_keys
 from toile.scene.schema import Cloth, Scene, solid_names
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath
 
 # Usual ranges of material constants, by unit. A value outside was probably meant in another unit.
 USUAL = {"kg/m^2": (0.01, 2.0), "N m": (1e-7, 1e-3), "N/m": (1.0, 1e6)}
 
 
 @dataclass
-class Parts:
+class SceneParts:
     """The parts of a scene that are valid by themselves, by their index in its lists."""
 
     cloths: Mapping[int, Cloth]
@@ -43,14 +43,14 @@ class Parts:
     forces: Mapping[int, Plugin]
     outputs: Mapping[int, Plugin]
     expect: tuple[str, ...]
-    folder: FilePath
+    folder: Path
     allow_outside: bool = False
     broken_cloths: frozenset[str] = frozenset()  # names of cloths that are not valid
     whole: bool = False  # whether these are all parts of the scene
 
     @staticmethod
-    def of(scene: Scene) -> Parts:
-        return Parts(
+    def of(scene: Scene) -> SceneParts:
+        return SceneParts(
             dict(enumerate(scene.cloth)),
             dict(enumerate(scene.solids)),
             dict(enumerate(scene.constraints)),
@@ -64,23 +64,23 @@ class Parts:
 
 
 @dataclass
-class Survey:
+class CheckedParts:
     """Result of the checks: the placed meshes with their warnings, and every problem."""
 
     meshes: dict[int, Mesh] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
-def survey(parts: Parts) -> Survey:
+def check_consistency(parts: SceneParts) -> CheckedParts:
     """Builds the mesh of every cloth, and checks all references to it and between the other parts."""
-    found = Survey(
+    found = CheckedParts(
         problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_report_keys(parts), *_solids(parts)]
     )
     for i, cloth in parts.cloths.items():
         try:
             mesh = _placed(cloth, parts)
         except InputError as error:
-            key: Path = ("cloth", i, "shape", *(["file"] if hasattr(cloth.shape, "file") else []))
+            key: KeyPath = ("cloth", i, "shape", *(["file"] if hasattr(cloth.shape, "file") else []))
             value = getattr(cloth.shape, "file", NOTHING)
             found.problems += [Problem(key, line, value) for line in str(error).splitlines()]
             continue
@@ -108,7 +108,7 @@ def survey(parts: Parts) -> Survey:
     return found
 
 
-def _names_twice(parts: Parts) -> Iterator[Problem]:
+def _names_twice(parts: SceneParts) -> Iterator[Problem]:
     families: tuple[tuple[str, str, Mapping[int, Any]], ...] = (
         ("cloth", "cloth", parts.cloths),
         ("solids", "solid", parts.solids),
@@ -121,7 +121,7 @@ def _names_twice(parts: Parts) -> Iterator[Problem]:
             seen.add(thing.name)
 
 
-def _solids(parts: Parts) -> Iterator[Problem]:
+def _solids(parts: SceneParts) -> Iterator[Problem]:
     """Checks the files of solids, and that their contact is set at most once."""
     for i, solid in parts.solids.items():
         try:
@@ -133,7 +133,7 @@ def _solids(parts: Parts) -> Iterator[Problem]:
         yield Problem(("constraints", i), f"solid_contact is already set by constraints[{settings[0]}]; list it once.")
 
 
-def _outputs_twice(parts: Parts) -> Iterator[Problem]:
+def _outputs_twice(parts: SceneParts) -> Iterator[Problem]:
     """Finds outputs that would write the same file: two of one type, unless they are pictures of different frames."""
     seen: dict[tuple[str, Any], int] = {}
     for i, output in parts.outputs.items():
@@ -142,7 +142,7 @@ def _outputs_twice(parts: Parts) -> Iterator[Problem]:
             yield Problem(("outputs", i), f"would write the same file as outputs[{first}]; list it once.")
 
 
-def _unknown_report_keys(parts: Parts) -> Iterator[Problem]:
+def _unknown_report_keys(parts: SceneParts) -> Iterator[Problem]:
     if parts.whole:
         listed = [energy.type_name() for cloth in parts.cloths.values() for energy in cloth.energies]
         energies = {"gravity", *listed, *(force.type_name() for force in parts.forces.values())}
@@ -154,7 +154,7 @@ def _unknown_report_keys(parts: Parts) -> Iterator[Problem]:
             yield Problem(("expect", key), f"no such value in the certificate.{nearest(key, known)}")
 
 
-def _air_twice(parts: Parts) -> Iterator[str]:
+def _air_twice(parts: SceneParts) -> Iterator[str]:
     type_names = ("drag", "wind", "wind_particle")
     of_air = [(i, force.type_name()) for i, force in parts.forces.items() if force.type_name() in type_names]
     if len(of_air) > 1:
@@ -162,7 +162,7 @@ def _air_twice(parts: Parts) -> Iterator[str]:
         yield f"{listed} each model the resistance of still air. Keep one of them; wind includes drag."
 
 
-def _placed(cloth: Cloth, parts: Parts) -> Mesh:
+def _placed(cloth: Cloth, parts: SceneParts) -> Mesh:
     require_memory_for(_announced_vertices(cloth.shape))
     mesh = check(cloth.shape.mesh(parts.folder, parts.allow_outside))
     with np.errstate(all="ignore"):  # a position that overflows is reported as too far from the origin
@@ -177,7 +177,7 @@ def _announced_vertices(shape: Plugin) -> int:
     return 3 * rings * (rings + 1) + 1
 
 
-def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Problem]]:
+def _with_regions(mesh: Mesh, cloth: Cloth, path: KeyPath) -> tuple[Mesh, list[Problem]]:
     """Resolves the regions of a cloth in their order, so that one may refer to those before it."""
     problems = []
     for name, selection in cloth.regions.items():
@@ -188,7 +188,7 @@ def _with_regions(mesh: Mesh, cloth: Cloth, path: Path) -> tuple[Mesh, list[Prob
     return mesh, problems
 
 
-def _references(mesh: Mesh, cloth: Cloth, path: Path, parts: Parts) -> Iterator[Problem]:
+def _references(mesh: Mesh, cloth: Cloth, path: KeyPath, parts: SceneParts) -> Iterator[Problem]:
     """Checks the regions, selections and files that a cloth's own parts name."""
     for i, stretch in enumerate(cloth.rest_stretch):
         if stretch.region is not None and stretch.region not in mesh.regions:
@@ -209,13 +209,13 @@ def _references(mesh: Mesh, cloth: Cloth, path: Path, parts: Parts) -> Iterator[
 
 @dataclass(frozen=True)
 class _Pin:
-    path: Path
+    path: KeyPath
     plugin: Any
     particles: np.ndarray
 
 
 def _targets(
-    plugin: Plugin, path: Path, parts: Parts, meshes: Mapping[int, Mesh], held: dict[int, list[_Pin]]
+    plugin: Plugin, path: KeyPath, parts: SceneParts, meshes: Mapping[int, Mesh], held: dict[int, list[_Pin]]
 ) -> Iterator[Problem]:
     """Checks which cloth a constraint or force names, and which of its particles; adds pins to `held`, by cloth."""
     if "cloth" not in type(plugin).model_fields:
@@ -247,7 +247,7 @@ def _targets(
         held.setdefault(number, []).append(_Pin(path, plugin, particles))
 
 
-def _selected(plugin: Plugin, mesh: Mesh, path: Path) -> tuple[np.ndarray | None, list[Problem]]:
+def _selected(plugin: Plugin, mesh: Mesh, path: KeyPath) -> tuple[np.ndarray | None, list[Problem]]:
     where = getattr(plugin, "where", None)
     if not isinstance(where, Selection):
         return None, []
