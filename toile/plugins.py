@@ -47,7 +47,7 @@ import importlib
 import importlib.metadata
 from collections.abc import Iterable
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -67,6 +67,9 @@ class Plugin(BaseModel):
     """Base class of everything that a scene chooses by `type`; its fields are the keys of the scene."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    needs_solids: ClassVar[bool] = False  # it has no effect in a scene without solids
+    at_most_one: ClassVar[bool] = False  # a scene may list it only once
 
     @classmethod
     def type_name(cls) -> str:

@@ -13,7 +13,7 @@ Deviations  The paper does not treat velocities; here they take the change of po
             their colors, so that the result is the same on every device.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import warp as wp
 
@@ -28,6 +28,8 @@ from toile.plugins import quantity
 
 class StrainDeformationRate(Filter):
     """Limits how long springs get, by moving particles."""
+
+    limits_lengths: ClassVar[bool] = True
 
     structural: float | None = quantity(
         0.1, doc="tau_c of springs along the threads; none when null, as for the others", ge=0

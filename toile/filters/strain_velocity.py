@@ -24,6 +24,7 @@ Deviations  Passes are warm-started with the impulses of the step before, which 
 """
 
 from itertools import accumulate, pairwise
+from typing import ClassVar
 
 import warp as wp
 
@@ -48,6 +49,8 @@ ANY_LENGTH = 1e6
 
 class StrainVelocity(Filter):
     """Limits how long and how short springs get, by impulses along them."""
+
+    limits_lengths: ClassVar[bool] = True
 
     extension: float | None = quantity(
         0.1, doc="springs along the threads, and edges of other meshes, at most longer by; null: no limit", ge=0

@@ -11,23 +11,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import BaseModel
 
+from toile.constraints.base import Constraint
 from toile.errors import InputError
 from toile.model.mesh import Mesh
 from toile.model.mesh_check import check, require_memory_for
 from toile.model.mesh_repair import FARTHEST
 from toile.model.motion import rotation_matrix
 from toile.model.selection import Selection
-from toile.plugins import Plugin, names, nearest
+from toile.plugins import Plugin, in_scope, names, nearest
 from toile.scene.error_messages import Problem
 from toile.scene.fields import NOTHING, unit_of
 from toile.scene.report_keys import report_keys
 from toile.scene.schema import Cloth, Scene, solid_names
 from toile.scene.yaml_reader import KeyPath
+
+if TYPE_CHECKING:
+    from toile.colliders.base import Collider
+    from toile.outputs.base import Output
 
 # Usual ranges of material constants, by unit. A value outside was probably meant in another unit.
 USUAL = {"kg/m^2": (0.01, 2.0), "N m": (1e-7, 1e-3), "N/m": (1.0, 1e6)}
@@ -38,10 +43,10 @@ class SceneParts:
     """The parts of a scene that are valid by themselves, by their index in its lists."""
 
     cloths: Mapping[int, Cloth]
-    solids: Mapping[int, Any]  # of toile.colliders.base.Collider
+    solids: Mapping[int, Collider]
     constraints: Mapping[int, Plugin]
     forces: Mapping[int, Plugin]
-    outputs: Mapping[int, Plugin]
+    outputs: Mapping[int, Output]
     expect: tuple[str, ...]
     folder: Path
     allow_outside: bool = False
@@ -74,7 +79,13 @@ class CheckedParts:
 def check_consistency(parts: SceneParts) -> CheckedParts:
     """Builds the mesh of every cloth, and checks all references to it and between the other parts."""
     found = CheckedParts(
-        problems=[*_names_twice(parts), *_outputs_twice(parts), *_unknown_report_keys(parts), *_solids(parts)]
+        problems=[
+            *_names_twice(parts),
+            *_outputs_twice(parts),
+            *_unknown_report_keys(parts),
+            *_solids(parts),
+            *_constraints_twice(parts),
+        ]
     )
     for i, cloth in parts.cloths.items():
         try:
@@ -122,22 +133,28 @@ def _names_twice(parts: SceneParts) -> Iterator[Problem]:
 
 
 def _solids(parts: SceneParts) -> Iterator[Problem]:
-    """Checks the files of solids, and that their contact is set at most once."""
+    """Checks the files of solids."""
     for i, solid in parts.solids.items():
         try:
             solid.check(parts.folder, parts.allow_outside)
         except InputError as error:
             yield from (Problem(("solids", i), line) for line in str(error).splitlines())
-    settings = [i for i, constraint in parts.constraints.items() if constraint.type_name() == "solid_contact"]
-    for i in settings[1:]:
-        yield Problem(("constraints", i), f"solid_contact is already set by constraints[{settings[0]}]; list it once.")
+
+
+def _constraints_twice(parts: SceneParts) -> Iterator[Problem]:
+    """Finds constraints such as solid_contact that are listed twice, but whose settings apply to the whole scene."""
+    seen: dict[str, int] = {}
+    for i, constraint in parts.constraints.items():
+        name = constraint.type_name()
+        if constraint.at_most_one and seen.setdefault(name, i) != i:
+            yield Problem(("constraints", i), f"{name} is already set by constraints[{seen[name]}]; list it once.")
 
 
 def _outputs_twice(parts: SceneParts) -> Iterator[Problem]:
-    """Finds outputs that would write the same file: two of one type, unless they are pictures of different frames."""
-    seen: dict[tuple[str, Any], int] = {}
+    """Finds outputs that would write the same file."""
+    seen: dict[tuple[Any, ...], int] = {}
     for i, output in parts.outputs.items():
-        first = seen.setdefault((output.type_name(), getattr(output, "frame", None)), i)
+        first = seen.setdefault((output.type_name(), *(getattr(output, name) for name in output.distinct_fields)), i)
         if first != i:
             yield Problem(("outputs", i), f"would write the same file as outputs[{first}]; list it once.")
 
@@ -145,7 +162,7 @@ def _outputs_twice(parts: SceneParts) -> Iterator[Problem]:
 def _unknown_report_keys(parts: SceneParts) -> Iterator[Problem]:
     if parts.whole:
         listed = [energy.type_name() for cloth in parts.cloths.values() for energy in cloth.energies]
-        energies = {"gravity", *listed, *(force.type_name() for force in parts.forces.values())}
+        energies = {*in_scope("energies", "world"), *listed, *(force.type_name() for force in parts.forces.values())}
     else:  # the energies of the scene are not all known, so any energy may appear in the certificate
         energies = set(names("energies"))
     known = report_keys(energies, solid_names(parts.solids.values()))
@@ -210,7 +227,7 @@ def _references(mesh: Mesh, cloth: Cloth, path: KeyPath, parts: SceneParts) -> I
 @dataclass(frozen=True)
 class _Pin:
     path: KeyPath
-    plugin: Any
+    plugin: Constraint
     particles: np.ndarray
 
 
@@ -243,7 +260,7 @@ def _targets(
     triangle = getattr(plugin, "triangle", None)
     if isinstance(triangle, int) and triangle >= mesh.triangle_count:
         yield Problem((*path, "triangle"), f"does not exist: the cloth has 0 to {mesh.triangle_count - 1}.", triangle)
-    if particles is not None and path[0] == "constraints" and plugin.type_name() == "pin":
+    if particles is not None and isinstance(plugin, Constraint) and plugin.holds_all_directions:
         held.setdefault(number, []).append(_Pin(path, plugin, particles))
 
 
@@ -279,21 +296,19 @@ def _contradictions(pins: list[_Pin], cloth: str) -> tuple[list[Problem], list[s
     return problems, warnings
 
 
-def _overlap(one: Any, two: Any) -> bool:
-    def window(pin: Any) -> tuple[float, float]:
-        end = getattr(pin, "end", None)
-        return getattr(pin, "start", 0.0), math.inf if end is None else end
-
-    (start_one, end_one), (start_two, end_two) = window(one), window(two)
-    return max(start_one, start_two) < min(end_one, end_two)
+def _overlap(one: Constraint, two: Constraint) -> bool:
+    """Whether two constraints are active at the same time."""
+    ends = [math.inf if pin.end is None else pin.end for pin in (one, two)]
+    return max(one.start, two.start) < min(ends)
 
 
 def _agree(one: _Pin, two: _Pin) -> bool:
+    """Whether two pins hold their common particles at the same positions."""
     ignored = {"cloth", "where", "start", "end"}
     if one.plugin.model_dump(exclude=ignored) != two.plugin.model_dump(exclude=ignored):
         return False
     # A moving pin starts at the positions of its particles when it begins, and turns about their mean.
-    still = getattr(one.plugin, "motion", None) is None
+    still = one.plugin.motion is None
     return still or (one.plugin.start == two.plugin.start and np.array_equal(one.particles, two.particles))
 
 

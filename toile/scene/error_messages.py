@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from toile.plugins import nearest
+from toile.plugins import in_scope, nearest
 from toile.scene.fields import NOTHING, annotation_at, field_at, fixed_length, keys_at, literals_of, unit_of, value_at
 from toile.scene.yaml_reader import KeyPath
 
@@ -106,8 +106,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Problem
         return Problem(path, context["text"], value_at(raw, path))
     if kind == "choice_type":
         path, value = ((*path, "type"), value["type"]) if isinstance(value, dict) else (path, value)
-        if value == "gravity" and {"forces", "energies"} & set(path):
-            return Problem(path, "always acts and is not listed. Set the scene's own key gravity instead.", value)
+        if {"forces", "energies"} & set(path) and value in in_scope("energies", "world"):
+            return Problem(path, f"always acts and is not listed. Set the scene's own key {value} instead.", value)
         return Problem(path, details["msg"], value)
     if kind in COMPARISONS:
         return Problem(path, f"must be {COMPARISONS[kind]} {context[LIMITS[kind]]:g}{bracket}.", value)

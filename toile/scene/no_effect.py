@@ -41,7 +41,7 @@ def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
     elif "stretch" not in type_names:
         yield "rest_stretch has no effect, because stretch is not among the energies. Add it there."
     for item in scene.filters:
-        if item.type_name().startswith("strain_"):
+        if item.limits_lengths:
             yield (
                 f"{item.type_name()} limits lengths without regard to rest_stretch, and works against it. Remove that "
                 "filter, or widen its limits by the same amount."

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel
 
+from toile.plugins import find
 from toile.scene.yaml_reader import KeyPath
 
 if TYPE_CHECKING:
@@ -28,8 +29,14 @@ if TYPE_CHECKING:
 PRESETS = Path(__file__).parent / "presets"
 DEFAULT = "default"
 
-# Types that have no effect in a scene without solids.
-FOR_SOLIDS = ("forecast", "fold_projection", "solid_contact")
+# Keys whose plug-ins a scene may replace, with the family of each.
+REPLACED_KEYS = {
+    "integrator": "integrators",
+    "forces": "energies",
+    "filters": "filters",
+    "post": "post",
+    "energies": "energies",
+}
 
 
 @cache
@@ -77,15 +84,12 @@ def dropped_from_preset(scene: Scene) -> Iterator[str]:
     of_cloths = preset.pop("cloth", {})
     places = [("", scene, preset), *((f"cloth[{i}].", cloth, of_cloths) for i, cloth in enumerate(scene.cloth))]
     for where, holder, values in places:
-        for key in ("integrator", "forces", "filters", "post", "energies"):
-            if key not in values:
-                continue
+        for key in (key for key in REPLACED_KEYS if key in values):
             own = getattr(holder, key)
             kept = {item.type_name() for item in (own if isinstance(own, tuple) else (own,))}
-            idle = () if scene.solids else FOR_SOLIDS
-            missing = [
-                type_name for type_name in _type_names(values[key]) if type_name not in kept and type_name not in idle
-            ]
+            missing = [type_name for type_name in _type_names(values[key]) if type_name not in kept]
+            if not scene.solids:
+                missing = [name for name in missing if not find(REPLACED_KEYS[key], name).needs_solids]
             if missing:
                 remedy = ", or add what is missing to it" if isinstance(own, tuple) else " to use the preset's"
                 yield (

@@ -253,9 +253,10 @@ class Scene(SceneModel):
         return scene
 
     @model_validator(mode="after")
-    def _contact_comes_last(self) -> Scene:
+    def _last_filter_is_last(self) -> Scene:
         """Rejects filters after self_contact: nothing would keep their corrections free of intersections."""
         for i, item in enumerate(self.filters[:-1]):
-            if item.type_name() == "self_contact":
-                raise wrong("self_contact must be the last filter, and listed once. Move it to the end.", "filters", i)
+            if item.must_be_last:
+                text = f"{item.type_name()} must be the last filter, and listed once. Move it to the end."
+                raise wrong(text, "filters", i)
         return self
