@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from toile.model.frame import Frame
     from toile.scene.schema import Scene
 
+# The results of a case, as in the results file of the suite.
+Row = dict[str, Any]
+
 STAGES = ("EVAL", "CG", "C/C", "C/S", "filters")
 # The first frame loads kernels and is not timed, and a mean needs at least two more.
 FEWEST_FRAMES = 3
@@ -86,7 +89,7 @@ class Case:
     frames: int | None = None  # a fixed number of frames, without a budget
 
 
-def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) -> dict[str, Any]:
+def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) -> Row:
     """Runs a case and returns its row, in which `failed` holds the reason of a failure.
 
     `progress` is called with every frame, and with the largest number of frames that there will be.
@@ -94,7 +97,7 @@ def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) ->
     if case.threads is not None:
         threads.use(case.threads)
     window = SCENES[case.scene]
-    row: dict[str, Any] = {"scene": case.scene, "size": case.size, "device": case.device, "precision": precision}
+    row: Row = {"scene": case.scene, "size": case.size, "device": case.device, "precision": precision}
     row |= {"threads": threads.count(), "date": datetime.date.today().isoformat(), "failed": None, "load": _load()}
     run = None
     try:
@@ -139,7 +142,7 @@ class _Run:
             if budget is not None and len(self.ms) >= FEWEST_FRAMES and spent + longest > 1e3 * budget:
                 return
 
-    def row(self, window: Window) -> dict[str, Any]:
+    def row(self, window: Window) -> Row:
         """Returns the results of the frames so far."""
         simulation, report = self.simulation, self.simulation.report()
         model, summary, entries = simulation.model, report["summary"], report["frames"]
@@ -218,9 +221,9 @@ def main() -> None:
     print(json.dumps({"row": plain(measure(case, report))}, allow_nan=False), flush=True)
 
 
-def plain(row: dict[str, Any]) -> dict[str, Any]:
+def plain(row: Row) -> Row:
     """Converts a row to types that JSON has. NaN and infinity, which it does not have, become null."""
-    found: dict[str, Any] = json.loads(json.dumps(row, default=float), parse_constant=lambda _: None)
+    found: Row = json.loads(json.dumps(row, default=float), parse_constant=lambda _: None)
     return found
 
 

@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toile.bench.case import SCENES, Case
+from toile.bench.case import SCENES, Case, Row
 from toile.bench.machine import machine, versions
-from toile.bench.suite import Row
 from toile.device.threads import count
 from toile.errors import InputError
 from toile.math.types import precision

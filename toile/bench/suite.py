@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from toile.bench.case import SCENES, Case
+from toile.bench.case import SCENES, Case, Row
 from toile.errors import InputError
-
-Row = dict[str, Any]
 
 SIZES = {"cpu": (2_600, 10_000, 40_000, 160_000), "cuda": (2_600, 10_000, 40_000, 160_000, 1_000_000)}
 # Vertices of a run that only compiles the kernels of a scene.

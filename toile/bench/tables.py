@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toile.bench.case import STAGES
+from toile.bench.case import STAGES, Row
 from toile.bench.sizes import size_label
 
-Row = dict[str, Any]
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 NONE = "-"

@@ -1,7 +1,6 @@
-"""What `toile list` and tab completion show: plug-ins, scenes, presets and fabrics, read from their files.
+"""Lists scenes, presets and fabrics from their files, for `toile list` and tab completion.
 
-Nothing is imported but toile/families.py, so that the answer is immediate. Scenes and presets open with a comment that
-describes them.
+Nothing heavy is imported, so that it takes no time. Scenes and presets open with a comment that describes them.
 """
 
 from __future__ import annotations

@@ -13,11 +13,15 @@ from toile.device import threads
 
 
 class Device(StrEnum):
+    """Devices that `--device` takes."""
+
     cpu = "cpu"
     cuda = "cuda"
 
 
 class Precision(StrEnum):
+    """Precisions that `--precision` takes."""
+
     double = "double"
     single = "single"
 

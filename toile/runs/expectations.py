@@ -93,7 +93,7 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def excess(value: Any, bound: Bound) -> float:
+def excess(value: object, bound: Bound) -> float:
     """Returns how far a value is outside the limits, at most 0 if inside; infinity if it is missing or not a number."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         return math.inf

@@ -55,6 +55,7 @@ class SceneParts:
 
     @staticmethod
     def of(scene: Scene) -> SceneParts:
+        """Returns all parts of a valid scene."""
         return SceneParts(
             dict(enumerate(scene.cloth)),
             dict(enumerate(scene.solids)),
@@ -120,14 +121,17 @@ def check_consistency(parts: SceneParts) -> CheckedParts:
 
 
 def _names_twice(parts: SceneParts) -> Iterator[Problem]:
-    families: tuple[tuple[str, str, Mapping[int, Any]], ...] = (
+    """Finds cloths and solids with the same name."""
+    named: tuple[tuple[str, str, Mapping[int, Cloth] | Mapping[int, Collider]], ...] = (
         ("cloth", "cloth", parts.cloths),
         ("solids", "solid", parts.solids),
     )
-    for key, noun, things in families:
+    for key, noun, things in named:
         seen: set[str] = set()
         for i, thing in things.items():
-            if thing.name is not None and thing.name in seen:
+            if thing.name is None:
+                continue
+            if thing.name in seen:
                 yield Problem((key, i, "name"), f"another {noun} has this name; names must differ.", thing.name)
             seen.add(thing.name)
 

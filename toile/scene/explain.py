@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from toile.families import FAMILIES
 from toile.plugins import Plugin, find
 from toile.scene.error_messages import value_text
-from toile.scene.fields import literals_of, models_in, notes_inside, unit_of
+from toile.scene.fields import entry_metadata, literals_of, models_in, unit_of
 from toile.scene.presets import DEFAULT, preset_text
 from toile.scene.schema import Scene
 from toile.scene.yaml_reader import KeyPath
@@ -164,7 +164,7 @@ def _shown(value: Any) -> str:
 
 
 def _limits(info: FieldInfo) -> str:
-    notes = [*info.metadata, *notes_inside(info.annotation)]
+    notes = [*info.metadata, *entry_metadata(info.annotation)]
     limits = dict.fromkeys(f"{MARKS[name]} {value:g}" for note in notes for name, value in _limits_in(note))
     choices = sorted(literals_of(info.annotation))
     return ", ".join([*limits, *([" | ".join(choices)] if choices else [])])

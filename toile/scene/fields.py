@@ -151,7 +151,7 @@ def literals_of(annotation: Any) -> set[str]:
     return found
 
 
-def kinds_of(field: FieldInfo) -> set[Any]:
+def types_of(field: FieldInfo) -> set[Any]:
     """Returns every plain type that a field's annotation mentions."""
     found: set[Any] = set()
     pending = [field.annotation]
@@ -166,10 +166,10 @@ def models_in(field: FieldInfo) -> list[type[BaseModel]]:
     """Returns the models that a field's annotation mentions, without the plug-ins that it may choose."""
     if family_in(_annotation(field)):
         return []
-    return [kind for kind in kinds_of(field) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return [kind for kind in types_of(field) if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
-def notes_inside(annotation: Any) -> list[Any]:
+def entry_metadata(annotation: Any) -> list[Any]:
     """Returns the limits on the entries of a list, as opposed to those on the list."""
     found: list[Any] = []
     for part in _parts(annotation):

@@ -18,7 +18,7 @@ from toile.plugins import nearest
 from toile.scene import overrides as override_keys
 from toile.scene.consistency import SceneParts, check_consistency
 from toile.scene.error_messages import Problem, key_text, problems_of
-from toile.scene.fields import field_at, kinds_of
+from toile.scene.fields import field_at, types_of
 from toile.scene.presets import fill
 from toile.scene.schema import Cloth, Scene
 from toile.scene.yaml_reader import Document, KeyPath, parse
@@ -118,6 +118,7 @@ class _SceneReader:
         self.of_preset: frozenset[KeyPath] = frozenset()
 
     def scene(self, overrides: Sequence[str]) -> Scene:
+        """Returns the scene; SceneError lists all its problems."""
         lines = [Problem(path, text).line(f"{self.shown}:{line}") for path, line, text in self.document.faults]
         # The preset is filled in first, because overrides may change values inside it.
         naming = [override for override in overrides if override.partition("=")[0].strip() == "preset"]
@@ -174,7 +175,7 @@ class _SceneReader:
             return [p for i, item in enumerate(value) for p in self._booleans_for_numbers(item, (*path, i))]
         if not isinstance(value, bool) or (field := field_at(Scene, path, self.raw)) is None:
             return []
-        kinds = kinds_of(field)
+        kinds = types_of(field)
         return [] if bool in kinds or not kinds & {int, float} else [Problem(path, "must be a number.", value)]
 
     def _valid_parts(self) -> SceneParts:

@@ -65,12 +65,12 @@ def fill(given: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[KeyPath]]:
         return dict(given), frozenset()
     preset = read_preset(name)
     of_cloths = preset.pop("cloth", {})
-    filled, paths = _beneath(given, preset, ())
+    filled, paths = _fill_in(given, preset, ())
     if isinstance(cloths := given.get("cloth"), list | tuple):
         filled["cloth"] = list(cloths)
         for i, cloth in enumerate(cloths):
             if isinstance(cloth, Mapping | BaseModel):
-                filled["cloth"][i], more = _beneath(cloth, of_cloths, ("cloth", i))
+                filled["cloth"][i], more = _fill_in(cloth, of_cloths, ("cloth", i))
                 paths += more
     return filled, frozenset(paths)
 
@@ -104,7 +104,7 @@ def _type_names(value: Any) -> list[str]:
     return [item["type"] if isinstance(item, dict) else item for item in items]
 
 
-def _beneath(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path: KeyPath) -> tuple[dict, list[KeyPath]]:
+def _fill_in(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path: KeyPath) -> tuple[dict, list[KeyPath]]:
     # A model that was made in Python knows which of its fields were set.
     filled = {key: getattr(given, key) for key in given.model_fields_set} if isinstance(given, BaseModel) else {**given}
     paths: list[KeyPath] = []
@@ -113,7 +113,7 @@ def _beneath(given: Mapping[str, Any] | BaseModel, preset: dict[str, Any], path:
             filled[key] = deepcopy(value)
             paths.append((*path, key))
         elif isinstance(value, dict) and "type" not in value and isinstance(filled[key], Mapping | BaseModel):
-            filled[key], more = _beneath(filled[key], value, (*path, key))
+            filled[key], more = _fill_in(filled[key], value, (*path, key))
             paths += more
     return filled, paths
 

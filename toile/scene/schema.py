@@ -204,6 +204,7 @@ def solid_names(solids: Iterable[Collider]) -> list[str]:
 
 
 def known_preset(name: str) -> str:
+    """Validates the name of a preset."""
     if name not in preset_names():
         raise PydanticCustomError("preset", "no such preset.{hint}", {"hint": nearest(name, preset_names())})
     return name
