@@ -31,24 +31,24 @@ def latest(paths: Sequence[Path]) -> list[Results]:
     """One of each way to measure; the CPU first."""
     found: dict[tuple, Results] = {}
     for results in sorted((read(path) for path in paths), key=lambda results: results["date"]):
-        way = results["way"]
-        found[way["device"], way["precision"], way.get("threads")] = results
+        conditions = results["conditions"]
+        found[conditions["device"], conditions["precision"], conditions.get("threads")] = results
     return [found[key] for key in sorted(found, key=str)]
 
 
 def title(results: Results) -> str:
     """2 cores of AMD EPYC, single precision"""
-    way = results["way"]
-    name = describe(way["machine"])
-    if way.get("threads", way["machine"]["cores"]) != way["machine"]["cores"]:
-        name = f"{way['threads']} of {name}"
-    return name if way["precision"] == "double" else f"{name}, {way['precision']} precision"
+    conditions = results["conditions"]
+    name = describe(conditions["machine"])
+    if conditions.get("threads", conditions["machine"]["cores"]) != conditions["machine"]["cores"]:
+        name = f"{conditions['threads']} of {name}"
+    return name if conditions["precision"] == "double" else f"{name}, {conditions['precision']} precision"
 
 
 def section(results: Results) -> str:
     """What one machine did."""
-    way, rows = results["way"], results["rows"]
-    versions = ", ".join(f"{name} {version}" for name, version in way["versions"].items())
+    conditions, rows = results["conditions"], results["rows"]
+    versions = ", ".join(f"{name} {version}" for name, version in conditions["versions"].items())
     parts = [
         f"### {title(results)}",
         f"{results['date']}; {versions}.",
@@ -57,7 +57,7 @@ def section(results: Results) -> str:
         "Results of the simulations:",
         _markdown(*tables.outcomes(rows)),
     ]
-    lists = (tables.notes(rows, way["machine"]["cores"]), tables.growths(growths(rows)))
+    lists = (tables.notes(rows, conditions["machine"]["cores"]), tables.growths(growths(rows)))
     parts += ["\n".join(f"- {_marked(line)}" for line in lines) for lines in lists if lines]
     return "\n\n".join(parts) + "\n"
 

@@ -47,7 +47,7 @@ for path in result.written:
 # `toile check out/napkin` compares the certificate with what the scene expects. The same in Python:
 
 # %%
-from toile.runs.check import check  # noqa: E402
+from toile.runs.expectations import check  # noqa: E402
 
 for finding in check(scene.expect, result.report):
     print(f"{finding.key} {finding.bound}: {finding.value} {'met' if finding.ok else 'NOT MET'}")

@@ -1,10 +1,10 @@
-"""Toile: cloth simulation for Python, in SI units, with a certificate for every run.
+"""Toile: cloth simulation for Python in SI units, with a certificate for every run.
 
     scene = toile.load("hang")
     for frame in toile.Simulation(scene).run():
         print(frame.time, frame.positions.shape)
 
-Names are imported when they are first used, so that `import toile` and `toile --help` stay fast.
+A name is imported from its module when it is first used, so that `import toile` and `toile --help` stay fast.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# public name -> module that holds it
-_HOMES = {
+# public name -> module that defines it
+_MODULE_OF = {
     "Bound": "toile.scene.schema",
     "Cloth": "toile.scene.schema",
     "Fabric": "toile.scene.schema",
@@ -71,7 +71,10 @@ __all__ = [
 
 
 def use_precision(precision: str) -> None:
-    """Choose "double" (the default) or "single" for every kernel of this process, before any of them is imported."""
+    """Sets the precision of every kernel of this process, "double" (the default) or "single".
+
+    It must be called before the first kernel is imported; InputError if it comes too late.
+    """
     from toile.errors import InputError
 
     if precision not in ("double", "single"):
@@ -79,19 +82,19 @@ def use_precision(precision: str) -> None:
     types = sys.modules.get("toile.math.types")
     if types is not None and types.precision != precision:
         raise InputError(
-            f"precision cannot change to {precision}: this process already uses {types.precision}, and its kernels are "
-            f'made for it. Call toile.use_precision("{precision}") first of all, or set TOILE_PRECISION={precision}.'
+            f"precision cannot change to {precision}: the kernels of this process already use {types.precision}. "
+            f'Call toile.use_precision("{precision}") before anything else, or set TOILE_PRECISION={precision}.'
         )
     os.environ["TOILE_PRECISION"] = precision
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'toile' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value  # the next use does not come through here
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value  # Python finds it there from now on, and does not call this function again
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_MODULE_OF})

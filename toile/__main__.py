@@ -1,4 +1,4 @@
-"""`python -m toile` is the same as `toile`."""
+"""Runs the command line: `python -m toile` is the same as `toile`."""
 
 from __future__ import annotations
 

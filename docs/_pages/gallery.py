@@ -28,7 +28,7 @@ import gallery_pages
 
 from toile.outputs.picture import Picture
 from toile.outputs.video import Video
-from toile.runs.check import check
+from toile.runs.expectations import check
 from toile.runs.folder import RunFolder
 from toile.runs.run import run
 from toile.scene.load import load, scene_names

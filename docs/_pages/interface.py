@@ -17,7 +17,7 @@ import toile
 
 # Public names that are imported from their modules.
 BESIDE = {
-    "toile.runs.check": ("check", "read_report", "Finding"),
+    "toile.runs.expectations": ("check", "read_report", "Finding"),
     "toile.runs.folder": ("RunFolder", "render_run", "export_run"),
 }
 

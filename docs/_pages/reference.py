@@ -20,7 +20,8 @@ from pieces import code, code_span, escaped, table
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from toile.plugins import FAMILIES, Plugin, find, names
+from toile.families import FAMILIES
+from toile.plugins import Plugin, find, names
 from toile.scene.explain import Row, field_rows, judgment_constants
 from toile.scene.fields import annotation_at, family_in, models_in
 from toile.scene.load import load, scene_names
@@ -108,7 +109,7 @@ def _block(model: type[BaseModel]) -> str:
 
 def _plugin(family: str, name: str) -> str:
     plugin = find(family, name)
-    noun = FAMILIES[family][1]
+    noun = FAMILIES[family].noun
     opening = Opening(name, importlib.import_module(plugin.__module__).__doc__ or "")
     used = _used_by(plugin, None)
     parts = [

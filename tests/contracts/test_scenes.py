@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toile.runs.check import check
+from toile.runs.expectations import check
 from toile.scene.load import SCENES, load, scene_names
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation

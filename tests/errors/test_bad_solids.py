@@ -80,7 +80,7 @@ def warnings(folder: Path, text: str) -> list[str]:
         ("solids: [{type: sphere, name: a}, {type: box, name: a}]", "another solid has this name"),
         ("solids: [{type: box, rounding: 0.3}]", "rounding: must be less than half the smallest size"),
         ("solids: [{type: level_set, parts: [plane]}]", "a plane is infinite"),
-        ("constraints: [solid_contact, solid_contact]", "set by constraints[0] already"),
+        ("constraints: [solid_contact, solid_contact]", "already set by constraints[0]"),
     ],
 )
 def test_what_cannot_be_used_is_an_error(folder: Path, text: str, said: str) -> None:

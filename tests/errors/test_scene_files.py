@@ -65,7 +65,7 @@ CONTENTS = {
     "tabs": ("time:\n\tframes: 1\n", ":2  not valid YAML: found character '\\t' that cannot start any token."),
     "contains itself": ("cloth: &a [*a]\n", ":1  cloth[0]: contains itself."),
     "nested too deeply": ("[" * 5000, ":1  nested too deeply."),
-    "a key that is a list": ("? [1, 2]\n: 3\n", ":1  keys must be plain words."),
+    "a key that is a list": ("? [1, 2]\n: 3\n", ":1  keys must be plain text."),
 }
 
 

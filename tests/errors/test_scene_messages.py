@@ -156,7 +156,7 @@ ONE_FIELD = {
     "missing field": (
         "    shape: {type: grid, resolution: [3, 3]}\n",
         "",
-        "drape.yaml:4  cloth[0].shape: missing (grid, disc or mesh).",
+        "drape.yaml:4  cloth[0].shape: missing (source of its mesh, such as grid, disc or mesh).",
     ),
     "missing field of a plugin": (
         ", where: {corners: [upper_left]}",
@@ -196,8 +196,8 @@ ONE_FIELD = {
     "gravity among the forces": (
         "time: {frames: 2}",
         "forces: [gravity]",
-        'drape.yaml:2  forces[0] = "gravity": always acts, and is not listed. '
-        "Change it by the key of the scene: gravity.",
+        'drape.yaml:2  forces[0] = "gravity": always acts and is not listed. '
+        "Set the scene's own key gravity instead.",
     ),
     "an output twice": (
         "time: {frames: 2}",
@@ -241,7 +241,7 @@ ONE_FIELD = {
     "a key twice": (
         "time: {frames: 2}",
         "time:\n  frames: 2\n  frames: 3",
-        "drape.yaml:4  time.frames: given twice; the first is in line 3.",
+        "drape.yaml:4  time.frames: given twice; the first is on line 3.",
     ),
     "tag": (
         "name: drape",
@@ -394,7 +394,7 @@ def test_still_air_counted_twice_is_warned_about_once(tmp_path: Path, forces: st
     one, other = meshes(load(path))
     (warning,) = one.warnings + other.warnings
     assert warning.startswith("forces[0] (wind) and forces[1] (")
-    assert warning.endswith(") each count the resistance of still air. Keep one of them; wind includes drag.")
+    assert warning.endswith(") each model the resistance of still air. Keep one of them; wind includes drag.")
 
 
 def test_pictures_of_different_frames_stand_side_by_side(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_pins_on_the_same_particle(tmp_path: Path, one: str, two: str, contradic
     path = tmp_path / "drape.yaml"
     path.write_text(text)
     (mesh,) = meshes(load(path))
-    twice = 'cloth "sheet": constraints[0] and constraints[1] hold 1 particles twice, the first of them particle 6.'
+    twice = 'cloth "sheet": constraints[0] and constraints[1] both hold 1 particles, the first of them particle 6.'
     assert mesh.warnings == ((twice,) if contradict is False else ())
 
 
@@ -443,8 +443,8 @@ def test_figures_in_other_units_are_warned_about(tmp_path: Path) -> None:
     (mesh,) = meshes(load(path))
     assert mesh.warnings == (
         'cloth "sheet": the cloth is 361 m across, outside 0.001 to 100 m: is it in meters?',
-        'cloth "sheet": density = 200 kg/m^2 (fabric inline) lies outside 0.01 to 2: is it in kg/m^2?',
-        'cloth "sheet": bend_warp = 0.002 N m (fabric inline) lies outside 1e-07 to 0.001: is it in N m?',
+        'cloth "sheet": density = 200 kg/m^2 (fabric inline) is outside the usual 0.01 to 2: is it in kg/m^2?',
+        'cloth "sheet": bend_warp = 0.002 N m (fabric inline) is outside the usual 1e-07 to 0.001: is it in N m?',
     )
 
 

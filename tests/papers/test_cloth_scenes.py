@@ -12,7 +12,7 @@ import pytest
 
 from toile.contact.intersection_audit import Audit
 from toile.model.mesh import Mesh
-from toile.scene.crosscheck import Parts, survey
+from toile.scene.consistency import SceneParts, check_consistency
 from toile.scene.load import load
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
@@ -34,7 +34,7 @@ def at_resolution(name: str, share: float) -> Scene:
 
 
 def start_meshes(scene: Scene) -> list[Mesh]:
-    found = survey(Parts.of(scene))
+    found = check_consistency(SceneParts.of(scene))
     assert not found.problems
     return list(found.meshes.values())
 

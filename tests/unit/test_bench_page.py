@@ -27,7 +27,7 @@ def test_the_page_is_up_to_date(making: Any) -> None:
     assert making.PLOT.read_text(encoding="utf-8") == making.plot(found)
 
 
-def results(ms: dict[int, float], date: str = "2026-01-02", **way: Any) -> dict[str, Any]:
+def results(ms: dict[int, float], date: str = "2026-01-02", **conditions: Any) -> dict[str, Any]:
     rows = [
         {
             "scene": "hang", "size": size, "vertices": size, "failed": None, "window": [2, 3], "begun": size < 100_000,
@@ -37,7 +37,7 @@ def results(ms: dict[int, float], date: str = "2026-01-02", **way: Any) -> dict[
         for size, time in ms.items()
     ]  # fmt: skip
     given = {"device": "cpu", "precision": "double", "machine": {"cpu": "Abacus & Co", "cores": 2}, "versions": {}}
-    return {"format": "toile suite 1", "date": date, "way": {**given, "threads": 2, **way}, "rows": rows}
+    return {"format": "toile suite 1", "date": date, "conditions": {**given, "threads": 2, **conditions}, "rows": rows}
 
 
 def test_a_power_is_a_straight_line(making: Any) -> None:

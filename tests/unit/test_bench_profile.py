@@ -96,14 +96,14 @@ def test_time_inside_is_counted_once() -> None:
     """An outer call of 30 ms that spends 20 of them in an inner one; sleeps are a little longer than asked for."""
     tally = Tally()
     stopwatch = _Stopwatch(tally)
-    inner = stopwatch.doing(lambda: time.sleep(0.02), "inner")
+    inner = stopwatch.timed(lambda: time.sleep(0.02), "inner")
 
     def work() -> None:
         inner()
         time.sleep(0.01)
 
     begin = time.perf_counter()
-    stopwatch.doing(work, "outer")()
+    stopwatch.timed(work, "outer")()
     wall = 1e3 * (time.perf_counter() - begin)
     assert tally.others["inner"].ms >= 20.0 and tally.others["outer"].ms >= 10.0
     assert tally.others["inner"].ms + tally.others["outer"].ms <= wall
@@ -150,5 +150,5 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["scene"], found["vertices"], found["frames"]) == ("swing", 196, [3, 4])
     messages = CliRunner().invoke(app, [*words, "--set", "solver.preconditioner=block_jacobi"]).stdout
     assert "swing, 196 vertices on cpu: frames 3 to 4" in messages
-    kernels = messages.split("kernel ")[1].split("besides kernels")[0].strip().splitlines()[1:]
+    kernels = messages.split("kernel ")[1].split("other calls")[0].strip().splitlines()[1:]
     assert len([line for line in kernels if line.strip()]) == 11, "ten, and a line for all others"

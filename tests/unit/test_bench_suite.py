@@ -19,7 +19,7 @@ from toile.errors import InputError, StepFailed
 from toile.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
-WAY = {"device": "cpu", "precision": "double", "machine": {"cpu": "one", "cores": 2}, "versions": {}, "threads": 2}
+CONDITIONS = {"device": "cpu", "precision": "double", "machine": {"cpu": "one", "cores": 2}, "versions": {}, "threads": 2}
 
 
 # sizes
@@ -129,7 +129,7 @@ def test_a_scene_that_has_no_time_to_begin() -> None:
     row = measure(Case("twist", 100, budget=0.0))
     assert (row["frames"], row["window"], row["begun"]) == (3, [2, 3], False)
     assert tables.times([row])[1][0][2] == "2-3 *"
-    assert tables.notes([row], 10**6) == ["* time ended before the scene had come to what it is for"]
+    assert tables.notes([row], 10**6) == ["* the budget ended before the timed window of the scene began"]
 
 
 def test_a_step_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,25 +224,25 @@ def test_growth_needs_two_sizes() -> None:
 
 def test_results_are_kept_after_each_case(tmp_path: Path) -> None:
     path = tmp_path / "new" / "suite.json"
-    kept = results.Results(path, WAY)
-    kept.keep({"scene": "drape", "size": 100, "device": "cpu", "failed": "out of memory"})
-    kept.keep(row_of(100, [1.0] * 3, (2, 3)))
-    again = results.Results(path, WAY)
-    assert again.rows == kept.rows and results.read(path)["way"] == WAY
+    kept = results.Results(path, CONDITIONS)
+    kept.add({"scene": "drape", "size": 100, "device": "cpu", "failed": "out of memory"})
+    kept.add(row_of(100, [1.0] * 3, (2, 3)))
+    again = results.Results(path, CONDITIONS)
+    assert again.rows == kept.rows and results.read(path)["conditions"] == CONDITIONS
     assert again.has(Case("hang", 100)) and not again.has(Case("hang", 200))
     assert not again.has(Case("drape", 100)), "what failed is tried again"
-    again.keep(row_of(100, [2.0] * 3, (2, 3)))
+    again.add(row_of(100, [2.0] * 3, (2, 3)))
     assert [row["scene"] for row in results.read(path)["rows"]] == ["hang", "drape"]
     assert [entry.name for entry in path.parent.iterdir()] == ["suite.json"]
 
 
 def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
-    results.Results(tmp_path / "suite.json", WAY).keep(row_of(100, [1.0] * 3, (2, 3)))
-    with pytest.raises(InputError, match="times have another machine and threads"):
-        results.Results(tmp_path / "suite.json", {**WAY, "threads": 1, "machine": {"cpu": "other", "cores": 2}})
+    results.Results(tmp_path / "suite.json", CONDITIONS).add(row_of(100, [1.0] * 3, (2, 3)))
+    with pytest.raises(InputError, match="measured with another machine and threads"):
+        results.Results(tmp_path / "suite.json", {**CONDITIONS, "threads": 1, "machine": {"cpu": "other", "cores": 2}})
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(InputError, match="holds no results"):
-        results.Results(tmp_path / "other.json", WAY)
+        results.Results(tmp_path / "other.json", CONDITIONS)
 
 
 # the command
@@ -277,7 +277,7 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
     assert prepared == ["twist"]
     found = json.loads(result.stdout)
     assert len(found["rows"]) == 4 and set(found["growth"]) == {"hang", "twist"}
-    assert set(found) == {"way", "rows", "growth", "written"}
+    assert set(found) == {"conditions", "rows", "growth", "written"}
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it, and the table is wider
     printed = call(*words, "--resume").stdout
     assert " swing " in printed and "n^0.00 from 100 to 200" in printed
@@ -286,15 +286,15 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--suite", "hang"), "SCENE: for toile bench --profile"),
+        (("--suite", "hang"), "SCENE: cannot be combined with --suite"),
         (("--suite", "--scenes", "spin"), 'the suite has no scene "spin"'),
         (("--suite", "--sizes", "many"), "must be a number of vertices"),
-        (("--suite", "--profile"), "--profile: for toile bench --profile"),
-        (("--profile",), "name one scene"),
+        (("--suite", "--profile"), "--profile: cannot be combined with --suite"),
+        (("--profile",), "give exactly one scene"),
         (("hang", "--profile", "--sizes", "1k,2k"), "--profile takes one"),
-        (("hang", "--profile", "--resume"), "--resume: for toile bench --suite"),
-        (("hang", "--sizes", "1k"), "--sizes: for toile bench --suite or --profile"),
-        (("hang", "--device", "cuda"), "--device: for toile bench --suite or --profile"),
+        (("hang", "--profile", "--resume"), "--resume: only for toile bench --suite"),
+        (("hang", "--sizes", "1k"), "--sizes: only for toile bench --suite or --profile"),
+        (("hang", "--device", "cuda"), "--device: only for toile bench --suite or --profile"),
     ],
 )
 def test_options_that_would_not_be_heeded(words: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toile.errors import InputError, SceneError
-from toile.runs.check import check, read_report
+from toile.runs.expectations import check, read_report
 from toile.runs.run import run
 from toile.scene.report_keys import report_keys
 from toile.scene.schema import Bound, Cloth, Scene
@@ -134,7 +134,7 @@ def test_a_finished_run_holds_what_was_expected_of_it(tmp_path: Path) -> None:
 )
 def test_a_broken_certificate_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
-    with pytest.raises(InputError, match=r"report\.json: not a certificate that can be read"):
+    with pytest.raises(InputError, match=r"report\.json: not a readable certificate"):
         read_report(tmp_path)
 
 

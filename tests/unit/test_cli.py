@@ -286,7 +286,7 @@ def test_faults_of_toile_show_a_traceback_only_with_debug(falling: type[FallingT
     falling.before = staticmethod(raising(ZeroDivisionError("by zero"), at=1))
     plain, debugged = call("run", "fall.yaml"), call("run", "fall.yaml", "--debug")
     assert (plain.exit_code, debugged.exit_code) == (70, 70)
-    assert "ZeroDivisionError: by zero\nThis is a fault in Toile. --debug shows where it arose.\n" in plain.stderr
+    assert "ZeroDivisionError: by zero\nThis is a bug in Toile. --debug shows the traceback.\n" in plain.stderr
     assert "Traceback" not in plain.output
     assert "Traceback" in debugged.output
 
@@ -382,7 +382,7 @@ def test_explain_shows_what_a_word_takes(tmp_path: Path) -> None:
     assert result.stdout.startswith("pull (energy)  ")
     assert all(name in result.stdout for name in ("triangle", "weights", "target", "stiffness", "keyframes", "N s/m"))
     assert call("explain", "cholesky").stdout.startswith("cholesky (preconditioner)  ")
-    assert 'no scene "pul"' in call("explain", "pul").stderr
+    assert 'no scene, type or preset "pul"' in call("explain", "pul").stderr
 
 
 def test_export_writes_a_finished_run_again(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from toile.cli import catalog as catalog
-from toile.cli import keys
+from toile.cli import catalog, set_keys
 from toile.cli.commands.list import CatalogKind
-from toile.plugins import FAMILIES, _in_scope, find, names
+from toile.families import FAMILIES, members
+from toile.families import ROOT as PACKAGE
+from toile.plugins import find, in_scope, names
 from toile.scene.schema import Scene
 
 ROOT = Path(__file__).parents[2]
@@ -74,9 +75,9 @@ def test_words_formats_and_options() -> None:
 
 def test_an_answer_imports_nothing_heavy_and_comes_soon() -> None:
     code = (
-        "import sys, time; from toile.cli import completion, keys; import typer\n"
+        "import sys, time; from toile.cli import completion, set_keys; import typer\n"
         "class Context: params = {'scene': 'drape'}; args = []\n"
-        "assert completion.changes(Context(), 'cloth.0.') and completion.type_names('') and completion.formats()\n"
+        "assert completion.overrides(Context(), 'cloth.0.') and completion.type_names('') and completion.formats()\n"
         "print(time.process_time(), *sys.modules)"
     )
     command = (sys.executable, "-c", code)
@@ -102,19 +103,18 @@ def models() -> list[type[BaseModel]]:
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: f"{model.__module__}.{model.__name__}")
 def test_fields_that_are_read_are_those_that_are_there(model: type[BaseModel]) -> None:
-    read = keys.fields(keys.ModelSource(model.__module__, model.__name__))
+    read = set_keys.fields(set_keys.ModelSource(model.__module__, model.__name__))
     assert set(read) == set(model.model_fields)
     for name, info in model.model_fields.items():
         assert read[name].doc.startswith(info.description or "")
 
 
 def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
-    assert catalog.families() == FAMILIES
     for family in FAMILIES:
-        assert sorted({*catalog.members(family), *catalog.outside(family)}) == list(names(family))
+        assert sorted({*members(family), *catalog.outside(family)}) == list(names(family))
     assert {kind.value for kind in CatalogKind} == {*FAMILIES, "scenes", "fabrics", "presets"}
     for scope in ("cloth", "scene"):
-        assert keys.Family("energies", scope).type_names() == list(_in_scope("energies", scope))
+        assert set_keys.Choice("energies", scope).type_names() == list(in_scope("energies", scope))
 
 
 @pytest.mark.parametrize("name", sorted(catalog.scenes()))
@@ -125,10 +125,10 @@ def test_every_key_that_is_offered_can_be_set(name: str) -> None:
     from toile.scene.presets import fill
 
     values = _values(name)
-    filled, _ = fill(yaml.safe_load((catalog.PACKAGE / "scenes" / f"{name}.yaml").read_text(encoding="utf-8")))
+    filled, _ = fill(yaml.safe_load((PACKAGE / "scenes" / f"{name}.yaml").read_text(encoding="utf-8")))
     offered, pending = [], [""]
     while pending:
-        for key, _ in keys.complete(pending.pop(), values):
+        for key, _ in set_keys.complete(pending.pop(), values):
             (offered if key.endswith("=") else pending).append(key)
     assert len(offered) > 30
     for key in offered:
@@ -136,11 +136,11 @@ def test_every_key_that_is_offered_can_be_set(name: str) -> None:
 
 
 def test_values_of_choices() -> None:
-    assert keys.complete("preset=", []) == [(f"preset={name}", "") for name in catalog.presets()]
-    assert ("cloth.0.fabric=denim", "") in keys.complete("cloth.0.fabric=", [])
-    assert ("integrator=implicit_euler", "") in keys.complete("integrator=", [])
-    assert ("solids.0.sharp=true", "") in keys.complete("solids.0.sharp=", [{"solids": [{"type": "sphere"}]}])
-    assert keys.complete("nothing.at.all=", []) == keys.complete("nothing.at.all.", []) == []
+    assert set_keys.complete("preset=", []) == [(f"preset={name}", "") for name in catalog.presets()]
+    assert ("cloth.0.fabric=denim", "") in set_keys.complete("cloth.0.fabric=", [])
+    assert ("integrator=implicit_euler", "") in set_keys.complete("integrator=", [])
+    assert ("solids.0.sharp=true", "") in set_keys.complete("solids.0.sharp=", [{"solids": [{"type": "sphere"}]}])
+    assert set_keys.complete("nothing.at.all=", []) == set_keys.complete("nothing.at.all.", []) == []
 
 
 SHELLS = {"bash": ("bash", "--rcfile", ".rc", "-i"), "zsh": ("zsh", "-i")}

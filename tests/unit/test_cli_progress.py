@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from toile.cli import progress as progress_module
-from toile.cli.estimate import TimeLeft, clock
+from toile.cli.console import ErrorConsole
 from toile.cli.progress import Progress, RunProgress
-from toile.cli.streams import ErrorOutput
+from toile.cli.time_left import TimeLeft, format_duration
 from toile.model.frame import Frame
 
 WIDTHS = (5, 12, 20, 33, 40, 60, 80, 200)
@@ -74,7 +74,7 @@ def test_a_resumed_run_counts_what_it_computes() -> None:
     [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (185.0, "3:05"), (3600.0, "1:00:00"), (7265.0, "2:01:05")],
 )
 def test_times_are_shown_as_clocks_do(seconds: float, shown: str) -> None:
-    assert clock(seconds) == shown
+    assert format_duration(seconds) == shown
 
 
 def frame(number: int, **certificate: object) -> Frame:
@@ -84,48 +84,48 @@ def frame(number: int, **certificate: object) -> Frame:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ErrorOutput]:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ErrorConsole]:
     """Makes the error stream a terminal of this width."""
 
-    def make(width: int, **options: object) -> ErrorOutput:
-        console = ErrorOutput(file=io.StringIO(), force_terminal=True, width=width, legacy_windows=False, **options)
-        monkeypatch.setattr(progress_module, "errors", console)
+    def make(width: int, **options: object) -> ErrorConsole:
+        console = ErrorConsole(file=io.StringIO(), force_terminal=True, width=width, legacy_windows=False, **options)
+        monkeypatch.setattr(progress_module, "error_console", console)
         return console
 
     return make
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_line_fits_every_terminal(width: int, terminal: Callable[..., ErrorOutput]) -> None:
+def test_the_line_fits_every_terminal(width: int, terminal: Callable[..., ErrorConsole]) -> None:
     terminal(width)
     bar = RunProgress(75)
     for number in range(1, 13):
         bar.show(frame(number, steps=3, rejected=1, strain={"warp_max": 0.0123}))
-    line = bar._fitting().plain
+    line = bar._fitted_line().plain
     assert len(line) < width
     assert line.startswith("frame 12/75"[: width - 1])
 
 
-def test_what_a_narrow_terminal_keeps_is_the_frame_and_the_time_left(terminal: Callable[..., ErrorOutput]) -> None:
+def test_what_a_narrow_terminal_keeps_is_the_frame_and_the_time_left(terminal: Callable[..., ErrorConsole]) -> None:
     terminal(28)
     bar = RunProgress(75)
     for number in range(13):
         bar.show(frame(number, steps=3, strain={"warp_max": 0.01}))
-    assert re.fullmatch(r"frame 12/75, 0 s left", bar._fitting().plain)
+    assert re.fullmatch(r"frame 12/75, 0 s left", bar._fitted_line().plain)
 
 
-def test_a_wide_terminal_has_everything(terminal: Callable[..., ErrorOutput]) -> None:
+def test_a_wide_terminal_has_everything(terminal: Callable[..., ErrorConsole]) -> None:
     terminal(120)
     bar = RunProgress(75)
     bar.show(frame(0))
     for number in (1, 2):
         bar.show(frame(number, steps=3, rejected=1, strain={"warp_max": 0.01, "weft_max": 0.034, "edge_max": None}))
-    line = bar._fitting().plain
+    line = bar._fitted_line().plain
     assert line.startswith("frame 2/75 ━")
     assert line.endswith("6 steps, 2 rejected, strain 3.4 %, 0 s left")
 
 
-def test_a_terminal_without_utf8_or_color_gets_a_bar_all_the_same(terminal: Callable[..., ErrorOutput]) -> None:
+def test_a_terminal_without_utf8_or_color_gets_a_bar_all_the_same(terminal: Callable[..., ErrorConsole]) -> None:
     class Latin(io.StringIO):
         encoding = "latin-1"
 
@@ -134,7 +134,7 @@ def test_a_terminal_without_utf8_or_color_gets_a_bar_all_the_same(terminal: Call
     bar = RunProgress(4)
     for number in range(3):
         bar.show(frame(number))
-    line = bar._fitting().plain
+    line = bar._fitted_line().plain
     assert line.isascii()
     assert "#" * 20 + "-" * 20 in line
 
@@ -192,7 +192,7 @@ def test_what_warp_compiles_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
     values = wp.zeros(3, dtype=int, device="cpu")
     with Progress() as bar, progress_module.show_compilation(bar):
         wp.launch(count, 3, outputs=[values], device="cpu")
-        assert bar.line() == "compiling kernels, only this once: 1 modules done"
+        assert bar.line() == "compiling kernels, only the first time: 1 modules done"
         bar.phase("at work")
         wp.launch(count, 3, outputs=[values], device="cpu")
         assert bar.line() == "at work"

@@ -91,7 +91,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_leaves_a_complete_result(tmp_path: Pa
     frames = report["summary"]["frames"]
     assert frames >= 1
     said = terminal.plain()
-    assert "stopping (Ctrl-C again gives up): completing what there is" in said
+    assert "stopping (Ctrl-C again to discard): completing the results" in said
     assert f"{frames} frames, {2 * frames} steps, 0 rejected" in said
     assert all(str(Path("run", name)) in said for name in ("cache.pc2", "fall.npz", "report.json"))
     assert "Stopped." in said

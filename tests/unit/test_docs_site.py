@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from toile.plugins import FAMILIES, find, names
+from toile.families import FAMILIES
+from toile.plugins import find, names
 from toile.scene.load import load, scene_names
 from toile.scene.schema import Scene
 

@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 from rich.console import Console
 
-from toile.plugins import FAMILIES, find, names
+from toile.families import FAMILIES
+from toile.plugins import find, names
 from toile.scene.explain import Row, explain, explain_plugin, field_rows, judgment_constants, rows
 from toile.scene.load import load
 from toile.scene.schema import Scene
@@ -105,7 +106,7 @@ def test_judgment_constants_come_with_their_reason() -> None:
 def test_every_plugin_can_be_explained(family: str, name: str) -> None:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain_plugin(family, name))
-    assert console.export_text().startswith(f"{name} ({FAMILIES[family][1]})  ")
+    assert console.export_text().startswith(f"{name} ({FAMILIES[family].noun})  ")
 
 
 @pytest.mark.parametrize(("family", "name"), [(family, name) for family in FAMILIES for name in names(family)])

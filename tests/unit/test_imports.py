@@ -29,7 +29,7 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_public_names_are_kept_in_step() -> None:
-    assert set(toile.__all__) == {*toile._HOMES, "__version__", "use_precision"}
+    assert set(toile.__all__) == {*toile._MODULE_OF, "__version__", "use_precision"}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -64,7 +64,7 @@ def test_precision_cannot_change_once_kernels_are_there(monkeypatch: pytest.Monk
     monkeypatch.setenv("TOILE_PRECISION", "double")
     monkeypatch.setitem(sys.modules, "toile.math.types", SimpleNamespace(precision="double"))
     toile.use_precision("double")
-    with pytest.raises(InputError, match="precision cannot change to single: this process already uses double"):
+    with pytest.raises(InputError, match="precision cannot change to single: the kernels of this process already use double"):
         toile.use_precision("single")
     assert os.environ["TOILE_PRECISION"] == "double"
 

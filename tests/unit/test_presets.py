@@ -15,7 +15,7 @@ from toile.cli import app
 from toile.errors import SceneError
 from toile.scene.explain import explain, explain_preset, rows
 from toile.scene.load import load
-from toile.scene.presets import fill, lost, preset_names, preset_text, read_preset
+from toile.scene.presets import dropped_from_preset, fill, preset_names, preset_text, read_preset
 from toile.scene.schema import Cloth, Scene, Time
 from toile.simulation.simulation import Simulation
 
@@ -102,14 +102,14 @@ def test_overrides_lead_into_what_the_preset_sets_in_any_order() -> None:
     assert (one.integrator.type_name(), one.integrator.newton_iterations) == ("implicit_euler", 2)
 
 
-OWN = ", because the scene has its own "
-ADD = " Leave that out, or add to it what should stay."
+OWN = ", because the scene sets its own "
+ADD = " Remove that key, or add what is missing to it."
 
 
 def test_what_a_scene_replaces_of_its_preset_is_reported(device: str) -> None:
     scene = load("drape", overrides=["preset=pro95"])
     line = f"preset pro95: without strain_deformation_rate{OWN}filters.{ADD}"
-    assert line in lost(scene)
+    assert line in dropped_from_preset(scene)
     scene = Scene(preset="pro95", cloth=[{"shape": GRID}], filters=["self_contact"], time={"frames": 0})
     assert Simulation(scene, device).warnings == [line]
 
@@ -117,8 +117,8 @@ def test_what_a_scene_replaces_of_its_preset_is_reported(device: str) -> None:
 def test_everything_of_a_preset_that_can_be_replaced() -> None:
     cloth = [{"shape": GRID, "energies": ["stretch", "shear"]}, {"name": "other", "shape": GRID}]
     scene = Scene(preset="bw98", integrator="implicit_bdf2", forces=["drag"], cloth=cloth)
-    assert list(lost(scene)) == [
-        f"preset bw98: without implicit_euler{OWN}integrator. Leave that out to have the preset's.",
+    assert list(dropped_from_preset(scene)) == [
+        f"preset bw98: without implicit_euler{OWN}integrator. Remove that key to use the preset's.",
         f"preset bw98: without penalty{OWN}forces.{ADD}",
         f"preset bw98: without bend_angle{OWN}cloth[0].energies.{ADD}",
     ]
@@ -128,20 +128,20 @@ def test_other_figures_and_additions_replace_nothing() -> None:
     """Nor does leaving out what is for solids, if there are none."""
     filters = [{"type": "strain_velocity", "extension": 0.2}, "self_contact"]
     cloth = [{"shape": GRID, "energies": [{"type": "spring", "structural": 5.0}, "bend_mode"]}]
-    assert list(lost(Scene(preset="bmf03", filters=filters, forces=["drag"], post=[], cloth=cloth))) == []
+    assert list(dropped_from_preset(Scene(preset="bmf03", filters=filters, forces=["drag"], post=[], cloth=cloth))) == []
     with_solid = Scene(preset="bmf03", filters=filters, post=[], cloth=cloth, solids=["plane"])
-    assert list(lost(with_solid)) == [
+    assert list(dropped_from_preset(with_solid)) == [
         f"preset bmf03: without forecast{OWN}filters.{ADD}",
         f"preset bmf03: without fold_projection{OWN}post.{ADD}",
     ]
-    assert list(lost(Scene(filters=["self_contact"], integrator="explicit_euler", cloth=cloth))) == []
+    assert list(dropped_from_preset(Scene(filters=["self_contact"], integrator="explicit_euler", cloth=cloth))) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_by_itself_lacks_nothing_of_itself(name: str) -> None:
     scene = Scene(preset=name, cloth=[{"shape": GRID}], solids=["plane"])
-    assert list(lost(scene)) == []
-    assert list(lost(Scene.model_validate_json(scene.model_dump_json()))) == []
+    assert list(dropped_from_preset(scene)) == []
+    assert list(dropped_from_preset(Scene.model_validate_json(scene.model_dump_json()))) == []
 
 
 def test_a_dumped_scene_is_the_same_scene_again() -> None:
@@ -189,7 +189,7 @@ def test_explain_tells_the_preset_s_values_from_the_scene_s() -> None:
     assert not changed["newton_iterations"].of_preset
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain(load("hang", overrides=["preset=bw98"])))
-    assert "Italic: of the preset bw98." in console.export_text()
+    assert "Italic: set by the preset bw98." in console.export_text()
 
 
 @pytest.mark.parametrize("name", NAMES)

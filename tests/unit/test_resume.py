@@ -168,7 +168,7 @@ def test_checkpoints_take_a_share_of_the_time(tmp_path: Path, monkeypatch: pytes
     checkpoints.begin()
     for number in range(1000):
         now += 0.1
-        checkpoints.keep(Frame(number, 0.1 * number, np.zeros((1, 3)), np.zeros((1, 3))))
+        checkpoints.add(Frame(number, 0.1 * number, np.zeros((1, 3)), np.zeros((1, 3))))
     assert saved[:3] == [0, 30, 60]
     assert 0.03 * len(saved) <= 0.011 * now
     checkpoints.close()
@@ -203,7 +203,7 @@ def test_a_finished_run_is_extended(whole: dict[str, bytes | str]) -> None:
     result = simulate("out", frames=FRAMES, resume=True)
     assert result.resumed == 3
     assert results("out") == whole
-    with pytest.raises(InputError, match="come to frame 6 already, and 4 are asked for"):
+    with pytest.raises(InputError, match="already reached frame 6, and 4 are requested"):
         simulate("out", frames=4, resume=True)
     assert results("out") == whole
 
@@ -213,7 +213,7 @@ def test_a_large_run_keeps_nothing_for_more_frames(monkeypatch: pytest.MonkeyPat
     simulate("out", frames=2)
     assert sorted(path.name for path in Path("out/.resume").iterdir()) == ["complete.json", "run.json"]
     assert simulate("out", frames=2, resume=True).written == []
-    with pytest.raises(InputError, match="too large to keep what more frames would need"):
+    with pytest.raises(InputError, match="too large to keep for more frames"):
         simulate("out", frames=3, resume=True)
 
 
@@ -233,12 +233,12 @@ def test_outputs_are_added_to_a_complete_run() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("gravity=[0,0,-9]", r"gravity\[2\]: -9.81 there, -9.0 here"),
-        ("cloth[0].fabric=denim", 'cloth.0..fabric.name: "cotton" there, "denim" here'),
-        ("filters[0].thickness=0.004", r"filters\[0\].thickness: 0.005 there, 0.004 here"),
-        ("solids[0].motion.keyframes[1].time=0.4", r"solids\[0\].motion.keyframes\[1\].time: 0.3 there, 0.4 here"),
-        ("forces=[drag]", r'forces: \[\] there, \[\{"type": "drag".* here'),
-        ("seed=4", "seed: 0 there, 4 here"),
+        ("gravity=[0,0,-9]", r"gravity\[2\]: -9.81 in that run, -9.0 in this one"),
+        ("cloth[0].fabric=denim", 'cloth.0..fabric.name: "cotton" in that run, "denim" in this one'),
+        ("filters[0].thickness=0.004", r"filters\[0\].thickness: 0.005 in that run, 0.004 in this one"),
+        ("solids[0].motion.keyframes[1].time=0.4", r"solids\[0\].motion.keyframes\[1\].time: 0.3 in that run, 0.4 in this one"),
+        ("forces=[drag]", r'forces: \[\] in that run, \[\{"type": "drag".* in this one'),
+        ("seed=4", "seed: 0 in that run, 4 in this one"),
     ],
 )
 def test_another_scene_is_refused(change: str, said: str) -> None:
@@ -253,7 +253,7 @@ def test_another_scene_is_refused(change: str, said: str) -> None:
 def test_another_file_is_refused(tmp_path: Path) -> None:
     stopped("out", after=1)
     (tmp_path / "rag.obj").write_text(RAG.replace("v 0.1 0.1 0", "v 0.1 0.12 0"))
-    with pytest.raises(InputError, match="cloth: what was read from files is not what it was"):
+    with pytest.raises(InputError, match="cloth: the files that it is read from have changed"):
         simulate("out", resume=True)
 
 
@@ -262,7 +262,7 @@ def test_another_way_of_computing_is_refused(what: str, monkeypatch: pytest.Monk
     stopped("out", after=1)
     identity = toile.Simulation.identity
     monkeypatch.setattr(toile.Simulation, "identity", lambda simulation: {**identity(simulation), what: "another"})
-    with pytest.raises(InputError, match=f'{what}: ".*" there, "another" here'):
+    with pytest.raises(InputError, match=f'{what}: ".*" in that run, "another" in this one'):
         simulate("out", resume=True)
 
 
@@ -328,29 +328,29 @@ def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPa
     words = ["run", "drop.yaml", "--out", "out"]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/toile", *words])
     with monkeypatch.context() as stopping:
-        keep = toile.runs.checkpoint.Checkpoints.keep
+        add = toile.runs.checkpoint.Checkpoints.add
 
         def stop(checkpoints: Any, frame: Frame) -> None:
-            keep(checkpoints, frame)
+            add(checkpoints, frame)
             if frame.number == 2:
                 raise KeyboardInterrupt
 
-        stopping.setattr(toile.runs.checkpoint.Checkpoints, "keep", stop)
+        stopping.setattr(toile.runs.checkpoint.Checkpoints, "add", stop)
         result = CliRunner().invoke(app, words)
     assert result.exit_code == 130
-    assert "Go on with: toile run drop.yaml --out out --resume" in result.stderr
+    assert "Resume with: toile run drop.yaml --out out --resume" in result.stderr
     again = CliRunner().invoke(app, [*words, "--resume"])
     assert again.exit_code == 0, again.output
-    assert "out: went on from frame 2." in again.stdout
+    assert "out: resumed from frame 2." in again.stdout
     assert results("out") == whole
     complete = CliRunner().invoke(app, [*words, "--resume", "--json"])
     assert complete.exit_code == 0
     document = json.loads(complete.stdout)
     assert (document["resumed"], document["written"]) == (FRAMES, [])
-    assert "complete already" in CliRunner().invoke(app, [*words, "--resume"]).stdout
+    assert "already complete" in CliRunner().invoke(app, [*words, "--resume"]).stdout
     other = CliRunner().invoke(app, [*words, "--resume", "--set", "seed=2"])
     assert other.exit_code == 2
-    assert "seed: 0 there, 2 here" in other.stderr
+    assert "seed: 0 in that run, 2 in this one" in other.stderr
 
 
 # What a run does to files; it is killed before one of these calls, and then goes on.

@@ -113,12 +113,12 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data[:-1], r"damaged: 6 frames of 6 points take 464 bytes and it has 463"),
-        (lambda data: data + b"\0", r"damaged: 6 frames of 6 points take 464 bytes and it has 465"),
+        (lambda data: data[:-1], r"damaged: 6 frames of 6 points take 464 bytes, but it has 463"),
+        (lambda data: data + b"\0", r"damaged: 6 frames of 6 points take 464 bytes, but it has 465"),
         (lambda data: data[:20], r"not a PC2 cache"),
         (lambda data: b"X" + data[1:], r"not a PC2 cache"),
         (lambda data: b"", r"not a PC2 cache"),
-        (lambda data: data[:16] + b"\7\0\0\0" + data[20:], r"holds 7 points and rest\.obj 6: the two are not of"),
+        (lambda data: data[:16] + b"\7\0\0\0" + data[20:], r"holds 7 points, but rest\.obj holds 6: the two are not from"),
         (lambda data: data[:28] + b"\xff\xff\xff\xff" + data[32:], r"damaged: -1 frames"),
     ],
 )

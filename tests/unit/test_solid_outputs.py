@@ -441,11 +441,11 @@ def test_export_and_render_of_a_folder_show_its_solids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("solids.pc2", None, r"no solids\.pc2 in it, and a solid moves"),
+        ("solids.pc2", None, r"has no solids\.pc2, but a solid moves"),
         ("solids.pc2", lambda data: data[:-1], r"solids\.pc2: damaged: 3 frames of"),
         ("solids.pc2", lambda data: data[:8], r"solids\.pc2: not a PC2 cache"),
-        ("solids.pc2", lambda data: data[:16] + b"\7\0\0\0" + data[20:], r"holds 7 points and solids\.obj \d+"),
-        ("cache.pc2", lambda data: data[:28] + b"\2\0\0\0" + data[32:-48], r"holds 3 frames and cache\.pc2 2:"),
+        ("solids.pc2", lambda data: data[:16] + b"\7\0\0\0" + data[20:], r"holds 7 points, but solids\.obj holds \d+"),
+        ("cache.pc2", lambda data: data[:28] + b"\2\0\0\0" + data[32:-48], r"holds 3 frames, but cache\.pc2 holds 2:"),
         ("solids.obj", lambda data: b"# toile {}\n", r"solids\.obj: not the solids of a run"),
         ("solids.obj", lambda data: data.replace(b"v -2.05", b"v two", 1), r"solids\.obj:4  cannot be read: could not"),
         ("solids.obj", lambda data: data.replace(b"f 1 2 3", b"f 1 2 9", 1), r"a vertex that is not of its solid"),

@@ -32,7 +32,7 @@ def test_what_cannot_be_shown_is_reported_in_words(tmp_path: Path) -> None:
         for words, messages in (
             (("hagn",), 'Did you mean "hang"?'),
             ((str(tmp_path),), "not the folder of a finished run"),
-            ((str(tmp_path / "run"), "--set", "time.fps=3"), "--set changes a scene"),
+            ((str(tmp_path / "run"), "--set", "time.fps=3"), "--set overrides values of a scene"),
             (("hang", "--port", port), f"port {port} of 127.0.0.1 is taken"),
             (("hang", "--port", "0", "--host", "0.0.0.0"), "needs a token"),
             (("hang", "--port", "0", "--token", "short"), "16 printable ASCII characters"),
@@ -59,7 +59,7 @@ def test_it_serves_a_page_until_it_is_stopped(tmp_path: Path, shown: str) -> Non
         finally:
             process.kill()
     assert (process.returncode, out, errors) == (0, "", "")
-    assert how_to_end == "Ctrl-C ends it."
+    assert how_to_end == "Press Ctrl-C to stop."
 
 
 # Also where the tests themselves were started deaf to Ctrl-C.

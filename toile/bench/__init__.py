@@ -1,4 +1,4 @@
-"""Times: of scenes (scenes.py), of the suite of scenes at several sizes (suite.py), and of kernels (profile.py)."""
+"""Benchmarks: times of scenes (scenes.py), of a suite at several sizes (suite.py), and of kernels (profile.py)."""
 
 from toile.bench.scenes import GROWTH_FRAMES, STAGES, growth, measure
 

@@ -1,20 +1,21 @@
-"""One scene at one size on one device, measured: a row of the suite.
+"""Measures one scene at one size on one device: a row of the suite.
 
     python -m toile.bench.case '{"scene": "hang", "size": 2600, "device": "cpu"}'
 
-As a program it has a process of its own, so that its peak of memory is its own, and what kills it kills nothing else.
-It prints a line of JSON for every frame, and the row at last.
+The suite runs it as a separate process, so that the peak of memory is its own, and a crash ends nothing else. It prints
+a line of JSON for every frame, and the row at the end.
 
-Frames are run from the start of the scene, because where cloth lies depends on all of them. What is timed is a window
-in which the scene does what it is for. Where a frame takes long, the time allowed may end before that: the window is
-then the last half of the frames there are, and the row says so.
+Frames are computed from the start of the scene, because the state of the cloth depends on all of them. The timed window
+is the part in which the scene shows what it was made for. On slow cases the budget may end before the window begins:
+the second half of the computed frames is then timed, and `begun` is false.
 
-    ms_per_frame    median over the window of the wall time of a frame, without that of the audit, as in the certificate
-    ms_mean         the mean of the same
-    processor_ms    mean time of all threads, with the audit; on a machine with other work it says more than the wall
-    stages          means over the window [ms]; all but the audit add up to `ms_mean`, as `rest` is what no stage counts
-    iterations      of the linear solver, median and largest over all solves in the window
-    all else        of the whole run, from its certificate
+    ms_per_frame    median wall time of a frame in the window, without the audit, as in the certificate
+    ms_mean         mean of the same times
+    processor_ms    mean processor time of all threads, with the audit; more reliable than wall time on a busy machine
+    stages          mean times in the window [ms]; `rest` is the time outside all stages, so that the sum of all but
+                    the audit is `ms_mean`
+    iterations      of the linear solver, median and maximum over all solves in the window
+    other values    of the whole run, from its certificate
 """
 
 from __future__ import annotations
@@ -43,14 +44,17 @@ if TYPE_CHECKING:
     from toile.model.frame import Frame
     from toile.scene.schema import Scene
 
+# The results of a case, as in the results file of the suite.
+Row = dict[str, Any]
+
 STAGES = ("EVAL", "CG", "C/C", "C/S", "filters")
-# The first frame loads kernels, and two are the least that tells anything.
+# The first frame loads kernels and is not timed, and a mean needs at least two more.
 FEWEST_FRAMES = 3
 
 
 @dataclass(frozen=True)
 class Window:
-    """The frames of a shipped scene in which it does what it is for."""
+    """The frames of a shipped scene in which it shows what it was made for."""
 
     scene: str
     first: int
@@ -58,12 +62,13 @@ class Window:
     changes: tuple[str, ...] = ()
 
 
-# Of a frame's strain: what the extension of a fabric limits. Edges across the threads change with shear as well.
+# Strains of a frame that the extension of a fabric limits. Edges across the threads also change with shear.
 THREADS = ("warp_max", "weft_max")
 
-# `hang` is the sheet without damping and air: whether it swings as it should can be told (swing.py). The sheet on the
-# stand has folds from frame 8 on, the five layers touch from frame 5 on, the mat lies on itself from frame 30 on. Steps
-# on the stand are a quarter of the scene's own, as fast from 10,000 vertices on, and threads keep to their extension.
+# `hang` is the sheet without damping and air, so that the error of its swing can be computed (swing.py). The sheet on
+# the stand has folds from frame 8 on, the five layers are in contact from frame 5 on, the mat lies on itself from frame
+# 30 on. Steps on the stand are a quarter of the scene's own, which is as fast from 10,000 vertices on and keeps the
+# threads within their extension.
 SCENES = {
     "hang": Window("swing", 2, 30),
     "drape": Window("drape", 8, 30, ("time.max_step=0.008333333333333333", "time.max_excess=0")),
@@ -74,20 +79,25 @@ SCENES = {
 
 @dataclass(frozen=True)
 class Case:
+    """A scene of the suite, its size, and how to run it."""
+
     scene: str  # one of SCENES
     size: int  # vertices
     device: str = "cpu"
-    threads: int | None = None  # None: as many as there are cores
+    threads: int | None = None  # all cores by default
     budget: float = 90.0  # [s]  for all frames but the first
-    frames: int | None = None  # so many, whatever they take
+    frames: int | None = None  # a fixed number of frames, without a budget
 
 
-def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) -> dict[str, Any]:
-    """The row. `progress` gets every frame, and how many there will be at most. What fails is told in the row."""
+def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) -> Row:
+    """Runs a case and returns its row, in which `failed` holds the reason of a failure.
+
+    `progress` is called with every frame, and with the largest number of frames that there will be.
+    """
     if case.threads is not None:
         threads.use(case.threads)
     window = SCENES[case.scene]
-    row: dict[str, Any] = {"scene": case.scene, "size": case.size, "device": case.device, "precision": precision}
+    row: Row = {"scene": case.scene, "size": case.size, "device": case.device, "precision": precision}
     row |= {"threads": threads.count(), "date": datetime.date.today().isoformat(), "failed": None, "load": _load()}
     run = None
     try:
@@ -98,7 +108,7 @@ def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) ->
         for frame in run.frames(last, None if case.frames else case.budget):
             if progress is not None:
                 progress(frame, last)
-    except (ToileError, MemoryError, RuntimeError) as error:  # Warp tells of memory that a GPU lacks by the last
+    except (ToileError, MemoryError, RuntimeError) as error:  # Warp raises RuntimeError when a GPU is out of memory
         row["failed"] = f"{type(error).__name__}: {error}".splitlines()[0]
     if run is not None:
         row |= run.row(window)
@@ -106,18 +116,18 @@ def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) ->
 
 
 class _Run:
-    """A simulation under a stopwatch."""
+    """A simulation whose frames are timed."""
 
     def __init__(self, scene: Scene, device: str):
         self.simulation = Simulation(scene, device=device)
         self.ms: list[float] = []
         self.processor_ms: list[float] = []
-        self.iterations: list[list[int]] = []  # of each solve of each frame
+        self.iterations: list[list[int]] = []  # per frame, the iterations of each solve
         self.centers: list[np.ndarray] = []
         self._count_iterations()
 
     def frames(self, last: int, budget: float | None) -> Iterator[Frame]:
-        """Each as it comes, until the last or until the next would take longer than is left [s]."""
+        """Yields each frame as it is computed, until the last or until the next would exceed the budget [s]."""
         simulation = self.simulation
         self._note_center(simulation.state.x.numpy())
         while len(self.ms) < last:
@@ -132,8 +142,8 @@ class _Run:
             if budget is not None and len(self.ms) >= FEWEST_FRAMES and spent + longest > 1e3 * budget:
                 return
 
-    def row(self, window: Window) -> dict[str, Any]:
-        """What the frames so far say."""
+    def row(self, window: Window) -> Row:
+        """Returns the results of the frames so far."""
         simulation, report = self.simulation, self.simulation.report()
         model, summary, entries = simulation.model, report["summary"], report["frames"]
         found = {
@@ -172,10 +182,10 @@ class _Run:
         }
 
     def _swing_error(self, window: Window) -> float | None:
-        """[cm]"""
+        """Returns the error of the swing [cm]; None for other scenes."""
         if window.scene != "swing":
             return None
-        found = swing.error(self.centers, round(self.simulation.model.particle_count**0.5))  # it is a square
+        found = swing.error(self.centers, round(self.simulation.model.particle_count**0.5))  # the sheet is square
         return None if found is None else 100.0 * found
 
     def _note_center(self, positions: np.ndarray) -> None:
@@ -183,7 +193,7 @@ class _Run:
         self.centers.append(masses @ positions.astype(float) / masses.sum())
 
     def _count_iterations(self) -> None:
-        """Of every solve: the certificate has their sum, and only of steps that stand."""
+        """Collects the iterations of every solve; the certificate has only their sum over accepted steps."""
         integrator: Any = self.simulation.integrator
         solver = integrator.newton.solver
         solve = solver.solve
@@ -198,7 +208,7 @@ class _Run:
 
 
 def _load() -> float | None:
-    """How many processes wanted to run in the last minute, where the system tells."""
+    """Returns the load average of the last minute; None if the system does not provide it."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
@@ -211,9 +221,9 @@ def main() -> None:
     print(json.dumps({"row": plain(measure(case, report))}, allow_nan=False), flush=True)
 
 
-def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Types that JSON has. It has no NaN or infinity: they become null."""
-    found: dict[str, Any] = json.loads(json.dumps(row, default=float), parse_constant=lambda _: None)
+def plain(row: Row) -> Row:
+    """Converts a row to types that JSON has. NaN and infinity, which it does not have, become null."""
+    found: Row = json.loads(json.dumps(row, default=float), parse_constant=lambda _: None)
     return found
 
 

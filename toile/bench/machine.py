@@ -1,4 +1,4 @@
-"""What a time was measured on: without it, it says nothing."""
+"""Describes the machine and the versions that a time was measured with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("warp-lang", "numpy", "scipy", "cvxopt", "qdldl")
 
 
 def machine(device: str) -> dict[str, Any]:
-    """The processor, and the GPU if that is what computes."""
+    """Returns the processor, and the GPU if the device is one."""
     found: dict[str, Any] = {"cpu": _processor(), "cores": available(), "system": platform.system()}
     try:
         computing = wp.get_device(device)
@@ -32,7 +32,7 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, Toile and what it computes with; packages that are not installed are left out."""
+    """Returns the versions of Python, Toile and the installed packages that it computes with."""
     found = {"python": platform.python_version(), "toile": __version__}
     for package in PACKAGES:
         try:
@@ -43,7 +43,7 @@ def versions() -> dict[str, str]:
 
 
 def describe(machine: dict[str, Any]) -> str:
-    """In a few words."""
+    """Returns a short description of a machine."""
     cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''}"
     return machine["gpu"] if "gpu" in machine else f"{cores} of {machine['cpu']}"
 

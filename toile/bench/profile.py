@@ -1,12 +1,11 @@
-"""Where the time of frames goes: to which kernels, and to what else.
+"""Profiles frames of a simulation: the time spent in each kernel, and in other calls.
 
-On the CPU a launch returns when its kernel has ended, so launches are timed where they are made; one that threads share
-is timed from its start to the end of the last of them. What is timed inside of something else is counted once. A GPU
-works behind the program's back: there Warp times what the device does. What is recorded otherwise
-(toile/device/cuda_graph.py) is launched one by one for it, which takes the program longer, and the kernels as long as
-ever.
+On the CPU a launch returns when its kernel has ended, so that launches are timed on the host; a launch that several
+threads share lasts until the last of them ends. Nested calls are counted once. A GPU runs asynchronously, so that Warp
+times the kernels on the device. Kernels of CUDA graphs (toile/device/cuda_graph.py) are then launched one by one: this
+takes more time on the host, and the same time on the device.
 
-Nothing is in the way of runs that are not profiled: functions are replaced by timed ones while one is.
+Functions are replaced by timed ones only while a simulation is profiled, so that other runs have no overhead.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from toile.simulation.simulation import Simulation
 
 LAUNCHES = ((Launcher, "__call__"), (Launcher, "by_color"), (wp, "launch"))
-# Besides kernels: where it is found, its name there, and what it is.
+# Calls other than kernels: the class or module, the name in it, and the name in the profile.
 OTHERS: tuple[tuple[Any, str, str], ...] = (
     (Cholmod, "factor", "factorization (CHOLMOD)"),
     (Cholmod, "solve", "solve with the factor (CHOLMOD)"),
@@ -56,6 +55,8 @@ PACKING = "packing of arguments"
 
 @dataclass
 class Spent:
+    """The number of calls and the time [ms] of one kernel or function."""
+
     calls: int = 0
     ms: float = 0.0
 
@@ -66,7 +67,7 @@ class Spent:
 
 @dataclass
 class Tally:
-    """Calls and milliseconds by name."""
+    """Calls and times by name."""
 
     kernels: dict[str, Spent] = field(default_factory=dict)
     others: dict[str, Spent] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class Tally:
 
 
 def profile(simulation: Simulation, frames: int, progress: Callable[[Frame], None] | None = None) -> dict[str, Any]:
-    """The next frames of a simulation, which should have computed one before: the first loads kernels."""
+    """Profiles the next frames of a simulation. The first frame should come before, because it loads the kernels."""
     device = wp.get_device(simulation.device)
     first = simulation.frame + 1
     tally = Tally()
@@ -104,18 +105,18 @@ def profile(simulation: Simulation, frames: int, progress: Callable[[Frame], Non
 
 
 def label(kernel: wp.Kernel) -> str:
-    """linear.modified_pcg.advance"""
+    """Returns the name of a kernel in the profile, such as linear.modified_pcg.advance."""
     return f"{kernel.module.name}.{kernel.key}".removeprefix("toile.")
 
 
 def _kernel(given: tuple[Any, ...]) -> wp.Kernel:
-    """Among the arguments of a launch, which may begin with the launcher."""
+    """Returns the kernel among the arguments of a launch, the first of which may be the launcher."""
     return given[1] if isinstance(given[0], Launcher) else given[0]
 
 
 @contextlib.contextmanager
 def _replaced(places: Sequence[tuple[Any, str]], by: Callable[[int, Callable[..., Any]], Any]) -> Iterator[None]:
-    """Attributes of classes and modules, each given with its number, are something else while it lasts."""
+    """Replaces attributes of classes and modules within the block by the result of `by(number, original)`."""
     before = [(home, name, getattr(home, name)) for home, name in places]
     try:
         for number, (home, name, function) in enumerate(before):
@@ -129,23 +130,23 @@ def _replaced(places: Sequence[tuple[Any, str]], by: Callable[[int, Callable[...
 @contextlib.contextmanager
 def _timed_on_host(tally: Tally) -> Iterator[None]:
     stopwatch = _Stopwatch(tally)
-    whats = [what for _, _, what in OTHERS]
+    names = [name for _, _, name in OTHERS]
     with (
-        _replaced(LAUNCHES, lambda _, function: stopwatch.launching(function)),
-        _replaced([other[:2] for other in OTHERS], lambda number, function: stopwatch.doing(function, whats[number])),
+        _replaced(LAUNCHES, lambda _, function: stopwatch.timed_launch(function)),
+        _replaced([other[:2] for other in OTHERS], lambda number, function: stopwatch.timed(function, names[number])),
     ):
         yield
 
 
 @contextlib.contextmanager
 def _timed_on_device(tally: Tally) -> Iterator[None]:
-    names: dict[str, str] = {}  # by which the device knows kernels, and those that they have in Toile
+    names: dict[str, str] = {}  # name of a kernel on the device -> its label
 
-    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+    def collect_name(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             found = function(*given, **named)
             kernel = _kernel(given)
-            with contextlib.suppress(RuntimeError):  # not launched, so that it has no name yet
+            with contextlib.suppress(RuntimeError):  # a kernel that was not launched has no such name yet
                 names[kernel.get_mangled_name()] = label(kernel)
             return found
 
@@ -154,8 +155,8 @@ def _timed_on_device(tally: Tally) -> Iterator[None]:
     wp.timing_begin()
     try:
         with (
-            _replaced(LAUNCHES, lambda _, function: noted(function)),
-            _replaced([(CudaGraph, "__call__")], lambda *_: lambda recorded, *arrays: recorded._launches()),
+            _replaced(LAUNCHES, lambda _, function: collect_name(function)),
+            _replaced([(CudaGraph, "__call__")], lambda *_: lambda graph, *arrays: graph._launches()),
         ):
             yield
     finally:
@@ -168,30 +169,32 @@ def _timed_on_device(tally: Tally) -> Iterator[None]:
 
 
 class _Stopwatch:
-    """Times calls of one thread, less the timed calls inside them."""
+    """Times the calls of one thread, without the timed calls nested inside them."""
 
     def __init__(self, tally: Tally):
         self.tally = tally
         self._thread = threading.get_ident()
-        self._inside: list[float] = []  # ms of what the calls under way have called
+        self._inside: list[float] = []  # time of the nested calls of each call in progress [ms]
 
-    def launching(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed_launch(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
             if named.get("record_cmd"):
-                return self._timed(function, given, named, PACKING, "others")
-            return self._timed(function, given, named, label(_kernel(given)), "kernels")
+                return self._time(function, given, named, PACKING, "others")
+            return self._time(function, given, named, label(_kernel(given)), "kernels")
 
         return call
 
-    def doing(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def timed(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
-            return self._timed(function, given, named, what, "others")
+            return self._time(function, given, named, name, "others")
 
         return call
 
-    def _timed(self, function: Callable[..., Any], given: Any, named: Any, name: str, of: str) -> Any:
+    def _time(
+        self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], name: str, of: str
+    ) -> Any:
         if threading.get_ident() != self._thread:
-            return function(*given, **named)  # part of a call that is timed as a whole
+            return function(*given, **named)  # the call of the main thread that waits for it is timed as a whole
         self._inside.append(0.0)
         begin = time.perf_counter()
         try:
@@ -204,7 +207,7 @@ class _Stopwatch:
 
 
 def _rows(spent: dict[str, Spent], wall: float) -> list[dict[str, Any]]:
-    """The hottest first."""
+    """Returns the rows of a profile, the hottest first."""
     hottest = sorted(spent.items(), key=lambda item: -item[1].ms)
     return [
         {"name": name, "calls": it.calls, "ms": it.ms, "share": it.ms / wall, "us_per_call": 1e3 * it.ms / it.calls}

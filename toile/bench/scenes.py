@@ -1,7 +1,7 @@
-"""Times scenes as [BW98] table 1 does, and how the time of a frame grows with the number of particles.
+"""Times scenes as [BW98] table 1 does, and measures how the time of a frame grows with the number of particles.
 
-Seconds on different machines say little; shares, steps and the exponent can be compared with the paper, which found
-63.6 % CG, 17.9 % EVAL for its hanging sheet and an exponent of 1.43 from 500 to 7,359 particles.
+Times of different machines are hard to compare; shares, steps and the exponent can be compared with the paper, which
+has 63.6 % CG and 17.9 % EVAL for its hanging sheet, and an exponent of 1.43 from 500 to 7,359 particles.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ GROWTH_FRAMES = 12
 STAGES = ("EVAL", "CG", "C/C", "C/S")
 
 
-def measure(
-    scene: Scene, frames: int | None = None, progress: Callable[[Frame], None] | None = None
-) -> dict[str, Any]:
-    """Runs a scene without outputs; wall time per frame and the stages' shares of it. `progress` gets every frame."""
+def measure(scene: Scene, frames: int | None = None, progress: Callable[[Frame], None] | None = None) -> dict[str, Any]:
+    """Runs a scene without outputs, and returns the wall time per frame and the shares of the stages.
+
+    `progress` is called with every frame.
+    """
     simulation = Simulation(scene)
     running = simulation.run(frames)
     next(running)
@@ -64,9 +65,9 @@ def growth(
     frames: int = GROWTH_FRAMES,
     progress: Callable[[tuple[int, int]], Callable[[Frame], None]] | None = None,
 ) -> tuple[list[dict], float]:
-    """The hanging sheet at several resolutions, and the exponent p of time ~ n^p through all of them.
+    """Times the hanging sheet at several resolutions, and fits the exponent p of time ~ n^p.
 
-    `progress` is asked at each of them for what is to get its frames.
+    `progress` is called with each resolution, and returns the function that is called with its frames.
     """
     rows = []
     for resolution in sizes:

@@ -1,4 +1,4 @@
-"""Scenes at other sizes: all of their sheets finer or coarser by one factor, so that they have about n vertices."""
+"""Resizes scenes: refines or coarsens all their sheets by one factor, so that they have about n vertices."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FEWEST = 4
 
 
 def parsed(text: str) -> list[int]:
-    """Numbers of vertices: "2.6k,10k,1M"."""
+    """Parses numbers of vertices such as "2.6k,10k,1M"."""
     sizes = []
-    for word in text.split(","):
-        number, unit = word.strip().lower(), 1.0
+    for entry in text.split(","):
+        number, unit = entry.strip().lower(), 1.0
         if number[-1:] in UNITS:
             number, unit = number[:-1], UNITS[number[-1]]
         try:
@@ -30,13 +30,13 @@ def parsed(text: str) -> list[int]:
         except ValueError:
             size = 0.0
         if not FEWEST <= size < float("inf"):
-            raise InputError(f'size "{word}": must be a number of vertices, such as 2601, 10k or 1M.')
+            raise InputError(f'size "{entry}": must be a number of vertices, such as 2601, 10k or 1M.')
         sizes.append(round(size))
     return sizes
 
 
 def size_label(size: int) -> str:
-    """2.6k, 10k, 1M"""
+    """Formats a number of vertices as 2.6k, 10k or 1M."""
     for letter, unit in (("M", 1_000_000), ("k", 1000)):
         if size >= unit:
             return f"{size / unit:.4g}{letter}"
@@ -44,16 +44,16 @@ def size_label(size: int) -> str:
 
 
 def resized(name: str, size: int, changes: Sequence[str] = (), allow_outside: bool = False) -> Scene:
-    """A scene with about `size` vertices.
+    """Returns a scene with about `size` vertices.
 
-    Layers of cloth keep the distance that the scene gives, but no more than half an edge, the most that a mesh allows.
+    The thickness of cloth stays as the scene sets it, but is at most half an edge, the largest that a mesh allows.
     """
     scene = load(name, overrides=changes, allow_outside=allow_outside)
     sheets = [cloth.shape for cloth in scene.cloth if isinstance(cloth.shape, Grid)]
     if len(sheets) < len(scene.cloth) or not sheets:
-        raise InputError(f"{name}: sizes are for scenes whose cloths are grids. Change other meshes with --set.")
+        raise InputError(f"{name}: only cloths that are grids can be resized. Change other meshes with --set.")
     widest = max(n - 1 for sheet in sheets for n in sheet.resolution)
-    guess = widest * (size / _count(sheets, 1.0)) ** 0.5  # not quite: it is cells that a factor multiplies
+    guess = widest * (size / _count(sheets, 1.0)) ** 0.5  # approximate, because the factor multiplies cells
     factors = [cells / widest for cells in range(max(1, int(0.9 * guess)), int(1.1 * guess) + 4)]
     factor = min(factors, key=lambda factor: abs(_count(sheets, factor) - size))
     finer = [f"cloth[{k}].shape.resolution={list(_resolution(sheet, factor))}" for k, sheet in enumerate(sheets)]
@@ -74,7 +74,7 @@ def _count(sheets: Sequence[Grid], factor: float) -> int:
 
 
 def _thinner(scene: Scene, edges: Sequence[float]) -> list[str]:
-    """Thicknesses that the meshes are too fine for, made smaller; `edges` are the shortest of each cloth [m]."""
+    """Returns overrides of the thicknesses that are too large for the meshes; `edges` are the shortest edges [m]."""
     own = [
         f"cloth[{k}].thickness={THICK * edge}"
         for k, (cloth, edge) in enumerate(zip(scene.cloth, edges, strict=True))

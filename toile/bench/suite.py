@@ -1,8 +1,8 @@
-"""The suite: the same scenes at growing sizes, each in a process of its own, and how the time of a frame grows.
+"""The benchmark suite: the same scenes at growing sizes, each in a separate process, and how the time of a frame grows.
 
     p = slope of log ms against log n, by least squares;    steepest = the largest slope between neighbors
 
-Scenes that had not the time for all of their frames are compared over frames that all sizes ran.
+Where the budget did not allow all frames of a scene, sizes are compared over the frames that all of them computed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from toile.bench.case import SCENES, Case
+from toile.bench.case import SCENES, Case, Row
 from toile.errors import InputError
 
-Row = dict[str, Any]
-
 SIZES = {"cpu": (2_600, 10_000, 40_000, 160_000), "cuda": (2_600, 10_000, 40_000, 160_000, 1_000_000)}
-# Vertices of a run that loads all kernels of a scene
+# Vertices of a run that only compiles the kernels of a scene.
 SMALL = 300
-# Below this, what a step costs whatever its size takes part of the time.
+# Vertices from which the growth is measured. Below, the fixed cost of a step is a large part of its time.
 GROWTH_FROM = 10_000
-# Sizes whose times are compared are so many times apart.
-FARTHER = 2.0
+# Smallest ratio between neighboring sizes whose times are compared.
+MIN_RATIO = 2.0
 
 
 def cases(
@@ -39,7 +37,7 @@ def cases(
     budget: float = Case.budget,
     frames: int | None = None,
 ) -> list[Case]:
-    """The small ones first: what is cut short has them."""
+    """Returns the cases of the suite, small ones first, so that an interrupted suite has those of all scenes."""
     for name in scenes or ():
         if name not in SCENES:
             raise InputError(f'the suite has no scene "{name}": choose from {", ".join(SCENES)}.')
@@ -51,7 +49,10 @@ def cases(
 
 
 def measured(case: Case, progress: Callable[[int, int], None] | None = None) -> Row:
-    """The row of a case; one that ends in another way says so. `progress` gets each frame's number, and the last's."""
+    """Measures a case in a separate process, and returns its row, in which `failed` holds the reason of a crash.
+
+    `progress` is called with the number of each frame, and with that of the last.
+    """
     command = [sys.executable, "-m", "toile.bench.case", json.dumps(asdict(case))]
     row = None
     with (
@@ -61,7 +62,7 @@ def measured(case: Case, progress: Callable[[int, int], None] | None = None) -> 
         assert child.stdout is not None
         try:
             for line in child.stdout:
-                if not line.startswith("{"):  # what a library prints
+                if not line.startswith("{"):  # printed by a library
                     continue
                 found = json.loads(line)
                 row = found.get("row", row)
@@ -72,25 +73,25 @@ def measured(case: Case, progress: Callable[[int, int], None] | None = None) -> 
             child.kill()
             raise
         errors.seek(0)
-        last_words = errors.read().strip().splitlines()[-1:]
+        last_line = errors.read().strip().splitlines()[-1:]
     if row is None:
-        # What Linux does to a process when there is no memory left
-        why = "out of memory" if code == -9 else last_words[0] if last_words else f"ended with {code}"
+        # Linux kills a process with signal 9 when there is no memory left.
+        why = "out of memory" if code == -9 else last_line[0] if last_line else f"ended with {code}"
         row = {"scene": case.scene, "size": case.size, "device": case.device, "failed": why}
     return row
 
 
 def prepare(scene: str, device: str) -> None:
-    """A small run of the whole scene: kernels that are not in Warp's cache are compiled when they are first needed, in
-    the middle of a scene, and would be timed.
-    """
+    """Compiles the kernels of a scene by a small run of it, so that no compilation is timed in the middle of a case."""
     measured(Case(scene, SMALL, device, frames=SCENES[scene].last))
 
 
 def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Of rows of one scene: the exponent, over which frames and sizes; None if there are fewer than two sizes at which
-    the scene had come to what it is for."""
-    timed = apart(sorted((row for row in rows if row.get("begun")), key=lambda row: row["vertices"]))
+    """Returns the exponent of the rows of one scene, with its frames and sizes.
+
+    None if the timed window was reached at fewer than two sizes.
+    """
+    timed = spaced(sorted((row for row in rows if row.get("begun")), key=lambda row: row["vertices"]))
     large = [row for row in timed if row["size"] >= GROWTH_FROM]
     timed = large if len(large) > 1 else timed
     if len(timed) < 2:
@@ -106,16 +107,19 @@ def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
     }
 
 
-def apart(rows: Sequence[Row]) -> list[Row]:
-    """Of rows by size: those that are FARTHER times as large as the one before. Between others time is noise."""
+def spaced(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows, sorted by size, that are at least MIN_RATIO times as large as the one before.
+
+    Slopes between closer sizes are dominated by noise.
+    """
     found: list[Row] = []
     for row in rows:
-        if not found or row["vertices"] >= FARTHER * found[-1]["vertices"]:
+        if not found or row["vertices"] >= MIN_RATIO * found[-1]["vertices"]:
             found.append(row)
     return found
 
 
 def growths(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """By scene, where it can be told."""
+    """Returns the growth of every scene that has one."""
     found = {scene: growth([row for row in rows if row["scene"] == scene]) for scene in SCENES}
     return {scene: entry for scene, entry in found.items() if entry is not None}

@@ -1,21 +1,20 @@
-"""Rows of the suite in words: the same in a terminal and in the documentation."""
+"""Tables and notes of the suite's results, the same in a terminal and in the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from toile.bench.case import STAGES
+from toile.bench.case import STAGES, Row
 from toile.bench.sizes import size_label
 
-Row = dict[str, Any]
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 NONE = "-"
 
 
 def times(rows: Sequence[Row]) -> Table:
-    """Milliseconds a frame, all of it and by stage. Windows in which a scene had not begun are marked."""
+    """Returns the time per frame [ms], in total and by stage. Rows whose timed window was not reached are marked."""
     shown = (*STAGES, "rest", "audit")
     head = ("scene", "vertices", "frames", "ms/frame", "mean", *shown)
     cells = []
@@ -31,7 +30,7 @@ def times(rows: Sequence[Row]) -> Table:
 
 
 def outcomes(rows: Sequence[Row]) -> Table:
-    """What was simulated in that time, and how well."""
+    """Returns what was simulated in that time: steps, iterations, errors, contacts and memory."""
     columns = ("iterations", "threads", "strain", "swing", "contacts", "intersections", "memory")
     head = ("scene", "vertices", "steps", "rejected", *columns)
     cells: list[tuple[str, ...]] = []
@@ -58,18 +57,18 @@ def _percent(share: float | None) -> str:
 
 
 def notes(rows: Sequence[Row], cores: int) -> list[str]:
-    """What the marks mean, what failed, and whether something else was running."""
+    """Returns lines that explain the marks, the failures, and whether the machine was busy."""
     lines = []
     load = max((row.get("load") or 0.0 for row in rows), default=0.0)
-    if load > cores + 1:  # the case before may have left its own
-        lines.append(f"! the machine had other work: a load of up to {load:.1f} on {cores} cores")
+    if load > cores + 1:  # the case before may still count in the load average
+        lines.append(f"! the machine was busy: a load of up to {load:.1f} on {cores} cores")
     if any("window" in row and not row["begun"] for row in rows):
-        lines.append("* time ended before the scene had come to what it is for")
+        lines.append("* the budget ended before the timed window of the scene began")
     return lines + [f"{row['scene']} {size_label(row['size'])}: {row['failed']}" for row in rows if row["failed"]]
 
 
 def growths(found: dict[str, dict[str, Any]]) -> list[str]:
-    """How the time of a frame grows, scene by scene."""
+    """Returns a line for each scene on how the time of a frame grows."""
     lines = []
     for scene, entry in found.items():
         (small, large), (first, last) = entry["sizes"], entry["frames"]
@@ -85,7 +84,7 @@ def _vertices(row: Row) -> str:
 
 
 def _format(ms: float) -> str:
-    """Three digits."""
+    """Formats a time with three digits."""
     return f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.1f}" if ms >= 10.0 else f"{ms:.2f}" if ms >= 0.005 else "0"
 
 
@@ -94,6 +93,6 @@ def _count(number: int | None) -> str:
 
 
 def _memory(peak: dict[str, int | None] | None) -> str:
-    """Of the GPU if it is one, or of the process."""
+    """Formats the peak memory of the GPU if there is one, otherwise that of the process."""
     found = peak and (peak["device"] or peak["process"])
     return NONE if not found else f"{found / 1e9:.2f} GB"

@@ -1,6 +1,6 @@
-"""The `toile` command. Only typer and rich are imported here: everything heavy waits until a command needs it.
+"""The `toile` command. Only typer and rich are imported here; heavy modules are imported when a command needs them.
 
-A command is a file: commands/NAME.py holds its function `command`, and NAME stands below.
+A command is a file: commands/NAME.py holds its function `command`, and NAME is listed in COMMANDS.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import typer
 
 import toile
 from toile.cli import completion
-from toile.cli.streams import console, escape_what_cannot_be_written
-from toile.cli.usage import Commands
+from toile.cli.command_group import CommandGroup
+from toile.cli.console import console, escape_unencodable
 
-# In the order of the help.
+# The commands, in the order of the help.
 COMMANDS = ("run", "view", "list", "explain", "check", "render", "export", "share", "bench")
 
 START = """\
-Toile simulates cloth. Four commands to begin with:
+Toile simulates cloth. Four commands to start with:
 
   toile run drape        drape a sheet over a cylinder, into out/drape
-  toile view drape       the same live in the browser, where you can drag it
-  toile list scenes      what else there is
-  toile explain drape    every value of that scene, its unit and what it means
+  toile view drape       the same live in the browser, where you can drag the cloth
+  toile list scenes      all shipped scenes
+  toile explain drape    every value of that scene, with its unit and meaning
 
 toile --help shows all commands, toile run --help the options of one."""
 
 app = typer.Typer(
-    cls=Commands,
+    cls=CommandGroup,
     help="Cloth simulation in SI units, with a certificate for every run.",
     context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
 )
-completion.prepare()
+completion.install_scripts()
 
 
 @app.callback(invoke_without_command=True)
 def options(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False,
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
 ) -> None:
     if version:
         console.print(f"toile {toile.__version__}")
@@ -54,5 +54,6 @@ for _name in COMMANDS:
 
 
 def main() -> None:
-    escape_what_cannot_be_written()
-    app(prog_name="toile")  # also for `python -m toile`
+    """Entry point of the command, also for `python -m toile`."""
+    escape_unencodable()
+    app(prog_name="toile")

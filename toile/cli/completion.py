@@ -1,8 +1,8 @@
-"""What the tab key offers: scenes, words, formats, folders of runs, and the keys and values of --set.
+"""Tab completion: scenes, types, formats, folders of runs, and the keys and values of --set.
 
-Nothing heavy is imported: an answer takes about a fifth of a second. typer speaks with the shells; only its scripts for
-bash and zsh are replaced. Both would add a space behind `time.`; bash takes `key=value` for three words, and zsh would
-not answer the first time.
+Nothing heavy is imported, so that a completion takes about a fifth of a second. typer talks to the shells; only its
+scripts for bash and zsh are replaced. Both would add a space after `time.`; bash splits `key=value` into three words,
+and zsh would not complete the first time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 import typer
 
-from toile.cli import catalog as catalog
+from toile.cli import catalog
+from toile.families import FAMILIES, ROOT, members
 
 SCENE_FILES = (".yaml", ".yml", ".json")
 
@@ -26,7 +27,7 @@ BASH = """
     if [[ $line == *[![:space:]] ]]; then count=$((count - 1)); word="${words[count]}"; fi
     IFS=$'\\n'
     COMPREPLY=( $( env COMP_WORDS="$line" COMP_CWORD=$count %(autocomplete_var)s=complete_bash $1 2>/dev/null ) )
-    # What stands before the last = is no part of what readline completes.
+    # Readline completes only the part after the last =.
     if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then
         COMPREPLY=( "${COMPREPLY[@]#"${word%%"${word##*=}"}"}" )
     fi
@@ -37,7 +38,7 @@ BASH = """
 complete -o default -F %(complete_func)s %(prog_name)s
 """
 
-# The lines are those for fish: a word and, behind a tab, a line about it.
+# typer's lines for fish are used: a candidate and, after a tab, a line about it.
 ZSH = """
 #compdef %(prog_name)s
 
@@ -61,10 +62,10 @@ if [[ $funcstack[1] == _%(prog_name)s ]]; then %(complete_func)s "$@"; else comp
 """
 
 
-def prepare() -> None:
-    """Give typer these scripts. Where a newer typer keeps its own elsewhere, those are the ones."""
+def install_scripts() -> None:
+    """Replaces typer's scripts for bash and zsh. A version of typer that keeps them elsewhere uses its own."""
     if "_TOILE_COMPLETE" in os.environ:
-        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # which typer uses, and which looks through all packages for them
+        os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # typer imports pydantic, which would search all packages for them
     try:
         from typer import _completion_shared
 
@@ -74,23 +75,23 @@ def prepare() -> None:
 
 
 def scenes(incomplete: str) -> list[tuple[str, str]]:
-    """Shipped scenes, and files."""
+    """Completes a scene: shipped scenes, and files."""
     return [*_plain(catalog.scenes().items()), *_files(incomplete)]
 
 
 def type_names(incomplete: str) -> list[tuple[str, str]]:
-    """What `explain` knows: scenes, what they can name, and presets."""
-    named = [entry for family in catalog.families() for entry in catalog.members(family).items()]
+    """Completes the argument of `explain`: scenes, types of plug-ins, and presets."""
+    named = [entry for family in FAMILIES for entry in members(family).items()]
     return [*scenes(incomplete), *_plain(named), *_plain(catalog.presets().items())]
 
 
 def formats() -> list[tuple[str, str]]:
-    """Outputs, with those that other packages add."""
-    return [*_plain(catalog.members("outputs").items()), *((name, "") for name in catalog.outside("outputs"))]
+    """Completes an output, also from other packages."""
+    return [*_plain(members("outputs").items()), *((name, "") for name in catalog.outside("outputs"))]
 
 
 def runs(incomplete: str) -> list[tuple[str, str]]:
-    """Folders of runs, and folders on the way to them."""
+    """Completes the folder of a run, and folders on the way to it."""
     found = []
     for path, shown in _below(incomplete):
         if path.is_dir():
@@ -100,30 +101,31 @@ def runs(incomplete: str) -> list[tuple[str, str]]:
 
 
 def scenes_or_runs(incomplete: str) -> list[tuple[str, str]]:
+    """Completes a scene or the folder of a run."""
     folders = runs(incomplete)
     taken = {name.rstrip("/") for name, _ in folders}
     return [*folders, *(entry for entry in scenes(incomplete) if entry[0].rstrip("/") not in taken)]
 
 
-def changes(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Keys of the scene that was named before, or of any."""
-    from toile.cli.keys import complete
+def overrides(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Completes KEY=VALUE of --set for the scene given before it, or for any scene."""
+    from toile.cli.set_keys import complete
 
-    # While an option waits for its value, arguments before it are not told apart yet.
+    # While an option waits for its value, typer has not assigned the arguments before it yet.
     scene = ctx.params.get("scene") or next(iter(ctx.args), None)
     return _plain(complete(incomplete, _values(scene)))
 
 
 def _plain(entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Without brackets in the lines about them: typer takes [s] for markup."""
+    """Replaces brackets in the descriptions, because typer takes [s] for markup."""
     return [(name, about.replace("[", "(").replace("]", ")")) for name, about in entries]
 
 
-def _values(scene: Any) -> list[Any]:
-    """Those of a scene, of its preset and the defaults. Without a scene that can be read: nothing."""
+def _values(scene: str | None) -> list[Any]:
+    """Returns the values of a scene, of its preset and of the defaults; [] if the scene cannot be read."""
     import yaml
 
-    file = catalog.PACKAGE / "scenes" / f"{scene}.yaml"
+    file = ROOT / "scenes" / f"{scene}.yaml"
     try:
         given = yaml.safe_load((file if file.is_file() else Path(str(scene))).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -133,10 +135,10 @@ def _values(scene: Any) -> list[Any]:
     cloths = given.get("cloth")
     layers: list[Any] = [given]
     for name in (given.get("preset"), "default"):
-        path = catalog.PACKAGE / "scene" / "presets" / f"{name}.yaml"
+        path = ROOT / "scene" / "presets" / f"{name}.yaml"
         if path.is_file():
             layer = yaml.safe_load(path.read_text(encoding="utf-8"))
-            if "cloth" in layer:  # one mapping, for every cloth
+            if "cloth" in layer:  # one mapping that applies to every cloth
                 layer["cloth"] = [layer["cloth"]] * (len(cloths) if isinstance(cloths, list) else 1)
             layers.append(layer)
     return layers
@@ -151,7 +153,7 @@ def _files(incomplete: str) -> Iterable[tuple[str, str]]:
 
 
 def _below(incomplete: str) -> list[tuple[Path, str]]:
-    """What lies in the folder that an incomplete path is in, and how to write it."""
+    """Returns the entries of the folder of an incomplete path, each with the path to write."""
     folder, slash, start = incomplete.rpartition("/")
     try:
         entries = sorted(Path(f"{folder}{slash}" or ".").iterdir())

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from toile.device import threads
 
 
 class Device(StrEnum):
+    """Devices that `--device` takes."""
+
     cpu = "cpu"
     cuda = "cuda"
 
 
 class Precision(StrEnum):
+    """Precisions that `--precision` takes."""
+
     double = "double"
     single = "single"
 
@@ -36,28 +40,24 @@ RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="the folder of a finished run", autocompletion=completion.runs)
 ]
 OutFolder = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="folder for the results; out/NAME when not given")
+    Path | None, typer.Option("--out", metavar="DIR", help="folder for the results; out/NAME by default")
 ]
-DeviceOption = Annotated[Device, typer.Option(help="where to compute")]
-PrecisionOption = Annotated[Precision, typer.Option(envvar="TOILE_PRECISION", help="number type of the kernels")]
+DeviceOption = Annotated[Device, typer.Option(help="device to compute on")]
+PrecisionOption = Annotated[Precision, typer.Option(envvar="TOILE_PRECISION", help="precision of the kernels")]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option(
-        "--threads", metavar="N", min=1, help="cores to use on the CPU; all when not given", callback=_use_threads
-    ),
+    typer.Option("--threads", metavar="N", min=1, help="CPU threads; all cores by default", callback=_use_threads),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="change a value of the scene; may be repeated",
-        autocompletion=completion.changes,
+        help="override a value of the scene; may be repeated",
+        autocompletion=completion.overrides,
     ),
 ]
 OutsideOption = Annotated[bool, typer.Option("--allow-outside", help="let the scene read files outside its folder")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="print warnings and errors only")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print the result as one JSON document")]
-DebugOption = Annotated[
-    bool, typer.Option("--debug", envvar="TOILE_DEBUG", help="show where in the code an error arose")
-]
+DebugOption = Annotated[bool, typer.Option("--debug", envvar="TOILE_DEBUG", help="show the traceback of an error")]

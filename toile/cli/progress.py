@@ -1,8 +1,8 @@
-"""How far a command is, on the error stream, so that the output stream holds results only.
+"""Shows the progress of a command on the error stream; the output stream holds results only.
 
-On a terminal one line stays and changes; it gives up its parts, the least needed first, until it fits. Elsewhere
-(files, pipes, CI) a plain line comes after three seconds and then at growing intervals, at most a minute apart: also
-while nothing moves, so that whoever waits knows what for.
+On a terminal one line is updated in place; parts are dropped, the least important first, until it fits. In files, pipes
+and CI a plain line is printed after three seconds and then at growing intervals, at most a minute apart, even while
+nothing advances, so that a log shows what the command is waiting for.
 
     frame 12/75 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━  24 steps, 0 rejected, strain 1.2 %, 8 s left
 """
@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from toile.cli.estimate import TimeLeft, clock
-from toile.cli.streams import errors
+from toile.cli.console import error_console
+from toile.cli.time_left import TimeLeft, format_duration
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -30,12 +30,12 @@ REFRESHES = 5  # [1/s]
 
 
 class Progress:
-    """One line that says how far it is. `quiet` keeps it to itself."""
+    """The progress line of a command; `quiet` shows nothing."""
 
     def __init__(self, phase: str = "preparing", quiet: bool = False):
         self.quiet = quiet
         self.prefix = ""
-        self._lock = threading.RLock()  # a signal may come while it is held, and has something to tell too
+        self._lock = threading.RLock()  # reentrant, because a signal handler may set the phase while it is held
         self._live: Live | None = None
         self._ended = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -44,15 +44,15 @@ class Progress:
     def __enter__(self) -> Self:
         if self.quiet:
             return self
-        if errors.is_terminal and not errors.is_dumb_terminal:
+        if error_console.is_terminal and not error_console.is_dumb_terminal:
             from rich.live import Live
 
             self._live = Live(
-                console=errors,
+                console=error_console,
                 refresh_per_second=REFRESHES,
                 transient=True,
                 redirect_stdout=False,
-                get_renderable=self._fitting,
+                get_renderable=self._fitted_line,
             )
             self._live.start(refresh=True)
         else:
@@ -64,7 +64,7 @@ class Progress:
         self.close()
 
     def close(self) -> None:
-        """The line vanishes: the result says what there is to keep."""
+        """Removes the line; the result of the command is printed instead."""
         self._ended.set()
         if self._live is not None:
             live, self._live = self._live, None
@@ -74,24 +74,24 @@ class Progress:
             ticker.join()
 
     def phase(self, name: str) -> None:
-        """Something that cannot be counted begins."""
+        """Begins a phase whose progress cannot be counted."""
         with self._lock:
-            self._what, self._since = name, time.monotonic()
+            self._name, self._since = name, time.monotonic()
             self._left: TimeLeft | None = None
             self._state: tuple[str, ...] = ()
 
-    def count(self, what: str, done: int, total: int, *state: str) -> None:
-        """So many of so many are there. Parts of `state` that come last are given up first."""
+    def count(self, name: str, done: int, total: int, *state: str) -> None:
+        """Shows how many items are done, and the state. If the line is too long, the last parts are dropped first."""
         now = time.monotonic()
         with self._lock:
-            if self._left is None or self._what != what or self._left.total != total:
-                self._what, self._left = what, TimeLeft(total, now, done)
+            if self._left is None or self._name != name or self._left.total != total:
+                self._name, self._left = name, TimeLeft(total, now, done)
                 self._since = now
             self._left.reach(done, now)
             self._state = state
 
     def line(self) -> str:
-        """The whole line, without a bar."""
+        """Returns the whole line, without a bar."""
         return ", ".join(self._parts())
 
     def _parts(self) -> list[str]:
@@ -99,72 +99,73 @@ class Progress:
         with self._lock:
             if self._left is None:
                 waited = now - self._since
-                what = self.prefix + self._what
-                return [what] if waited < 1.0 else [what, clock(waited)]
+                name = self.prefix + self._name
+                return [name] if waited < 1.0 else [name, format_duration(waited)]
             left = self._left.seconds(now)
-            parts = [f"{self.prefix}{self._what} {self._left.done}/{self._left.total}", *self._state]
-            return parts if left is None else [*parts, f"{clock(left)} left"]
+            parts = [f"{self.prefix}{self._name} {self._left.done}/{self._left.total}", *self._state]
+            return parts if left is None else [*parts, f"{format_duration(left)} left"]
 
     def _tick(self) -> None:
         wait = FIRST_LINE
         while not self._ended.wait(wait):
-            errors.print(self.line())
+            error_console.print(self.line())
             wait = min(GROWTH * wait, LONGEST_SILENCE)
 
-    def _fitting(self) -> Text:
-        """What fits in one line of the terminal."""
+    def _fitted_line(self) -> Text:
+        """Returns the parts that fit in one line of the terminal, with a bar if there is space for one."""
         from rich.text import Text
 
-        width = errors.width - 1
-        head, *rest = self._parts()
+        width = error_console.width - 1
+        head, *state = self._parts()
         left = self._left
-        known = [rest.pop()] if rest and rest[-1].endswith(" left") else []
-        while rest and len(", ".join([head, *rest, *known])) > width:
-            rest.pop()
-        words = ", ".join([*rest, *known])
-        space = width - len(head) - len(words) - 3
+        time_left = [state.pop()] if state and state[-1].endswith(" left") else []
+        while state and len(", ".join([head, *state, *time_left])) > width:
+            state.pop()
+        tail = ", ".join([*state, *time_left])
+        space = width - len(head) - len(tail) - 3
         if left is None or not left.total or space < SHORTEST_BAR:
-            return Text(", ".join([head, *rest, *known])[:width], no_wrap=True, overflow="crop")
+            return Text(", ".join([head, *state, *time_left])[:width], no_wrap=True, overflow="crop")
         columns = min(space, LONGEST_BAR)
         full = columns * left.done // left.total
-        full_mark, empty_mark = ("━", "━") if errors.encoding.startswith("utf") else ("#", "-")
+        full_mark, empty_mark = ("━", "━") if error_console.encoding.startswith("utf") else ("#", "-")
         bar = ((full_mark * full, "green"), (empty_mark * (columns - full), "dim"))
-        if errors.no_color or errors.color_system is None:
+        if error_console.no_color or error_console.color_system is None:
             bar = ((full_mark * full, ""), (("╌" if full_mark == "━" else "-") * (columns - full), ""))
-        return Text.assemble(head, " ", *bar, "  ", words, no_wrap=True, overflow="crop")
+        return Text.assemble(head, " ", *bar, "  ", tail, no_wrap=True, overflow="crop")
 
 
 class RunProgress(Progress):
-    """Frames, steps, rejected steps, the largest strain so far and the time left."""
+    """Progress of a run: frames, steps, rejected steps, the largest strain so far and the time left."""
 
     def __init__(self, frames: int, quiet: bool = False):
         self.begin("", frames)
         super().__init__(quiet=quiet)
 
     def begin(self, name: str, frames: int) -> None:
-        """Another run; its name stands before its frames where there are several."""
-        self.what, self.frames = f"{name} frame".strip(), frames
+        """Begins a run; where there are several, its name precedes the number of the frame."""
+        self.item, self.frames = f"{name} frame".strip(), frames
         self.steps = self.rejected = 0
         self.strain = 0.0
 
     def show(self, frame: Frame) -> None:
+        """Shows a frame that was computed."""
         entry = frame.certificate or {}
         self.steps += entry.get("steps", 0)
         self.rejected += entry.get("rejected", 0)
         strains = entry.get("strain", {})
-        self.strain = max(self.strain, *(strains.get(f"{way}_max") or 0.0 for way in ("warp", "weft", "edge")))
+        self.strain = max(self.strain, *(strains.get(f"{kind}_max") or 0.0 for kind in ("warp", "weft", "edge")))
         state = (f"{self.steps} steps, {self.rejected} rejected", f"strain {100 * self.strain:.1f} %")
-        self.count(self.what, frame.number, self.frames, *state)
+        self.count(self.item, frame.number, self.frames, *state)
         if frame.number == self.frames:
             self.phase("completing the results")
 
 
 @contextlib.contextmanager
 def show_compilation(progress: Progress) -> Iterator[None]:
-    """Tell when Warp compiles kernels: the first run of a version waits for it, and later ones do not."""
+    """Shows when Warp compiles kernels, which only the first run of a version waits for."""
     import warp as wp
 
-    from toile.math import types  # noqa: F401  sets Warp's options, which would replace those below
+    from toile.math import types  # noqa: F401  sets Warp's options, which would overwrite those below
 
     level, logger = wp.config.log_level, wp.get_logger()
     wp.config.log_level = wp.LOG_INFO
@@ -178,7 +179,7 @@ def show_compilation(progress: Progress) -> Iterator[None]:
 
 @contextlib.contextmanager
 def show_outputs(progress: Progress) -> Iterator[None]:
-    """Tell how far outputs are: a film is drawn when all of its frames are known."""
+    """Shows the progress of outputs: a film is drawn after the last frame, and that takes time."""
     from toile.outputs.base import watched
 
     with watched(progress.count):
@@ -197,7 +198,7 @@ class _Compiling:
     def info(self, message: str) -> None:
         if "(compiled)" in message:
             self.modules += 1
-            self.progress.phase(f"compiling kernels, only this once: {self.modules} modules done")
+            self.progress.phase(f"compiling kernels, only the first time: {self.modules} modules done")
 
     def warning(self, message: str, category: type[Warning] | None = None, stacklevel: int = 1) -> None:
         self.logger.warning(message, category, stacklevel=stacklevel)  # type: ignore[attr-defined]

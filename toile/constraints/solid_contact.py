@@ -11,11 +11,16 @@ Source      [BW98] secs. 2.1, 5.4, 6.1, 6.2
 Deviations  those of toile/contact/solid/solid_contacts.py, which does all of this
 """
 
+from typing import ClassVar
+
 from toile.plugins import Plugin, quantity
 
 
 class SolidContact(Plugin):
     """Cloth on solids; it is there by default when a scene has solids."""
+
+    needs_solids: ClassVar[bool] = True
+    at_most_one: ClassVar[bool] = True
 
     thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is held in front of a solid", gt=0)
     max_recovery: float = quantity(

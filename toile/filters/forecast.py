@@ -40,6 +40,7 @@ class Forecast(Filter):
     """Contact with solids by velocities; it takes the place of solid_contact unless both are listed."""
 
     keeps_out_of_solids: ClassVar[bool] = True
+    needs_solids: ClassVar[bool] = True
 
     thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is kept in front of a solid", ge=0)
     relaxation: float | None = quantity(

@@ -40,6 +40,7 @@ class SelfContact(Filter):
     """Contact of cloth with itself and with other cloths; it must be the last filter."""
 
     resolves_cloth_contact: ClassVar[bool] = True
+    must_be_last: ClassVar[bool] = True
 
     thickness: float = quantity(
         1e-3, unit="m", doc="distance that layers of cloth keep; a cloth may have its own", gt=0

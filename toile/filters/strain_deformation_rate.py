@@ -30,6 +30,7 @@ class StrainDeformationRate(Filter):
     """Limits how long springs get, by moving particles."""
 
     shear_fields: ClassVar[tuple[str, ...]] = ("shear",)
+    limits_lengths: ClassVar[bool] = True
 
     structural: float | None = quantity(
         0.1, doc="tau_c of springs along the threads; none when null, as for the others", ge=0

@@ -28,6 +28,8 @@ Deviations  The paper's first two cases do not test where the step leads. A thre
             quadrilaterals only, because edges of triangles cannot all keep their lengths.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import warp as wp
 
@@ -54,6 +56,8 @@ ROUNDING, WORTH_A_PASS = 1e-9 if real is wp.float64 else 1e-5, 1e-4
 
 class StrainImpulse(Filter):
     """Limits extension and compression along the threads, by impulses in all of them at once."""
+
+    limits_lengths: ClassVar[bool] = True
 
     extension: float = quantity(0.1, doc="threads at most longer by", ge=0)
     extension_warp: float | None = quantity(None, doc="along u; extension when not given", ge=0)

@@ -51,6 +51,7 @@ class StrainVelocity(Filter):
     """Limits how long and how short springs get, by impulses along them."""
 
     shear_fields: ClassVar[tuple[str, ...]] = ("shear_extension", "shear_compression")
+    limits_lengths: ClassVar[bool] = True
 
     extension: float | None = quantity(
         0.1, doc="springs along the threads, and edges of other meshes, at most longer by; null: no limit", ge=0

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
+from typing import ClassVar
 
 from toile.model.frame import Frame, Surface
 from toile.plugins import Plugin
@@ -33,6 +34,8 @@ def advanced(what: str, done: int, total: int) -> None:
 
 class Output(Plugin):
     """One format of result. `writer` starts it for one run; the plugin itself is only its settings."""
+
+    distinct_fields: ClassVar[tuple[str, ...]] = ()  # two outputs of a type that differ in these write different files
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
         """Something that takes the frames of one run, starting with frame 0, and writes into `folder`.

@@ -24,6 +24,7 @@ class Picture(Drawing):
     """Needs no GPU and no graphics library."""
 
     suffix: ClassVar[str] = ".png"
+    distinct_fields: ClassVar[tuple[str, ...]] = ("frame",)
 
     frame: int | None = quantity(None, doc="which frame; 0 is the start, the last when not given", ge=0)
 

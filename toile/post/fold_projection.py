@@ -17,7 +17,7 @@ Deviations  The paper does not specify f. A point that cannot reach its distance
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -40,6 +40,8 @@ MAX_STEPS = 12
 
 class FoldProjection(PostProcess):
     """Moves cloth inside solids into a band in front of them, in order of depth."""
+
+    needs_solids: ClassVar[bool] = True
 
     epsilon: float = quantity(1e-3, unit="m", doc="minimum distance after the projection", ge=0)
     tau: float = quantity(1e-2, unit="m", doc="distance above which points are not moved", gt=0)

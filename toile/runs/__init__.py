@@ -1,1 +1,1 @@
-"""Runs: simulating a scene into a folder, checkpoints, reading a finished run, comparing it with what was expected."""
+"""Runs: from a scene to a folder of results, its checkpoints, reading it back, and checking it."""

@@ -1,16 +1,16 @@
-"""What a run keeps beside its results so that it can go on after anything: Ctrl-C, a full disk, kill -9, a power cut.
+"""Checkpoints of a run, so that it can be resumed after anything: Ctrl-C, a full disk, kill -9, a power cut.
 
-    .resume/run.json          what the run is of: scene, files, device, precision, version
-    .resume/frames            every frame so far, in double precision; a resumed run makes its outputs from them anew
-    .resume/checkpoint.npz    what the simulation remembers at one of these frames (toile/model/state_dict.py)
-    .resume/complete.json     that all the results of so many frames are there
+    .resume/run.json          identity of the run: scene, files, device, precision, version
+    .resume/frames            every frame so far, in double precision; a resumed run writes its outputs again from them
+    .resume/checkpoint.npz    state of the simulation at one of these frames (toile/model/state_dict.py)
+    .resume/complete.json     number of frames whose results are all complete
 
-A checkpoint appears in one step, after the frames up to its own are on the disk; what `frames` holds beyond it is
-forgotten. So there is no moment at which a run may not be killed, and the steps after it are those of a run that was
-not: outputs see the same frames to the last bit.
+A checkpoint is written atomically, after the frames up to its own are on the disk; later entries of `frames` are
+ignored. A run may therefore be killed at any moment, and the resumed run takes the same steps as one that was not:
+outputs receive the same frames to the last bit.
 
 `checkpoint.npz` and `complete.json` name the run that they belong to by the hash of its `run.json`. A new run begins by
-replacing that one file, and whatever an earlier one has left no longer counts.
+replacing that one file, which invalidates all files of an earlier run.
 """
 
 from __future__ import annotations
@@ -38,69 +38,70 @@ if TYPE_CHECKING:
 
 FOLDER = ".resume"
 
-# Of the time of a run, what its checkpoints may take: they come so much less often as they are slow.
+# Largest share of the run time that checkpoints may take; the slower they are, the less often they are saved.
 SHARE = 0.01
-# What a finished run keeps, in bytes, so that more frames can be added to it.
+# Most bytes of frames that a finished run keeps so that it can be extended.
 MAX_KEPT = 50_000_000
-# Differences told when a folder holds another run.
+# Most differences listed when a folder holds another run.
 MAX_SHOWN = 6
 
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far the run in a folder has come."""
+class SavedRun:
+    """The run that a folder already holds, and how far it has come."""
 
     folder: Path
     frames: int
-    complete: bool  # and all its results are there
+    complete: bool  # whether all its results are written
 
     def require_at_most(self, frames: int) -> None:
+        """Raises InputError if the run has more frames than these."""
         if self.frames > frames:
             raise InputError(
-                f"{self.folder}: the run has come to frame {self.frames} already, and {frames} are asked for. "
-                f"Ask for {self.frames} or more, or leave out --resume to run it again from the start."
+                f"{self.folder}: the run has already reached frame {self.frames}, and {frames} are requested. "
+                f"Request {self.frames} or more, or omit --resume to start over."
             )
 
 
 class Checkpoints:
-    """The checkpoints of one run. Either `begin` or `resume` comes first."""
+    """The checkpoints of one run. Either `begin` or `resume` is called first."""
 
     def __init__(self, folder: Path, simulation: Simulation):
         self.folder, self.simulation = folder / FOLDER, simulation
         self._text = json.dumps(simulation.identity(), indent=1) + "\n"
         self._key = _key_of(self._text)
-        self.resumed: int | None = None  # the frame that `resume` went back to
+        self.resumed: int | None = None  # the frame of the checkpoint that `resume` loaded
         self._file: IO[bytes] | None = None
-        self._state_dict: dict[str, Any] | None = None  # of the last frame, if that is not saved yet
-        self._saved, self._saved_at, self._cost = -1, 0.0, 0.0  # frame, when [s], and how long it took [s]
+        self._state_dict: dict[str, Any] | None = None  # of the last frame, if it is not saved yet
+        self._saved, self._saved_at, self._cost = -1, 0.0, 0.0  # last saved frame, when [s], and how long it took [s]
 
-    def standing(self) -> Standing | None:
-        """Of the run that is in the folder; None if there is nothing to go on from. InputError if it is another run."""
+    def saved_run(self) -> SavedRun | None:
+        """Returns the run in the folder; None if there is nothing to resume. InputError if it is a different run."""
         with contextlib.suppress(*UNREADABLE):
             text = (self.folder / "run.json").read_text(encoding="utf-8")
-            known = self._known(_key_of(text))
-            if known is not None:
+            saved = self._saved_run_of(_key_of(text))
+            if saved is not None:
                 self._require_same(json.loads(text))
-            return known
+            return saved
         return None
 
     def begin(self) -> None:
-        """A new run: what an earlier one has left is forgotten."""
+        """Begins a new run, and removes the files of an earlier one."""
         with explained(self.folder):
             self.folder.mkdir(exist_ok=True)
         _write(self.folder / "run.json", self._text)
-        self._forget("checkpoint.npz", "complete.json")
+        self._remove("checkpoint.npz", "complete.json")
         with explained(self.folder / "frames"):
             self._file = (self.folder / "frames").open("wb")
 
     def resume(self) -> bool:
-        """Brings the simulation to the last checkpoint; False if that cannot be read, and all must be done again."""
+        """Loads the last checkpoint into the simulation; False if it cannot be read and the run must start over."""
         if not (self.folder / "checkpoint.npz").exists():
             raise InputError(
-                f"{self.folder.parent}: the run is complete, and was too large to keep what more frames would need. "
-                "Leave out --resume to run it again from the start; `toile export` writes other formats."
+                f"{self.folder.parent}: the run is complete, and its checkpoint was too large to keep for more frames. "
+                "Omit --resume to start over; `toile export` writes other formats."
             )
         try:
             with np.load(self.folder / "checkpoint.npz", allow_pickle=False) as archive:
@@ -115,14 +116,14 @@ class Checkpoints:
                 raise
         except UNREADABLE:
             return False
-        self._forget("complete.json")
+        self._remove("complete.json")
         self._file, self._saved, self._saved_at = file, last, time.perf_counter()
         self.resumed = last
         self.simulation.load_state_dict(state_dict, entries[1:])
         return True
 
-    def past(self) -> Iterator[Frame]:
-        """The frames up to the checkpoint that `resume` went back to; none of a run that begins."""
+    def saved_frames(self) -> Iterator[Frame]:
+        """Yields the frames up to the checkpoint that `resume` loaded; none for a new run."""
         if self.resumed is None:
             return
         with (self.folder / "frames").open("rb") as file:
@@ -132,8 +133,8 @@ class Checkpoints:
                 number, certificate = about["number"], about["certificate"]
                 yield Frame(number, about["time"], positions, velocities, certificate, solids, intersecting)
 
-    def keep(self, frame: Frame) -> None:
-        """The frame that the simulation has just come to; now and then a checkpoint of it."""
+    def add(self, frame: Frame) -> None:
+        """Appends the frame that the simulation has just computed, and saves a checkpoint from time to time."""
         assert self._file is not None
         with explained(self.folder / "frames"):
             _append(self._file, frame)
@@ -142,7 +143,7 @@ class Checkpoints:
             self.save()
 
     def save(self) -> None:
-        """A checkpoint of the last frame that was kept."""
+        """Saves a checkpoint of the last frame that was added."""
         assert self._file is not None
         if self._state_dict is None:
             return
@@ -157,51 +158,51 @@ class Checkpoints:
         self._cost = self._saved_at - begin
 
     def finish(self) -> None:
-        """All results are there. What would be needed for more frames is kept if it is not much."""
+        """Marks the results as complete. The checkpoint is kept for more frames unless it is too large."""
         complete = {"run": self._key, "frames": self._saved}
         _write(self.folder / "complete.json", json.dumps(complete) + "\n")
         if (self.folder / "frames").stat().st_size > MAX_KEPT:
-            self._forget("checkpoint.npz", "frames")
+            self._remove("checkpoint.npz", "frames")
 
     def close(self) -> None:
-        """However a run ends, it can go on from its last frame. Of one that came to nothing, nothing is kept."""
+        """Saves the last frame, so that a run can be resumed however it ends. A run without frames leaves no files."""
         if self._file is None:
             return
-        with contextlib.suppress(ToileError):  # a full disk may be why it ends; there is an earlier checkpoint then
+        with contextlib.suppress(ToileError):  # the disk may be full; an earlier checkpoint remains
             self.save()
-        with contextlib.suppress(OSError):  # what is still in the buffer may not fit on a full disk
+        with contextlib.suppress(OSError):  # the rest of the buffer may not fit on a full disk
             self._file.close()
         if self._saved <= 0 and not (self.folder / "complete.json").exists():
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _known(self, key: str) -> Standing | None:
-        """What the files say that belong to the run with this key."""
+    def _saved_run_of(self, key: str) -> SavedRun | None:
+        """Returns what the files record about the run with this key."""
         with contextlib.suppress(*UNREADABLE):
             complete = json.loads((self.folder / "complete.json").read_text(encoding="utf-8"))
             if complete["run"] == key:
-                return Standing(self.folder.parent, int(complete["frames"]), True)
+                return SavedRun(self.folder.parent, int(complete["frames"]), True)
         with contextlib.suppress(*UNREADABLE), np.load(self.folder / "checkpoint.npz", allow_pickle=False) as archive:
             if str(archive["run"]) == key:
-                return Standing(self.folder.parent, int(archive["frame"]), False)
+                return SavedRun(self.folder.parent, int(archive["frame"]), False)
         return None
 
     def _require_same(self, other: dict[str, Any]) -> None:
-        """What the scenes say; where that is the same, whose files have changed."""
+        """Raises InputError that lists how another run differs: in its scene or, if that is the same, in its files."""
         now = json.loads(self._text)
         before_files, now_files = other.pop("files", {}), now.pop("files")
         found = list(_differences(other.pop("scene", {}), now.pop("scene"))) + list(_differences(other, now))
         if not found:
             changed = [name for name in now_files if before_files.get(name) != now_files[name]]
-            found = [f"{name}: what was read from files is not what it was" for name in changed]
+            found = [f"{name}: the files that it is read from have changed" for name in changed]
         if found:
-            more = [f"{len(found) - MAX_SHOWN} more"] if len(found) > MAX_SHOWN else []
+            more = [f"and {len(found) - MAX_SHOWN} more"] if len(found) > MAX_SHOWN else []
             heading = f"{self.folder.parent}: holds another run, which cannot be resumed as this one:"
             raise InputError(
                 "\n  ".join([heading, *found[:MAX_SHOWN], *more])
-                + "\nChoose another folder, or leave out --resume to replace it."
+                + "\nChoose another folder, or omit --resume to replace it."
             )
 
-    def _forget(self, *names: str) -> None:
+    def _remove(self, *names: str) -> None:
         for name in names:
             with explained(self.folder / name):
                 (self.folder / name).unlink(missing_ok=True)
@@ -218,7 +219,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _append(file: IO[bytes], frame: Frame) -> None:
-    """A line of JSON, and then positions, velocities and the triangles that intersect, as they are in memory."""
+    """Writes a line of JSON, and then positions, velocities and intersecting triangles as binary arrays."""
     about = {
         "number": frame.number,
         "time": frame.time,
@@ -226,7 +227,7 @@ def _append(file: IO[bytes], frame: Frame) -> None:
         "vertices": len(frame.positions),
         "intersecting": None if frame.intersecting is None else len(frame.intersecting),
     }
-    file.write(json.dumps(about, default=lambda value: value.item()).encode() + b"\n")  # also of NumPy's numbers
+    file.write(json.dumps(about, default=lambda value: value.item()).encode() + b"\n")  # `item` converts NumPy scalars
     file.write(np.ascontiguousarray(frame.positions, np.float64).data)
     file.write(np.ascontiguousarray(frame.velocities, np.float64).data)
     if frame.intersecting is not None:
@@ -234,7 +235,7 @@ def _append(file: IO[bytes], frame: Frame) -> None:
 
 
 def _read(file: IO[bytes]) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray | None]:
-    """What `_append` wrote: what is known of a frame, and its three arrays. EOFError if it is not all there."""
+    """Reads a frame that `_append` wrote: its JSON line and its three arrays. EOFError if it is not complete."""
     about = json.loads(file.readline() or b"null")
     if about is None:
         raise EOFError
@@ -251,7 +252,7 @@ def _read(file: IO[bytes]) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.n
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
-    """Every value of nested dictionaries and lists that is not the same in both, with where it is."""
+    """Yields the path and both values wherever nested dictionaries and lists differ."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in dict.fromkeys((*before, *now)):
             yield from _differences(before.get(key), now.get(key), f"{path}.{key}" if path else key)
@@ -259,7 +260,7 @@ def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
         for k, (one, other) in enumerate(zip(before, now, strict=True)):
             yield from _differences(one, other, f"{path}[{k}]")
     elif before != now:
-        yield f"{path}: {_short(before)} there, {_short(now)} here"
+        yield f"{path}: {_short(before)} in that run, {_short(now)} in this one"
 
 
 def _short(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""A finished run, read back from its folder: the surface from rest.obj, the frames from cache.pc2, the certificate.
+"""Reads a finished run from its folder: the surface from rest.obj, the frames from cache.pc2, the certificate.
 
-Solids are in solids.obj, and their frames in solids.pc2 when one of them moves; folders without solids have neither.
-The cache holds positions in float32 and no velocities; those that frames carry here are differences of positions:
-central between two neighbors, one-sided at both ends. Where the certificate counts intersections they are looked for
-again, so that pictures show them; in float32 what only just touches may come out otherwise.
+Solids are in solids.obj, and their frames in solids.pc2 if one of them moves; folders without solids have neither. The
+cache holds positions in float32 and no velocities. The velocities of frames are differences of positions: central
+between two neighbors, one-sided at both ends. Where the certificate counts intersections they are computed again, so
+that pictures show them; where triangles barely touch, float32 may give a different result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ D = TypeVar("D", bound=Output)
 
 
 class RunFolder:
-    """The folder that `toile run` leaves."""
+    """The folder of results that `toile run` has written."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
@@ -56,10 +56,11 @@ class RunFolder:
         self._audit: Audit | None = None
 
     def surface(self) -> Surface:
+        """Returns the mesh of the cloth, and the solids."""
         return self._surface
 
     def frames(self) -> Iterator[Frame]:
-        """Every frame in order, frame 0 first. Velocities are differences of positions."""
+        """Yields every frame in order, frame 0 first. Velocities are differences of positions."""
         fps, last = self._surface.fps, self.frame_count - 1
         for k in range(self.frame_count):
             before, here, after = (self._cache.positions(i) for i in (max(k - 1, 0), k, min(k + 1, last)))
@@ -70,7 +71,7 @@ class RunFolder:
             )
 
     def report(self) -> dict[str, Any]:
-        """The certificate."""
+        """Returns the certificate."""
         path = self.path / REPORT_NAME
         if not path.is_file():
             raise InputError(f"{path}: the run left no certificate. Run the scene again.")
@@ -83,7 +84,7 @@ class RunFolder:
         return report
 
     def _intersecting(self, frame: int, positions: np.ndarray) -> np.ndarray | None:
-        """Triangles that intersect others, in a frame of which the certificate says that there are some."""
+        """Returns the triangles that intersect others, if the certificate counts any in this frame."""
         if not self._counted.get(frame):
             return None
         if self._audit is None:
@@ -91,7 +92,7 @@ class RunFolder:
         return np.unique(self._audit.pairs(positions))
 
     def _intersections(self) -> dict[int, int | None]:
-        """How many the certificate counts in each frame; nothing where it cannot be read."""
+        """Returns the number of intersections of each frame in the certificate; {} if it cannot be read."""
         try:
             report = self.report()
             counts = {entry["frame"]: entry["intersections"] for entry in report["frames"]}
@@ -104,12 +105,12 @@ class RunFolder:
             return None
         path = self.path / SOLIDS_CACHE_NAME
         if not path.is_file():
-            raise InputError(f"{self.path}: no {path.name} in it, and a solid moves. Run the scene again.")
+            raise InputError(f"{self.path}: has no {path.name}, but a solid moves. Run the scene again.")
         cache = PointCache(path, sum(len(solid.rest) for solid in self._surface.solids), SOLIDS_NAME)
         if cache.samples != self.frame_count:
             raise InputError(
-                f"{path}: holds {cache.samples} frames and {CACHE_NAME} {self.frame_count}: "
-                "the two are not of the same run. Run the scene again."
+                f"{path}: holds {cache.samples} frames, but {CACHE_NAME} holds {self.frame_count}: "
+                "the two are not from the same run. Run the scene again."
             )
         return cache
 
@@ -119,15 +120,15 @@ class RunFolder:
         solids = self._surface.solids
         ends = np.cumsum([len(solid.rest) for solid in solids])
         moved = np.split(self._solids.positions(frame), ends[:-1])
-        # What does not move is known to more digits.
+        # The rest positions of solids that do not move have more digits.
         return tuple(m if solid.moves else solid.rest for solid, m in zip(solids, moved, strict=True))
 
 
 class PointCache:
-    """A PC2 file whose header and size were found to be right."""
+    """A PC2 file whose header and size have been checked."""
 
     def __init__(self, path: Path, points: int, rest_name: str):
-        """InputError when it does not fit its own header, or the surface in the file `rest_name`."""
+        """Raises InputError if the file does not fit its own header, or the surface in the file `rest_name`."""
         self.path, self.points = path, points
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -137,17 +138,18 @@ class PointCache:
         _, _, held, _, _, self.samples = HEADER.unpack(start)
         if held != points:
             raise InputError(
-                f"{path}: holds {held} points and {rest_name} {points}: "
-                "the two are not of the same run. Run the scene again."
+                f"{path}: holds {held} points, but {rest_name} holds {points}: "
+                "the two are not from the same run. Run the scene again."
             )
         expected = HEADER.size + 12 * points * self.samples
         if self.samples < 0 or size != expected:
             raise InputError(
-                f"{path}: damaged: {self.samples} frames of {points} points take {expected} bytes and it has {size}. "
+                f"{path}: damaged: {self.samples} frames of {points} points take {expected} bytes, but it has {size}. "
                 "Run the scene again."
             )
 
     def positions(self, frame: int) -> np.ndarray:
+        """Returns the positions of a frame in float64."""
         n = 3 * self.points
         data = np.fromfile(self.path, "<f4", n, offset=HEADER.size + 4 * n * frame)
         return data.astype(np.float64).reshape(-1, 3)
@@ -159,7 +161,7 @@ def render_run(
     frame: int | None = None,
     **options: Any,
 ) -> Path:
-    """Draw a finished run and return the file: one frame as .png (the last by default), or all as .mp4 or .gif.
+    """Draws a finished run and returns the file: one frame as .png (the last by default), or all as .mp4 or .gif.
 
     `out` is a file, or a folder that gets a picture under the run's name; the run's own folder by default. `options`
     are those of the outputs `picture`, `video` and `gif`: width, height, samples, look_at, look_from, fov, device.
@@ -176,7 +178,7 @@ def render_run(
     kind = target.suffix.lower() if not target.is_dir() else ""
     if kind in films:
         if frame is not None:
-            raise InputError(f"{target}: a film shows every frame: leave out the frame, or give a .png.")
+            raise InputError(f"{target}: a film shows every frame: omit the frame, or give a .png.")
         writer = _configured(films[kind], options).writer_to(target, run.surface())
     elif kind == Picture.suffix:
         writer = _configured(Picture, {"frame": frame, **options}).writer_to(target, run.surface())
@@ -190,7 +192,7 @@ def render_run(
 def export_run(
     path: str | os.PathLike[str], formats: list[str], out: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """Write a finished run again in other formats, into its folder or into `out`; returns the files."""
+    """Writes a finished run in other formats, into its folder or into `out`, and returns the files."""
     run = RunFolder(path)
     known = plugins.names("outputs")
     for name in formats:
@@ -210,7 +212,7 @@ def export_run(
 
 
 def _runs_like(path: Path) -> str:
-    """What may have been meant: the runs beside a path, and those in out, where `toile run` leaves them."""
+    """Returns a hint with the most similar run beside a path or in out/, where `toile run` writes by default."""
     beside = [folder for parent in (path.parent, Path("out")) if parent.is_dir() for folder in parent.iterdir()]
     runs = {folder.name: folder for folder in beside if (folder / CACHE_NAME).is_file()}
     close = difflib.get_close_matches(path.name, runs, n=1)
@@ -218,7 +220,7 @@ def _runs_like(path: Path) -> str:
 
 
 def _replay(run: RunFolder, writers: list[Writer]) -> list[Path]:
-    """Every frame through every writer. Those that were not finished when something fails leave nothing."""
+    """Passes every frame to every writer. If something fails, unfinished writers leave no files."""
     written: list[Path] = []
     waiting = list(writers)
     try:
@@ -241,7 +243,7 @@ def _discard(writers: list[Writer]) -> None:
 
 
 def _configured(kind: type[D], options: dict[str, Any]) -> D:
-    """An output with these settings; what is wrong with them in words."""
+    """Returns an output with these settings; InputError describes what is wrong with them."""
     try:
         return kind(**options)
     except ValidationError as error:

@@ -1,9 +1,10 @@
-"""One run from a scene to a folder: simulate, hand every frame to the outputs, leave the certificate.
+"""One run from a scene to a folder: simulates, passes every frame to the outputs, and writes the certificate.
 
-The folder appears only when the simulation could be built. It holds what `pc2` writes always, what the scene's outputs
-add, `intersections.obj` if the start is tangled, and `report.json`, written last. A run that is stopped by Ctrl-C
-completes its outputs with the frames it has; one that fails keeps the cache of its good frames and the state before the
-step that failed. All of them, and those that are killed, can be resumed (toile/runs/checkpoint.py).
+The folder is made only when the simulation could be built. It always holds the files of `pc2`, then those of the
+scene's outputs, `intersections.obj` if the cloth intersects itself at the start, and `report.json`, written last. A run
+that is stopped by Ctrl-C completes its outputs with the frames it has; one that fails keeps the cache of its good
+frames and the state before the failed step. All of them, and runs that are killed, can be resumed
+(toile/runs/checkpoint.py).
 """
 
 from __future__ import annotations
@@ -11,45 +12,44 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import signal
-import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from toile.errors import InputError, StepFailed
 from toile.model.frame import Frame, Surface
-from toile.outputs._atomic import Draft, explained
+from toile.outputs._atomic import Draft
 from toile.outputs._intersections_obj import IntersectionsWriter
 from toile.outputs.base import Writer
 from toile.outputs.pc2 import Pc2
-from toile.runs.checkpoint import Checkpoints
-from toile.runs.folder import RunFolder
+from toile.runs.checkpoint import Checkpoints, SavedRun
+from toile.runs.folder import REPORT_NAME, RunFolder
+from toile.runs.lock import locked_folder
+from toile.runs.signals import delay_first_interrupt, delay_signals
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run leaves."""
+    """The results of a run."""
 
     folder: Path | None
     report: dict[str, Any]
-    written: list[Path]  # nothing if a run was to be resumed that is complete
-    resumed: int | None = None  # the frame it went on from
+    written: list[Path]  # empty if a run that was to be resumed is already complete
+    resumed: int | None = None  # the frame from which the run was resumed
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run, after its outputs were completed with the frames there are: all, if it came after the last,
-    and then its certificate does not say `stopped`."""
+    """Ctrl-C during a run, raised after its outputs were completed with the frames computed so far.
+
+    If it came after the last frame, the results are complete and the certificate has no `stopped`.
+    """
 
     def __init__(self, result: RunResult):
         self.result = result
@@ -68,13 +68,14 @@ def run(
     progress: Callable[[Frame], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> RunResult:
-    """Simulate a scene into the folder `out`; without a folder only the certificate is returned.
+    """Simulates a scene into the folder `out`; without a folder only the certificate is returned.
 
-    `frames` replaces the scene's own number, `progress` is called with every frame, `warn` with every warning (by
-    default they go to Python's `warnings`). `audit` says when intersections are counted: "none", "frame" or "step"; by
-    default at every frame of a scene in which cloth meets cloth. `strict` refuses those at the start. `resume` goes on
-    with the run that is in the folder, if there is one: what comes out is what it would have been without a break.
-    Raises InputError before anything is written, StepFailed when the simulation cannot go on, Interrupted for Ctrl-C.
+    `frames` replaces the scene's own number of frames. `progress` is called with every frame, and `warn` with every
+    warning; by default warnings go to Python's `warnings`. `audit` sets when intersections are counted: "none", "frame"
+    or "step"; by default at every frame of a scene with contact between cloth and cloth. `strict` refuses a scene that
+    intersects at the start. `resume` continues the run in the folder, if there is one; the results are the same as
+    those of a run without a break. Raises InputError before anything is written, StepFailed when the simulation cannot
+    continue, and Interrupted for Ctrl-C.
     """
     if resume and out is None:
         raise InputError("resume needs the folder of the run: give `out` as well.")
@@ -85,52 +86,52 @@ def run(
         for frame in simulation.run(frames=frames):
             if progress:
                 progress(frame)
-        return RunResult(None, _finished(simulation.report(), scene), [])
-    with _folder(Path(out)) as folder, contextlib.closing(Checkpoints(folder, simulation)) as checkpoints:
-        standing = checkpoints.standing() if resume else None
-        if standing is not None:
+        return RunResult(None, _final_report(simulation), [])
+    with locked_folder(Path(out)) as folder, contextlib.closing(Checkpoints(folder, simulation)) as checkpoints:
+        saved = checkpoints.saved_run() if resume else None
+        if saved is not None:
             wanted = scene.time.frames if frames is None else frames
-            standing.require_at_most(wanted)
-            report = _report_in(folder) if standing.complete and standing.frames == wanted else {}
-            if report.get("hash") == simulation.certificate.hash:  # which is also of the outputs asked for
-                return RunResult(folder, report, [], standing.frames)
+            saved.require_at_most(wanted)
+            report = _complete_report(folder, saved, wanted)
+            if report.get("hash") == simulation.certificate.hash:  # the hash covers the outputs of the scene as well
+                return RunResult(folder, report, [], saved.frames)
         with _Outputs(scene, folder, simulation.surface) as outputs:
-            if standing is None or not checkpoints.resume():
+            if saved is None or not checkpoints.resume():
                 checkpoints.begin()
-            for frame in checkpoints.past():
+            for frame in checkpoints.saved_frames():
                 outputs.write(frame)
                 if progress:
                     progress(frame)
-            return _go_on(simulation, checkpoints, outputs, frames, progress)
+            return _simulate_to_end(simulation, checkpoints, outputs, frames, progress)
 
 
-def _go_on(
+def _simulate_to_end(
     simulation: Simulation,
     checkpoints: Checkpoints,
     outputs: _Outputs,
     frames: int | None,
     progress: Callable[[Frame], None] | None,
 ) -> RunResult:
-    """From where the simulation and the outputs are to the end of the run."""
-    scene, folder, resumed = simulation.scene, outputs.folder, checkpoints.resumed
+    """Computes the remaining frames, writes them, and completes the results."""
+    folder, resumed = outputs.folder, checkpoints.resumed
     try:
         computed = simulation.run(frames=frames)
         if resumed is not None:
-            next(computed)  # the outputs have had it
+            next(computed)  # the outputs already have the frame of the checkpoint
         for frame in computed:
             outputs.write(frame)
-            checkpoints.keep(frame)
+            checkpoints.add(frame)
             if progress:
                 progress(frame)
         checkpoints.save()
     except KeyboardInterrupt as stop:
         outputs.close()
-        report = outputs.certify(_finished(simulation.report(), scene, stopped="interrupted"))
+        report = outputs.certify(_final_report(simulation, stopped="interrupted"))
         raise Interrupted(RunResult(folder, report, outputs.written, resumed)) from stop
     except StepFailed as failure:
-        outputs.keep_cache()
+        outputs.close_cache()
         saved = _save_state(folder, failure)
-        outputs.certify(_finished(simulation.report(), scene, stopped=str(failure)))
+        outputs.certify(_final_report(simulation, stopped=str(failure)))
         raise StepFailed(
             f"{failure}\n  State before the step saved to {saved}. {failure.remedy}",
             failure.frame,
@@ -139,26 +140,26 @@ def _go_on(
             failure.velocities,
             failure.remedy,
         ) from failure
-    with _patient() as stops:
+    with delay_first_interrupt() as interrupts:
         outputs.close()
-        report = outputs.certify(_finished(simulation.report(), scene))
+        report = outputs.certify(_final_report(simulation))
         checkpoints.finish()
     result = RunResult(folder, report, outputs.written, resumed)
-    if stops:
-        raise Interrupted(result) from stops[0]
+    if interrupts:
+        raise Interrupted(result) from interrupts[0]
     return result
 
 
 @dataclass
 class _Outputs:
-    """The writers of one run, what failed runs keep first. Leaving the block discards whatever was not closed."""
+    """The writers of one run, the cache first, which failed runs keep. Leaving the block discards open writers."""
 
     scene: Scene
     folder: Path
     surface: Surface
     writers: list[Writer] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
-    milliseconds: dict[int, float] = field(default_factory=dict)  # frame -> time its outputs took
+    milliseconds: dict[int, float] = field(default_factory=dict)  # time that the outputs took, by frame
 
     def __enter__(self) -> _Outputs:
         others = [output for output in self.scene.outputs if not isinstance(output, Pc2)]
@@ -177,51 +178,54 @@ class _Outputs:
             self.writers.pop().discard()
 
     def write(self, frame: Frame) -> None:
+        """Passes a frame to every writer."""
         start = time.perf_counter()
-        with _undisturbed():
+        with delay_signals():
             for writer in self.writers:
                 writer.write(frame)
         self.milliseconds[frame.number] = 1e3 * (time.perf_counter() - start)
 
     def close(self) -> None:
+        """Completes the files of all writers."""
         while self.writers:
             self.written += self.writers.pop(0).close()
 
-    def keep_cache(self) -> None:
-        """Complete the cache and the intersections at the start; the rest is discarded when the block is left."""
+    def close_cache(self) -> None:
+        """Completes the cache and the intersections at the start; other outputs are discarded on leaving the block."""
         for _ in range(2):
             self.written += self.writers.pop(0).close()
 
     def certify(self, report: dict[str, Any]) -> dict[str, Any]:
-        """Write report.json, with the time that the outputs took."""
+        """Adds the time that the outputs took, writes report.json, and returns the report."""
         for entry in report["frames"]:
             entry.setdefault("ms", {})["output"] = self.milliseconds.get(entry["frame"], 0.0)
-        draft = Draft(self.folder / "report.json")
+        draft = Draft(self.folder / REPORT_NAME)
         with draft.finishing():
             draft.part.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         self.written.append(draft.path)
         return report
 
 
-def _finished(report: dict[str, Any], scene: Scene, stopped: str | None = None) -> dict[str, Any]:
-    """The simulation's certificate with what was expected of the run, and why it ended early if it did."""
-    report = _plain(report)
-    report["expect"] = {key: bound.model_dump(exclude_none=True) for key, bound in scene.expect.items()}
+def _final_report(simulation: Simulation, stopped: str | None = None) -> dict[str, Any]:
+    """Returns the simulation's certificate, with the scene's expectations and the reason of an early end."""
+    report: dict[str, Any] = _json_types(simulation.report())
+    report["expect"] = {key: bound.model_dump(exclude_none=True) for key, bound in simulation.scene.expect.items()}
     if stopped is not None:
         report["summary"]["ok"] = False
         report["stopped"] = stopped
     return report
 
 
-def _report_in(folder: Path) -> dict[str, Any]:
-    """The certificate of a run whose results are there; nothing if they are not."""
-    with contextlib.suppress(InputError):
-        return RunFolder(folder).report()
+def _complete_report(folder: Path, saved: SavedRun, frames: int) -> dict[str, Any]:
+    """Returns the certificate of a run that already has all its results for this number of frames; {} otherwise."""
+    if saved.complete and saved.frames == frames:
+        with contextlib.suppress(InputError):
+            return RunFolder(folder).report()
     return {}
 
 
 def _save_state(folder: Path, failure: StepFailed) -> Path:
-    """The last good state, for whoever looks into the failure or starts again from it."""
+    """Saves the last good state, from which the failure can be examined or the run started again."""
     draft = Draft(folder / f"failed_{failure.frame:04d}.npz")
     with draft.finishing():
         np.savez(
@@ -234,100 +238,14 @@ def _save_state(folder: Path, failure: StepFailed) -> Path:
     return draft.path
 
 
-def _plain(value: Any) -> Any:
-    """The same as types that JSON has. It has no NaN or infinity: they become null."""
+def _json_types(value: Any) -> Any:
+    """Converts a value to types that JSON has. NaN and infinity, which it does not have, become null."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _json_types(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(item) for item in value]
+        return [_json_types(item) for item in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return _json_types(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-@contextlib.contextmanager
-def _folder(folder: Path) -> Iterator[Path]:
-    """The folder of a run, held by this run alone. One that was made here goes again if nothing came into it."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    lock = folder / ".lock"
-    with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = lock.open("a")
-    with file:
-        if not _hold(file):
-            raise InputError(f"{folder}: another run is writing here. Wait until it ends, or choose another folder.")
-        try:
-            yield folder
-        finally:
-            with contextlib.suppress(OSError):  # Windows does not remove what is open, and a folder with files stays
-                lock.unlink()
-                for path in missing:
-                    path.rmdir()
-
-
-def _hold(file: IO[str]) -> bool:
-    """Whether this process got the file. The system lets go of it when the process ends, however that happens."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A run that just ended has removed its file: what we hold then is no longer what others look at.
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
-    except OSError:
-        return False
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block ends, so that every output holds whole frames, and the same ones."""
-    if threading.current_thread() is not threading.main_thread():  # signals do not arrive elsewhere
-        yield
-        return
-    waiting: list[int] = []
-    before = {
-        number: signal.signal(number, lambda n, _: waiting.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-    if waiting:
-        signal.raise_signal(waiting[0])
-
-
-@contextlib.contextmanager
-def _patient() -> Iterator[list[KeyboardInterrupt]]:
-    """The first Ctrl-C or SIGTERM, in the list afterwards, lets the block end: to draw a film takes longer than many a
-    run, and is all that is left to do. The second one does not."""
-    stops: list[KeyboardInterrupt] = []
-    if threading.current_thread() is not threading.main_thread():  # signals do not arrive elsewhere
-        yield stops
-        return
-    before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def once(number: int, frame: FrameType | None) -> None:
-        handler = before[number]
-        assert callable(handler)
-        try:
-            handler(number, frame)
-        except KeyboardInterrupt as stop:
-            if stops:
-                raise
-            stops.append(stop)
-
-    handled = [number for number, handler in before.items() if callable(handler)]
-    for number in handled:
-        signal.signal(number, once)
-    try:
-        yield stops
-    finally:
-        for number in handled:
-            signal.signal(number, before[number])

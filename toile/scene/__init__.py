@@ -1,1 +1,1 @@
-"""Scenes: the models that describe them, and reading them from YAML."""
+"""Scenes: their models, how they are read from YAML and checked, presets and fabrics."""

@@ -1,7 +1,7 @@
-"""Every value of a scene with its unit, its limits, what it means, and whether it is the default.
+"""Explains a scene: every value with its unit, its limits, its meaning, and whether it is the default.
 
-Below the values stand the judgment constants of Toile: numbers in the code that are neither physics nor the scene's.
-They are found by their form, a capital name with a comment above it, so that none can be forgotten.
+The values are followed by the judgment constants of Toile: numbers in the code that are neither physics nor set by the
+scene. They are found by their form, an upper-case name with a comment, so that none can be left out.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from toile.plugins import FAMILIES, Plugin, find
-from toile.scene.fields import literals_of, models_in, notes_inside, unit_of
+from toile.families import FAMILIES
+from toile.plugins import Plugin, find
+from toile.scene.error_messages import value_text
+from toile.scene.fields import entry_metadata, literals_of, models_in, unit_of
 from toile.scene.presets import DEFAULT, preset_text
-from toile.scene.problems import value_text
 from toile.scene.schema import Scene
-from toile.scene.tree import Path as KeyPath
+from toile.scene.yaml_reader import KeyPath
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 PACKAGE = Path(__file__).parent.parent
-NOT_NUMERICS = ("bench", "checkpoint", "cli", "outputs", "viewer")  # their constants are about looks, not about results
+# Folders whose constants do not change the motion of the cloth.
+NOT_NUMERICS = ("bench", "cli", "outputs", "render", "runs", "viewer")
 MARKS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "min_length": "at least", "max_length": "at most"}
 
 
@@ -45,39 +47,40 @@ class Row:
 
 
 def explain(scene: Scene) -> RenderableType:
-    """The whole scene as a table; values that differ from their default stand out."""
+    """Returns the whole scene as a table in which values that differ from their defaults stand out."""
     from rich.console import Group
     from rich.text import Text
 
     constants = [
-        Row(0, f"{module}.{name}", value, doc=doc, is_default=True)
-        for module, name, value, doc in judgment_constants()
+        Row(0, f"{module}.{name}", value, doc=doc, is_default=True) for module, name, value, doc in judgment_constants()
     ]
     return Group(
         Text.assemble((scene.name, "bold"), "  ", scene.about),
         Text.assemble("Bold: set by the scene. ", *_presets_mark(scene), "Plain: the default.\n"),
         _table(list(rows(scene))),
-        Text.assemble("\n", ("Judgment constants", "bold"), "  neither physics nor the scene's, but the code's\n"),
+        Text.assemble(
+            "\n", ("Judgment constants", "bold"), "  set in the code; neither physics nor set by the scene\n"
+        ),
         _table(constants),
     )
 
 
 def _presets_mark(scene: Scene) -> list[str | tuple[str, str]]:
-    return [] if scene.preset == DEFAULT else [("Italic", "italic"), f": of the preset {scene.preset}. "]
+    return [] if scene.preset == DEFAULT else [("Italic", "italic"), f": set by the preset {scene.preset}. "]
 
 
 def explain_plugin(family: str, name: str) -> RenderableType:
-    """One member of a family: what it is and its fields with their defaults."""
+    """Returns the summary of a plug-in, and a table of its fields with their defaults."""
     plugin = find(family, name)
     from rich.console import Group
     from rich.text import Text
 
-    title = Text.assemble((name, "bold"), f" ({FAMILIES[family][1]})  {plugin.summary()}\n")
+    title = Text.assemble((name, "bold"), f" ({FAMILIES[family].noun})  {plugin.summary()}\n")
     return Group(title, _table(list(field_rows(plugin))))
 
 
 def explain_preset(name: str) -> RenderableType:
-    """A preset as its file has it: every value with where it comes from."""
+    """Returns the text of a preset's file, in which a comment gives the source of every value."""
     from rich.text import Text
 
     title, _, text = preset_text(name).partition("\n")
@@ -85,7 +88,7 @@ def explain_preset(name: str) -> RenderableType:
 
 
 def field_rows(model: type[BaseModel], depth: int = 0) -> Iterator[Row]:
-    """The fields of a model that nobody has made yet, each followed by those of what goes into it."""
+    """Yields the fields of a model class with their defaults, each followed by the fields of the models inside it."""
     for key, info in model.model_fields.items():
         yield _row(depth, key, info, _default(info), True)
         for inner in models_in(info):
@@ -93,7 +96,7 @@ def field_rows(model: type[BaseModel], depth: int = 0) -> Iterator[Row]:
 
 
 def rows(scene: Scene) -> Iterator[Row]:
-    """The fields of a scene in their order, each followed by what lies inside it."""
+    """Yields the fields of a scene in their order, each followed by the fields inside it."""
     return _rows(scene, 0, (), scene._of_preset)
 
 
@@ -117,7 +120,7 @@ def _rows(model: BaseModel, depth: int, path: KeyPath, of_preset: frozenset[KeyP
 
 
 def judgment_constants() -> list[tuple[str, str, str, str]]:
-    """(module, name, value, why) of every commented constant in Toile; the code is read, not imported."""
+    """Returns (module, name, value, comment) of every commented constant in Toile; the code is read, not imported."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
@@ -137,7 +140,7 @@ def judgment_constants() -> list[tuple[str, str, str, str]]:
 
 
 def _entries(value: Any) -> list[tuple[str, BaseModel]] | None:
-    """Named models inside a value; None when it is a plain one."""
+    """Returns the models inside a value with their names; None if it is a plain value."""
     if isinstance(value, BaseModel):
         return [("", value)]
     if isinstance(value, tuple) and value and all(isinstance(item, BaseModel) for item in value):
@@ -161,7 +164,7 @@ def _shown(value: Any) -> str:
 
 
 def _limits(info: FieldInfo) -> str:
-    notes = [*info.metadata, *notes_inside(info.annotation)]
+    notes = [*info.metadata, *entry_metadata(info.annotation)]
     limits = dict.fromkeys(f"{MARKS[name]} {value:g}" for note in notes for name, value in _limits_in(note))
     choices = sorted(literals_of(info.annotation))
     return ", ".join([*limits, *([" | ".join(choices)] if choices else [])])
@@ -192,7 +195,7 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _comment_at(lines: list[str], index: int) -> str:
-    """The comment behind a line and that above it."""
+    """Returns the comment above a line, joined with the one at its end."""
     above: list[str] = []
     while index > len(above) and lines[index - 1 - len(above)].startswith("#"):
         above.insert(0, lines[index - 1 - len(above)].lstrip("# "))

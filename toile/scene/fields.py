@@ -1,7 +1,7 @@
-"""Which field of the models describes a place in a scene: its unit, its limits, its valid keys.
+"""Finds the model field that describes a key of a scene, and with it the unit, the limits and the valid keys.
 
-A path such as ("cloth", 0, "energies", 2, "rigidity") is followed through the models; where a plugin is chosen, the
-type that the scene names there says which.
+A path such as ("cloth", 0, "energies", 2, "rigidity") is followed through the pydantic models. Where it passes through
+a plug-in, the `type` that the scene gives there selects the model.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from toile.plugins import FAMILIES, find, names
-from toile.scene.tree import Path
+from toile.families import FAMILIES
+from toile.plugins import find, names
+from toile.scene.yaml_reader import KeyPath
 
-NOTHING = object()  # the value at a place that has none
+NOTHING = object()  # stands for the value at a path where there is none
 
 
-def value_at(raw: Any, path: Path) -> Any:
-    """The value at a path of nested dicts and lists, or NOTHING."""
+def value_at(raw: Any, path: KeyPath) -> Any:
+    """Returns the value at a path of nested dicts and lists, or NOTHING."""
     for part in path:
         try:
             raw = raw[part]
@@ -29,8 +30,8 @@ def value_at(raw: Any, path: Path) -> Any:
     return raw
 
 
-def model_at(model: type[BaseModel], path: Path, raw: Any) -> type[BaseModel] | None:
-    """The model whose fields are the keys at a path; plugins are found by the type that `raw` names there."""
+def model_at(model: type[BaseModel], path: KeyPath, raw: Any) -> type[BaseModel] | None:
+    """Returns the model whose fields are the keys at a path; `raw` holds the types of the plug-ins on the way."""
     annotation: Any = model
     for part in path:
         holder = _model_in(annotation, raw)
@@ -46,8 +47,8 @@ def model_at(model: type[BaseModel], path: Path, raw: Any) -> type[BaseModel] | 
     return _model_in(annotation, raw)
 
 
-def field_at(model: type[BaseModel], path: Path, raw: Any) -> FieldInfo | None:
-    """The field that describes a path; that of the whole list for an entry of it."""
+def field_at(model: type[BaseModel], path: KeyPath, raw: Any) -> FieldInfo | None:
+    """Returns the field that describes a path; for an entry of a list, the field of the whole list."""
     while path and isinstance(path[-1], int):
         path = path[:-1]
     if not path:
@@ -56,8 +57,8 @@ def field_at(model: type[BaseModel], path: Path, raw: Any) -> FieldInfo | None:
     return None if holder is None else holder.model_fields.get(str(path[-1]))
 
 
-def keys_at(model: type[BaseModel], path: Path, raw: Any) -> list[str]:
-    """The valid keys at a path."""
+def keys_at(model: type[BaseModel], path: KeyPath, raw: Any) -> list[str]:
+    """Returns the valid keys at a path."""
     holder = model_at(model, path, raw)
     if holder is None:
         return []
@@ -66,7 +67,7 @@ def keys_at(model: type[BaseModel], path: Path, raw: Any) -> list[str]:
 
 
 def fixed_length(annotation: Any) -> int | None:
-    """How many entries a list must have, when that is fixed."""
+    """Returns the number of entries that a list must have; None if it is not fixed."""
     for part in _parts(annotation):
         if typing.get_origin(part) is tuple and Ellipsis not in typing.get_args(part):
             return len(typing.get_args(part))
@@ -74,7 +75,7 @@ def fixed_length(annotation: Any) -> int | None:
 
 
 def family_in(annotation: Any) -> str | None:
-    """The family of plugins that an annotation chooses from, when it does."""
+    """Returns the family of plug-ins that an annotation chooses from; None if it chooses none."""
     for part in _parts(annotation):
         for note in getattr(part, "__metadata__", ()):
             if isinstance(note, str) and note in FAMILIES:
@@ -83,11 +84,13 @@ def family_in(annotation: Any) -> str | None:
 
 
 def unit_of(field: FieldInfo | None) -> str:
+    """Returns the unit of a field, "" if it has none."""
     extra = field.json_schema_extra if field is not None else None
     return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
 
 
-def annotation_at(model: type[BaseModel], path: Path, raw: Any) -> Any:
+def annotation_at(model: type[BaseModel], path: KeyPath, raw: Any) -> Any:
+    """Returns the type annotation of the field or list entry at a path; None if there is none."""
     indices = 0
     while path and isinstance(path[-1], int):
         path, indices = path[:-1], indices + 1
@@ -103,7 +106,7 @@ def annotation_at(model: type[BaseModel], path: Path, raw: Any) -> Any:
 
 
 def _annotation(field: FieldInfo) -> Any:
-    """The annotation with its notes, which pydantic keeps apart on the outermost level."""
+    """Returns the annotation with its metadata, which pydantic keeps separately on the outermost level."""
     return typing.Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
@@ -119,7 +122,7 @@ def _model_in(annotation: Any, raw: Any) -> type[BaseModel] | None:
 
 
 def _item(annotation: Any) -> Any:
-    """What a list or mapping holds."""
+    """Returns the annotation of the entries of a list or mapping."""
     for part in _parts(annotation):
         if typing.get_origin(part) in (tuple, list, dict):
             arguments = typing.get_args(part)
@@ -128,7 +131,7 @@ def _item(annotation: Any) -> Any:
 
 
 def _parts(annotation: Any) -> list[Any]:
-    """The annotation itself and, through Annotated and unions, what it may be."""
+    """Returns the annotation itself and the alternatives inside it, through Annotated and unions."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         return [annotation, *_parts(typing.get_args(annotation)[0])]
@@ -138,17 +141,18 @@ def _parts(annotation: Any) -> list[Any]:
 
 
 def literals_of(annotation: Any) -> set[str]:
+    """Returns the choices of a Literal, also of those inside lists."""
     found: set[str] = set()
     for part in [annotation, *_parts(annotation)]:
         if typing.get_origin(part) is typing.Literal:
-            found |= {str(type_name) for type_name in typing.get_args(part)}
+            found |= {str(choice) for choice in typing.get_args(part)}
         elif typing.get_origin(part) in (tuple, list):
-            found |= {type_name for member in typing.get_args(part) for type_name in literals_of(member)}
+            found |= {choice for member in typing.get_args(part) for choice in literals_of(member)}
     return found
 
 
-def kinds_of(field: FieldInfo) -> set[Any]:
-    """Every plain type that a field's annotation mentions."""
+def types_of(field: FieldInfo) -> set[Any]:
+    """Returns every plain type that a field's annotation mentions."""
     found: set[Any] = set()
     pending = [field.annotation]
     while pending:
@@ -159,14 +163,14 @@ def kinds_of(field: FieldInfo) -> set[Any]:
 
 
 def models_in(field: FieldInfo) -> list[type[BaseModel]]:
-    """The models of plain values that a field's annotation mentions; what is chosen by type is not among them."""
+    """Returns the models that a field's annotation mentions, without the plug-ins that it may choose."""
     if family_in(_annotation(field)):
         return []
-    return [kind for kind in kinds_of(field) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return [kind for kind in types_of(field) if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
-def notes_inside(annotation: Any) -> list[Any]:
-    """Limits that stand at the entries of a list, not at the list."""
+def entry_metadata(annotation: Any) -> list[Any]:
+    """Returns the limits on the entries of a list, as opposed to those on the list."""
     found: list[Any] = []
     for part in _parts(annotation):
         if typing.get_origin(part) is tuple:

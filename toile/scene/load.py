@@ -1,7 +1,7 @@
-"""Reads a scene: finds the file, checks all of it, and tells every problem at once, before anything runs.
+"""Reads a scene: finds the file, checks all of it, and reports every problem at once, before anything runs.
 
 scene = load("hang")                                       # a shipped scene
-scene = load("drape.yaml", overrides=["time.frames=10"])   # a file; the folder it lies in holds its meshes
+scene = load("drape.yaml", overrides=["time.frames=10"])   # a file; relative paths in it start at its folder
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from toile.errors import SceneError
 from toile.model.mesh import Mesh
 from toile.plugins import nearest
 from toile.scene import overrides as override_keys
-from toile.scene import tree
-from toile.scene.crosscheck import Parts, survey
-from toile.scene.fields import field_at, kinds_of
+from toile.scene.consistency import SceneParts, check_consistency
+from toile.scene.error_messages import Problem, key_text, problems_of
+from toile.scene.fields import field_at, types_of
 from toile.scene.presets import fill
-from toile.scene.problems import Problem, key_text, problems_of
 from toile.scene.schema import Cloth, Scene
+from toile.scene.yaml_reader import Document, KeyPath, parse
 
 SCENES = Path(__file__).parent.parent / "scenes"
 SUFFIXES = (".yaml", ".yml", ".json")
-LARGEST_FILE = 2 << 20  # bytes; large data lie in files beside the scene
+LARGEST_FILE = 2 << 20  # [bytes]  large data belong in files beside the scene
 
 
 def scene_names() -> list[str]:
-    """The shipped scenes."""
+    """Returns the names of the shipped scenes."""
     return sorted(path.stem for path in SCENES.glob("*.yaml"))
 
 
@@ -39,9 +39,13 @@ def load(
     overrides: Sequence[str] | Mapping[str, str] = (),
     allow_outside: bool = False,
 ) -> Scene:
-    """A checked scene. SceneError holds one line for every problem, as `file:line  key = value: what to do`."""
+    """Returns a checked scene. SceneError holds one line for every problem, as `file:line  key = value: what to do`.
+
+    `overrides` are `key=value` texts, or a mapping of keys to values. Files outside the folder of the scene are read
+    only with `allow_outside`.
+    """
     path, shown = _find(name_or_path)
-    document = tree.parse(_read(path, shown))
+    document = parse(_read(path, shown))
     if document.values is None and not document.faults:
         raise SceneError([f"{shown}  is empty. See the shipped scenes with: toile list scenes"])
     if not isinstance(document.values, dict):
@@ -54,15 +58,15 @@ def load(
 
 
 def meshes(scene: Scene) -> list[Mesh]:
-    """The mesh of every cloth, checked, placed and with its regions. SceneError lists all that cannot be simulated."""
-    found = survey(Parts.of(scene))
+    """Returns the mesh of every cloth, checked, placed and with its regions. SceneError lists every problem."""
+    found = check_consistency(SceneParts.of(scene))
     if found.problems:
         raise SceneError([problem.line(scene.name) for problem in found.problems])
     return [found.meshes[i] for i in range(len(scene.cloth))]
 
 
 def _find(name_or_path: str | Path) -> tuple[Path, str]:
-    """The file and how to call it in messages."""
+    """Returns the file of a scene, and its name in messages."""
     text = str(name_or_path)
     if text in scene_names():
         return SCENES / f"{text}.yaml", f"{text}.yaml"
@@ -99,39 +103,40 @@ def _read(path: Path, shown: str) -> str:
         raise SceneError([f"{shown}: cannot be read: {error.strerror or error}."]) from error
     except UnicodeDecodeError as error:
         raise SceneError([f"{shown}: is not text (byte {error.start} is not UTF-8)."]) from error
-    # JSON may be indented by tabs, which YAML refuses; lines stay where they are.
+    # JSON may be indented by tabs, which YAML refuses; line numbers stay the same.
     return text.replace("\t", " ") if path.suffix.lower() == ".json" else text
 
 
 class _SceneReader:
-    """One scene file on its way to a Scene."""
+    """Makes a Scene from one scene file: preset, overrides, validation and consistency checks."""
 
-    def __init__(self, shown: str, document: tree.Tree, folder: Path, allow_outside: bool):
+    def __init__(self, shown: str, document: Document, folder: Path, allow_outside: bool):
         self.shown, self.document = shown, document
         self.raw: dict[str, Any] = document.values
         self.folder, self.allow_outside = folder, allow_outside
-        self.origins: dict[tree.Path, str] = {}  # what an override or a preset has set, and which one it was
-        self.of_preset: frozenset[tree.Path] = frozenset()
+        self.origins: dict[KeyPath, str] = {}  # the override or the preset that set a value
+        self.of_preset: frozenset[KeyPath] = frozenset()
 
     def scene(self, overrides: Sequence[str]) -> Scene:
+        """Returns the scene; SceneError lists all its problems."""
         lines = [Problem(path, text).line(f"{self.shown}:{line}") for path, line, text in self.document.faults]
-        # The preset first: overrides may lead into what it sets.
+        # The preset is filled in first, because overrides may change values inside it.
         naming = [override for override in overrides if override.partition("=")[0].strip() == "preset"]
         lines += self._apply(naming)
         self._fill()
         lines += self._apply([override for override in overrides if override not in naming])
         scene, problems = self._validate()
-        parts = self._valid_parts() if scene is None else Parts.of(scene)
-        problems += survey(parts).problems
-        warnings = {path for path, _, _ in self.document.faults}  # what could not be read is not of the wrong type too
-        problems = [problem for problem in problems if problem.path not in warnings]
+        parts = self._valid_parts() if scene is None else SceneParts.of(scene)
+        problems += check_consistency(parts).problems
+        unreadable = {path for path, _, _ in self.document.faults}  # the type of such a value needs no second message
+        problems = [problem for problem in problems if problem.path not in unreadable]
         lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
         if lines or scene is None:
             raise SceneError(list(dict.fromkeys(lines)))
         return scene
 
     def _apply(self, overrides: Sequence[str]) -> list[str]:
-        """Lines about those that cannot be applied."""
+        """Applies overrides, and returns a message for each that cannot be applied."""
         lines = []
         for override in overrides:
             try:
@@ -141,12 +146,12 @@ class _SceneReader:
         return lines
 
     def _fill(self) -> None:
-        """Put what the preset says beneath the scene."""
+        """Fills in the values of the preset where the scene has none."""
         self.raw, self.of_preset = fill(self.raw)
         self.origins.update((path, f"preset {self.raw['preset']}") for path in self.of_preset)
 
-    def _set_by(self, path: tree.Path, override: str) -> None:
-        """What the file said at a path and below is no longer the reason for what is there."""
+    def _set_by(self, path: KeyPath, override: str) -> None:
+        """Notes that the value at a path was set by an override, so that messages do not point at the file."""
         lines = self.document.lines
         self.document.lines = {other: line for other, line in lines.items() if other[: len(path)] != path}
         self.origins[path] = f"--set {override}"
@@ -162,19 +167,19 @@ class _SceneReader:
         scene._folder, scene._allow_outside, scene._of_preset = self.folder, self.allow_outside, self.of_preset
         return scene, problems
 
-    def _booleans_for_numbers(self, value: Any, path: tree.Path) -> list[Problem]:
-        """`frames: yes`, which would otherwise be read as 1."""
+    def _booleans_for_numbers(self, value: Any, path: KeyPath) -> list[Problem]:
+        """Finds values such as `frames: yes`, which pydantic would accept as 1."""
         if isinstance(value, dict):
             return [p for key, item in value.items() for p in self._booleans_for_numbers(item, (*path, key))]
         if isinstance(value, list):
             return [p for i, item in enumerate(value) for p in self._booleans_for_numbers(item, (*path, i))]
         if not isinstance(value, bool) or (field := field_at(Scene, path, self.raw)) is None:
             return []
-        kinds = kinds_of(field)
+        kinds = types_of(field)
         return [] if bool in kinds or not kinds & {int, float} else [Problem(path, "must be a number.", value)]
 
-    def _valid_parts(self) -> Parts:
-        """What of a broken scene can still be checked: parts of its lists that are valid by themselves."""
+    def _valid_parts(self) -> SceneParts:
+        """Returns the parts of a broken scene that can still be checked: list entries that are valid by themselves."""
 
         def valid(key: str) -> dict[int, Any]:
             kind = get_args(Scene.model_fields[key].annotation)[0]
@@ -195,7 +200,7 @@ class _SceneReader:
             if i not in cloths
         )
         expect = self.raw.get("expect")
-        return Parts(
+        return SceneParts(
             cloths,
             valid("solids"),
             valid("constraints"),
@@ -207,8 +212,8 @@ class _SceneReader:
             broken,
         )
 
-    def _place(self, path: tree.Path) -> str:
-        """`file:line`, or the override that set the value."""
+    def _place(self, path: KeyPath) -> str:
+        """Returns `file:line` of a value, or the override or preset that set it."""
         for depth in range(len(path), -1, -1):
             if path[:depth] in self.origins:
                 return self.origins[path[:depth]]
@@ -217,7 +222,7 @@ class _SceneReader:
         return self.shown
 
     def _order(self, problem: Problem) -> tuple[int, str]:
-        """By line, and by key within a line; what an override has set comes last."""
+        """Sorts problems by line, and by key within a line; values set by overrides come last."""
         place = self._place(problem.path)
         line = place.rpartition(":")[2]
         return (int(line) if not place.startswith("--set") and line.isdecimal() else 1 << 30, key_text(problem.path))

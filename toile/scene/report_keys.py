@@ -1,6 +1,6 @@
-"""Names of the certificate's figures that a scene can expect something of.
+"""Keys of the certificate that a scene can set expectations on.
 
-Known before anything runs, so that a name that is misspelled is told with the scene's other mistakes.
+They are known before anything runs, so that a misspelled key is reported with the scene's other problems.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ OF_A_FRAME = (
     "contacts.solid", "contacts.cloth", "solver.iterations", "solver.residual",
     "ms.EVAL", "ms.CG", "ms.C/C", "ms.C/S", "ms.filters", "ms.audit", "ms.output", "energy.kinetic",
 )  # fmt: skip
-
-
 OF_A_SOLID = ("contacts", "depth")
 
 
 def report_keys(energies: Collection[str], solids: Collection[str]) -> set[str]:
-    """Every key that `expect` may have in a scene with these energies and solids."""
+    """Returns every key that `expect` may have in a scene with these energies and solids."""
     of_energies = (f"energy.{type_name}" for type_name in energies)
     of_solids = (f"solids.{solid}.{name}" for solid in solids for name in OF_A_SOLID)
     return {*SUMMARY, *(f"frames.{name}" for name in (*OF_A_FRAME, *of_energies, *of_solids))}

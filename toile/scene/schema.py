@@ -1,7 +1,7 @@
-"""The scene: every field with its default, unit, limits and one line of documentation.
+"""Models of a scene: every field with its default, unit, limits and one line of documentation.
 
-These pydantic models are the Python API as well as what a YAML file is read into: `Scene(cloth=[...])` in a script and
-`cloth: [...]` in a file are checked by the same rules. SI units; the world is in meters with z up.
+These pydantic models are the Python API, and YAML files are read into them: `Scene(cloth=[...])` in a script and
+`cloth: [...]` in a file are checked by the same rules. Units are SI; the world is in meters, with z up.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from toile.model.selection import Selection
 from toile.plugins import choice, nearest, quantity
 from toile.scene.fields import unit_of
 from toile.scene.presets import DEFAULT, fill, preset_names, read_preset
-from toile.scene.tree import Path as KeyPath
+from toile.scene.yaml_reader import KeyPath
 
 DEFAULTS = read_preset(DEFAULT)
 FABRICS = Path(__file__).parent / "fabrics"
 
-# What a scene chooses by `type`. The name of the family stays beside the type, for messages and `toile explain`.
-if TYPE_CHECKING:  # what every member of the family is
+# Plug-ins, which a scene chooses by `type`. Their annotations hold the name of the family, for toile/scene/fields.py.
+if TYPE_CHECKING:  # the base class of each family
     from toile.colliders.base import Collider
     from toile.constraints.base import Constraint
     from toile.energies.base import Energy as ClothEnergy
@@ -60,24 +60,24 @@ else:
 
 
 class SceneModel(BaseModel):
-    """Common rules: unknown keys are errors, values do not change once checked, no NaN or infinity."""
+    """Rules of all models: unknown keys are errors, checked values do not change, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def wrong(text: str, *path: str | int) -> PydanticCustomError:
-    """A rule that is broken at one field of a model, for its validators to raise."""
+    """Returns the error that a validator raises about one field of its model."""
     return PydanticCustomError("at", "{text}", {"text": text, "path": path})
 
 
 class Time(SceneModel):
-    """How long, how often a frame, how large a step."""
+    """Duration, frame rate and limits of the time step."""
 
     frames: int = quantity(75, doc="frames after the start", ge=0)
     fps: float = quantity(30.0, unit="1/s", doc="frames per second", gt=0)
     max_step: float = quantity(1.0 / 60.0, unit="s", doc="largest time step; a step never crosses a frame", gt=0)
     min_step: float = quantity(1e-5, unit="s", doc="the run stops when a step would have to be smaller", gt=0)
-    max_excess: float | None = quantity(None, doc="stretch beyond the fabric's extension that halves a step", ge=0)
+    max_excess: float | None = quantity(None, doc="strain beyond the fabric's extension that halves a step", ge=0)
 
     @model_validator(mode="after")
     def _ordered(self) -> Time:
@@ -87,10 +87,10 @@ class Time(SceneModel):
 
 
 class Fabric(SceneModel):
-    """What the cloth is made of. Stiffness is per unit width, so it means the same on every mesh."""
+    """Material of a cloth. Stiffness is per unit width, so it means the same on every mesh."""
 
     name: str = quantity("inline", doc="name of the fabric")
-    source: str = quantity("", doc="where the figures come from")
+    source: str = quantity("", doc="where the values come from")
     density: float = quantity(0.2, unit="kg/m^2", doc="mass per area", gt=0)
     stretch_warp: float = quantity(5e3, unit="N/m", doc="stretch stiffness along u", ge=0)
     stretch_weft: float = quantity(5e3, unit="N/m", doc="stretch stiffness along v", ge=0)
@@ -104,18 +104,18 @@ class Fabric(SceneModel):
     )
 
     def properties(self) -> dict[str, tuple[float, str]]:
-        """Every number that it has, with its unit."""
+        """Returns every number of the fabric, with its unit."""
         values = {key: (getattr(self, key), unit_of(info)) for key, info in type(self).model_fields.items()}
         return {key: (value, unit) for key, (value, unit) in values.items() if isinstance(value, float)}
 
 
 def fabric_names() -> list[str]:
-    """The shipped fabrics."""
+    """Returns the names of the shipped fabrics."""
     return sorted(path.stem for path in FABRICS.glob("*.yaml"))
 
 
 def read_fabric(value: Any) -> Any:
-    """A shipped fabric by name; anything else is left to the Fabric model."""
+    """Returns the values of a shipped fabric for its name; any other value is left to the Fabric model."""
     if not isinstance(value, str):
         return value
     if value not in fabric_names():
@@ -124,9 +124,9 @@ def read_fabric(value: Any) -> Any:
 
 
 class RestStretch(SceneModel):
-    """A region made to seek another length ([BW98] b_u, b_v): cuffs, waistbands, induced wrinkles."""
+    """Rest lengths of a region, scaled ([BW98] b_u, b_v): cuffs, waistbands, induced wrinkles."""
 
-    region: str | None = quantity(None, doc="named region; the whole cloth when not given")
+    region: str | None = quantity(None, doc="named region; the whole cloth by default")
     warp: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_u: a number, or [time, value] keys in order")
     weft: float | tuple[tuple[float, float], ...] = quantity(1.0, doc="b_v: a number, or [time, value] keys in order")
 
@@ -143,10 +143,10 @@ class RestStretch(SceneModel):
 
 
 class Cloth(SceneModel):
-    """One piece of cloth: its shape, where it starts, what it is made of."""
+    """One piece of cloth: its shape, its position and velocity at the start, its material."""
 
     name: str = quantity("cloth", doc="name used by constraints, exports and messages", min_length=1, max_length=100)
-    shape: Shape = quantity(doc="grid, disc or mesh")
+    shape: Shape = quantity(doc="source of its mesh, such as grid, disc or mesh")
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="where the shape's origin starts")
     rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle) applied first")
     velocity: Vector = quantity((0.0, 0.0, 0.0), unit="m/s", doc="velocity at the start")
@@ -157,33 +157,31 @@ class Cloth(SceneModel):
         "cotton", doc="a fabric by name, or its fields", validate_default=True
     )
     thickness: float | None = quantity(
-        None, unit="m", doc="distance it keeps from other cloth; that of self_contact or penalty when not given", gt=0
+        None, unit="m", doc="distance kept from other cloth; by default that of self_contact or penalty", gt=0
     )
     regions: dict[str, Selection] = Field(default_factory=dict, description="named sets of particles")
-    rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions that seek another length")
+    rest_stretch: tuple[RestStretch, ...] = quantity((), doc="regions whose rest lengths are scaled")
     energies: tuple[ClothEnergy, ...] = quantity(
         DEFAULTS["cloth"]["energies"],
-        doc="internal forces; figures not given come from the fabric",
+        doc="internal forces; values that are not given come from the fabric",
         validate_default=True,
     )
 
 
 class Solver(SceneModel):
-    """How the linear systems are solved."""
+    """Settings of the linear solver."""
 
-    preconditioner: Preconditioner | None = quantity(
-        None, doc="chosen by size and device when not given"
-    )
-    tolerance: float = quantity(1e-3, doc="how far a solve reduces its residual", gt=0, lt=1)
-    max_iterations: int = quantity(2000, doc="a solve that needs more fails its step", ge=0)
+    preconditioner: Preconditioner | None = quantity(None, doc="by default chosen by size and device")
+    tolerance: float = quantity(1e-3, doc="factor by which a solve reduces its residual", gt=0, lt=1)
+    max_iterations: int = quantity(2000, doc="largest number of iterations; a step whose solve needs more fails", ge=0)
 
 
 class Bound(SceneModel):
-    """Limits for one figure of the certificate."""
+    """Limits on one value of the certificate."""
 
-    min: float | None = quantity(None, doc="smallest allowed")
-    max: float | None = quantity(None, doc="largest allowed")
-    equals: float | bool | None = quantity(None, doc="exactly this")
+    min: float | None = quantity(None, doc="smallest allowed value")
+    max: float | None = quantity(None, doc="largest allowed value")
+    equals: float | bool | None = quantity(None, doc="the only allowed value")
 
     @model_validator(mode="after")
     def _limits_something(self) -> Bound:
@@ -193,7 +191,7 @@ class Bound(SceneModel):
 
 
 def solid_names(solids: Iterable[Collider]) -> list[str]:
-    """Their own names, or their type with a number where it is needed."""
+    """Returns the name of every solid: its own, or its type with a number where that is needed."""
     solids = list(solids)
     found: list[str] = []
     taken = {solid.name for solid in solids}
@@ -206,47 +204,48 @@ def solid_names(solids: Iterable[Collider]) -> list[str]:
 
 
 def known_preset(name: str) -> str:
+    """Validates the name of a preset."""
     if name not in preset_names():
         raise PydanticCustomError("preset", "no such preset.{hint}", {"hint": nearest(name, preset_names())})
     return name
 
 
 class Scene(SceneModel):
-    """Everything a run needs."""
+    """A whole scene: cloth, solids, forces, and how they are simulated and written."""
 
     version: int = quantity(1, doc="format of the scene", ge=1, le=1)
     name: str = quantity("scene", doc="name of the scene", min_length=1, max_length=100)
-    about: str = quantity("", doc="what the scene shows")
+    about: str = quantity("", doc="description of the scene")
     preset: Annotated[str, AfterValidator(known_preset)] = quantity(
-        DEFAULT, doc="what a paper used, for all that the scene does not say itself"
+        DEFAULT, doc="settings of a paper, for every key that the scene does not set"
     )
     time: Time = Field(default_factory=Time, description="frames and steps")
     gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", doc="acceleration of gravity")
-    cloth: tuple[Cloth, ...] = quantity((), doc="the pieces of cloth; a scene without any is valid and does nothing")
-    solids: tuple[Collider, ...] = quantity((), doc="what cloth falls on, slides over and is carried by")
-    constraints: tuple[Constraint, ...] = quantity((), doc="what particles may not do")
-    forces: tuple[SceneForce, ...] = quantity((), doc="outside forces: drag, wind, pull")
-    integrator: Integrator = quantity(DEFAULTS["integrator"], doc="how time advances", validate_default=True)
+    cloth: tuple[Cloth, ...] = quantity((), doc="the pieces of cloth; there may be none")
+    solids: tuple[Collider, ...] = quantity((), doc="solids that the cloth collides with")
+    constraints: tuple[Constraint, ...] = quantity((), doc="pins, sliding constraints, contact with solids")
+    forces: tuple[SceneForce, ...] = quantity((), doc="external forces: drag, wind, pull")
+    integrator: Integrator = quantity(DEFAULTS["integrator"], doc="time integration", validate_default=True)
     filters: tuple[Filter, ...] = quantity(
         DEFAULTS["filters"], doc="corrections after each step, in this order", validate_default=True
     )
     solver: Solver = Field(default_factory=Solver, description="linear solver")
-    post: tuple[PostProcess, ...] = quantity((), doc="what is done to frames before they are written, in this order")
-    outputs: tuple[Output, ...] = quantity((), doc="what to write besides the cache and the certificate")
+    post: tuple[PostProcess, ...] = quantity((), doc="changes to frames before they are written, in this order")
+    outputs: tuple[Output, ...] = quantity((), doc="files to write besides the cache and the certificate")
     expect: dict[str, Bound] = Field(
-        default_factory=dict, description="limits on the certificate's figures, checked by `toile check`"
+        default_factory=dict, description="limits on values of the certificate, checked by `toile check`"
     )
-    seed: int = quantity(0, doc="seed of everything random (gusts)", ge=0)
+    seed: int = quantity(0, doc="seed of the random numbers (gusts)", ge=0)
 
-    # Where relative paths start, and whether paths may leave it; set by the loader, not by the scene itself.
+    # The folder at which relative paths start, and whether paths may leave it. The loader sets both.
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _allow_outside: bool = PrivateAttr(default=False)
-    # What the preset has set.
+    # The paths whose values come from the preset.
     _of_preset: frozenset[KeyPath] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="wrap")
     @classmethod
-    def _above_its_preset(cls, given: Any, make: ModelWrapValidatorHandler[Scene]) -> Scene:
+    def _fill_from_preset(cls, given: Any, make: ModelWrapValidatorHandler[Scene]) -> Scene:
         if not isinstance(given, dict):
             return make(given)
         filled, paths = fill(given)
@@ -255,9 +254,10 @@ class Scene(SceneModel):
         return scene
 
     @model_validator(mode="after")
-    def _contact_comes_last(self) -> Scene:
-        """What a filter does after self_contact, nobody guards."""
+    def _last_filter_is_last(self) -> Scene:
+        """Rejects filters after self_contact: nothing would keep their corrections free of intersections."""
         for i, item in enumerate(self.filters[:-1]):
-            if item.type_name() == "self_contact":
-                raise wrong("self_contact must be the last filter, and listed once. Move it to the end.", "filters", i)
+            if item.must_be_last:
+                text = f"{item.type_name()} must be the last filter, and listed once. Move it to the end."
+                raise wrong(text, "filters", i)
         return self

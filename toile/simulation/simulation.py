@@ -16,8 +16,8 @@ from toile.math.types import precision
 from toile.model.frame import Frame
 from toile.model.state import State
 from toile.model.state_dict import StateDict, joined, part_of
-from toile.scene.presets import lost
-from toile.scene.unheeded import unheeded
+from toile.scene.no_effect import settings_without_effect
+from toile.scene.presets import dropped_from_preset
 from toile.simulation import warnings
 from toile.simulation.build import build
 from toile.simulation.certificate import Certificate, FrameTally
@@ -65,8 +65,8 @@ class Simulation:
             *(warning for mesh in parts.meshes for warning in mesh.warnings),
             *(warning for solid in self.solids for warning in solid.warnings),
             *warnings.at_start(parts),
-            *lost(scene),
-            *unheeded(scene, parts.meshes),
+            *dropped_from_preset(scene),
+            *settings_without_effect(scene, parts.meshes),
             *self.intersections.begin(self.state.x, strict),
         ]
         self.certificate.intersections_start = self.intersections.start

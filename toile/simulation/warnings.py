@@ -11,7 +11,6 @@ from toile.constraints.scene_constraints import SceneConstraints
 from toile.errors import SMALLER_STEP
 from toile.math.types import numpy_real
 from toile.model.state import State
-from toile.scene.presets import FOR_SOLIDS
 
 if TYPE_CHECKING:
     from toile.simulation.build import Parts
@@ -100,7 +99,7 @@ def _no_effect(parts: Parts) -> list[str]:
             for key, items in listed.items()
             if (key,) not in scene._of_preset  # a preset is for any scene
             for item in items
-            if item.type_name() in FOR_SOLIDS
+            if item.needs_solids
         ]
     if any(item.resolves_cloth_contact for item in scene.filters):
         return []

@@ -1,4 +1,4 @@
-"""`toile bench`: times of scenes and how they grow with the mesh, the suite of sizes and devices, hot kernels."""
+"""`toile bench`: times scenes and their growth with the mesh, runs the benchmark suite, or profiles kernels."""
 
 from __future__ import annotations
 
@@ -40,31 +40,34 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="SCENE",
-            help="scenes to time; all that are shipped when not given",
+            help="scenes to time; all shipped scenes by default",
             autocompletion=completion.scenes,
         ),
     ] = None,
     suite: Annotated[
-        bool, typer.Option("--suite", help="hang, drape, layers and twist at growing sizes, into a file")
+        bool, typer.Option("--suite", help="time hang, drape, layers and twist at growing sizes, into a file")
     ] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="the hottest kernels of one scene")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="show the hottest kernels of one scene")] = False,
     device: DeviceOption = Device.cpu,
     precision: PrecisionOption = Precision.double,
     threads: ThreadsOption = None,
     sizes: Annotated[
         str | None, typer.Option(metavar="N,N", help="numbers of vertices, such as 2.6k,10k; --profile takes one")
     ] = None,
-    frames: Annotated[int | None, typer.Option(min=1, help="so many frames, whatever they take")] = None,
-    only: Annotated[str | None, typer.Option("--scenes", metavar="NAME,NAME", help="of the suite, these alone")] = None,
+    frames: Annotated[int | None, typer.Option(min=1, help="fixed number of frames, without a budget")] = None,
+    only: Annotated[
+        str | None, typer.Option("--scenes", metavar="NAME,NAME", help="scenes of the suite; all by default")
+    ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="SECONDS", help="of the suite, for each case; 90 when not given")
+        float | None, typer.Option(min=0.0, metavar="SECONDS", help="time for each case of the suite; 90 by default")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="of the suite; benchmarks/suite_DEVICE_DATE.json when not given")
+        Path | None,
+        typer.Option(metavar="FILE", help="results of the suite; benchmarks/suite_DEVICE_DATE.json by default"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="leave out what the file of the suite has already")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="skip cases that the results already have")] = False,
     skip: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="frames before the profile begins; 1 when not given")
+        int | None, typer.Option(min=1, metavar="N", help="frames to compute before the profile; 1 by default")
     ] = None,
     changes: SetOption = None,
     allow_outside: OutsideOption = False,
@@ -72,7 +75,7 @@ def command(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Time the shipped scenes and how the time grows with the mesh; or a suite of sizes, or the kernels of a scene."""
+    """Time the shipped scenes and their growth with the mesh; or run the suite, or profile the kernels of a scene."""
     with reporting(debug, quiet, as_json) as reporter:
         toile.use_precision(precision)
         on = device.value
@@ -80,23 +83,23 @@ def command(
         of_profile = {"--skip": skip, "--set": changes, "--allow-outside": allow_outside}
         of_both = {"--sizes": sizes, "--frames": frames, "--threads": threads, "--device": on != "cpu"}
         if suite:
-            _only("--profile", of_profile | {"--profile": profile, "SCENE": scenes})
+            _reject(of_profile | {"--profile": profile, "SCENE": scenes}, "cannot be combined with --suite.")
             _suite(reporter, on, only, sizes, threads, budget, frames, out, resume)
         elif profile:
-            _only("--suite", of_suite)
+            _reject(of_suite, "only for toile bench --suite.")
             _profile(reporter, scenes or [], on, sizes, frames, skip, changes or [], allow_outside)
         else:
-            _only("--suite or --profile", of_suite | of_profile | of_both)
+            _reject(of_suite | of_profile | of_both, "only for toile bench --suite or --profile.")
             _scenes(reporter, scenes)
 
 
-def _only(mode: str, given: dict[str, Any]) -> None:
-    """Options that would not be heeded are errors."""
+def _reject(options: dict[str, Any], reason: str) -> None:
+    """Raises InputError for the options that were given, because they would have no effect."""
     from toile.errors import InputError
 
-    idle = [name for name, value in given.items() if value]
-    if idle:
-        raise InputError(f"{', '.join(idle)}: for toile bench {mode}.")
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise InputError(f"{', '.join(given)}: {reason}")
 
 
 def _scenes(reporter: Reporter, scenes: list[str] | None) -> None:
@@ -104,9 +107,9 @@ def _scenes(reporter: Reporter, scenes: list[str] | None) -> None:
         from toile.bench import GROWTH_FRAMES, growth, measure
         from toile.scene.load import load, scene_names
 
-        def watched(what: str, frames: int) -> Callable[[Frame], None]:
-            progress.phase(f"preparing {what}")
-            progress.begin(what, frames)
+        def watched(name: str, frames: int) -> Callable[[Frame], None]:
+            progress.phase(f"preparing {name}")
+            progress.begin(name, frames)
             return progress.show
 
         with show_compilation(progress):
@@ -139,7 +142,7 @@ def _suite(
         numbers = None if sizes is None else parsed(sizes)
         wanted = suite.cases(device, scenes, numbers, threads, Case.budget if budget is None else budget, frames)
         path = results.default_path(device, threads) if out is None else out
-        kept = results.Results(path, results.way(device))
+        kept = results.Results(path, results.conditions_on(device))
         wanted_now = [case for case in wanted if not (resume and kept.has(case))]
         for scene in dict.fromkeys(case.scene for case in wanted_now):
             progress.phase(f"preparing the kernels of {scene}")
@@ -147,16 +150,16 @@ def _suite(
         for case in wanted_now:
             name = f"{case.scene} {size_label(case.size)}"
             progress.phase(f"preparing {name}")
-            kept.keep(suite.measured(case, partial(progress.count, f"{name} frame")))
+            kept.add(suite.measured(case, partial(progress.count, f"{name} frame")))
     rows = [row for row in kept.rows if any((row["scene"], row["size"]) == (c.scene, c.size) for c in wanted)]
     grown = suite.growths(kept.rows)
-    reporter.document.update(way=kept.way, rows=rows, growth=grown)
+    reporter.document.update(conditions=kept.conditions, rows=rows, growth=grown)
     reporter.print(_plain_table(*tables.times(rows)))
     reporter.print("")
     reporter.print(_plain_table(*tables.outcomes(rows)))
-    for line in (*tables.notes(rows, kept.way["machine"]["cores"]), *tables.growths(grown)):
+    for line in (*tables.notes(rows, kept.conditions["machine"]["cores"]), *tables.growths(grown)):
         reporter.print(line)
-    reporter.wrote([path])
+    reporter.print_written([path])
 
 
 def _profile(
@@ -172,7 +175,7 @@ def _profile(
     from toile.errors import InputError
 
     if len(scenes) != 1:
-        raise InputError("--profile: name one scene.")
+        raise InputError("--profile: give exactly one scene.")
     frames, skip = frames or PROFILED_FRAMES, skip or SKIPPED_FRAMES
     with RunProgress(0, reporter.quiet) as progress:
         from toile.bench.profile import profile
@@ -183,7 +186,7 @@ def _profile(
         changes = [*changes, "outputs=[]"]
         numbers = [] if sizes is None else parsed(sizes)
         if len(numbers) > 1:
-            raise InputError("--sizes: --profile takes one.")
+            raise InputError("--sizes: --profile takes one size.")
         with show_compilation(progress):
             if numbers:
                 scene = resized(scenes[0], numbers[0], changes, allow_outside)
@@ -200,10 +203,10 @@ def _profile(
     reporter.print("")
     reporter.print(_hot_table("kernel", found["kernels"]))
     reporter.print("")
-    reporter.print(_hot_table("besides kernels", found["others"]))
+    reporter.print(_hot_table("other calls", found["others"]))
     share = found["rest_ms"] / found["wall_ms"]
     reporter.print("")
-    reporter.print(f"all else, in Python for the most part: {found['rest_ms']:.1f} ms, {share:.1%}")
+    reporter.print(f"everything else, mostly Python: {found['rest_ms']:.1f} ms, {share:.1%}")
 
 
 def _plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

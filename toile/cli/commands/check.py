@@ -1,4 +1,4 @@
-"""`toile check`: a run beside what its scene expects of it."""
+"""`toile check`: compares a run with the expectations of its scene."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 import toile
 from toile.cli import completion
+from toile.cli.console import error_console
 from toile.cli.options import (
     DebugOption,
     Device,
@@ -23,13 +24,12 @@ from toile.cli.options import (
     ThreadsOption,
 )
 from toile.cli.reporter import NOT_MET, reporting, show
-from toile.cli.simulating import format_value, load, result_line, simulate
-from toile.cli.streams import errors
+from toile.cli.run_scene import format_value, load, result_line, simulate
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toile.runs.check import Finding
+    from toile.runs.expectations import Finding
 
 
 def command(
@@ -50,9 +50,9 @@ def command(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Compare a run with what its scene expects of it."""
+    """Compare a run with the expectations of its scene."""
     with reporting(debug, quiet, as_json) as reporter:
-        from toile.runs.check import check, read_report
+        from toile.runs.expectations import check, read_report
 
         if Path(scene).is_dir():
             folder = scene
@@ -67,17 +67,19 @@ def command(
         findings = check(expect, report)
         failed = sum(not finding.ok for finding in findings)
         complete = report["summary"]["ok"]
-        reporter.document.update(folder=folder, ok=complete and not failed, findings=[asdict(found) for found in findings])
+        listed = [asdict(finding) for finding in findings]
+        reporter.document.update(folder=folder, ok=complete and not failed, findings=listed)
         if findings and failed and quiet and not as_json:
             show(_table(findings))
         elif findings:
             reporter.print(_table(findings))
         if not findings:
-            errors.print(f"{scene} expects nothing: its expect block is empty.")
+            error_console.print(f"{scene}: no expectations, because its expect block is empty.")
         if failed:
-            errors.print(f"{failed} of {len(findings)} expectations not met.")
+            error_console.print(f"{failed} of {len(findings)} expectations not met.")
         if not complete:
-            errors.print(f"{scene}: the run is not complete: {report.get('stopped', 'its certificate is not ok.')}")
+            reason = report.get("stopped", "its certificate is not ok.")
+            error_console.print(f"{scene}: the run is not complete: {reason}")
         if failed or not complete:
             raise typer.Exit(NOT_MET)
 
@@ -86,9 +88,10 @@ def _table(findings: list[Finding]) -> Table:
     from rich.table import Table
 
     table = Table()
-    for name in ("figure", "expected", "found", "at frame", ""):
-        table.add_column(name, overflow="fold")  # a narrow terminal breaks figures instead of cutting them off
+    for name in ("key", "expected", "value", "at frame", ""):
+        table.add_column(name, overflow="fold")  # a narrow terminal wraps values instead of cutting them off
     for finding in findings:
         frame = "" if finding.frame is None else str(finding.frame)
-        table.add_row(finding.key, finding.bound, format_value(finding.value), frame, "met" if finding.ok else "NOT MET")
+        result = "met" if finding.ok else "NOT MET"
+        table.add_row(finding.key, finding.bound, format_value(finding.value), frame, result)
     return table

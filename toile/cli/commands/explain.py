@@ -1,4 +1,4 @@
-"""`toile explain`: every value of a scene, or what a word takes."""
+"""`toile explain`: shows every value of a scene, or every field of a plug-in or preset."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toile.cli import catalog as catalog
-from toile.cli import completion
+from toile.cli import catalog, completion
 from toile.cli.options import DebugOption, JsonOption, OutsideOption, SetOption
 from toile.cli.reporter import Reporter, reporting
-from toile.cli.simulating import load
+from toile.cli.run_scene import load
+from toile.families import FAMILIES, members
 
 if TYPE_CHECKING:
     from toile.scene.explain import Row
@@ -22,8 +22,8 @@ def command(
     scene: Annotated[
         str,
         typer.Argument(
-            metavar="SCENE|WORD",
-            help="a scene, or a word that scenes use, such as grid, pull or bw98",
+            metavar="SCENE|TYPE",
+            help="a scene, or a type or preset that scenes name, such as grid, pull or bw98",
             autocompletion=completion.type_names,
         ),
     ],
@@ -32,7 +32,7 @@ def command(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show every value of a scene, or every field of a word, with its unit, limits and meaning."""
+    """Show every value of a scene, or every field of a type, with its unit, limits and meaning."""
     with reporting(debug, as_json=as_json) as reporter:
         is_scene = scene in catalog.scenes() or Path(scene).exists()
         if is_scene or not _explain_type(scene, reporter):
@@ -40,8 +40,8 @@ def command(
 
 
 def _explain_type(type_name: str, reporter: Reporter) -> bool:
-    """Whatever has this name; all presets for the word "preset". False where nothing has it."""
-    from toile.plugins import FAMILIES, find, names
+    """Explains every plug-in and preset of this name; "preset" stands for all presets. False if there is none."""
+    from toile.plugins import find, names
     from toile.scene.explain import explain_plugin, explain_preset, field_rows
     from toile.scene.presets import preset_names, read_preset
 
@@ -50,7 +50,7 @@ def _explain_type(type_name: str, reporter: Reporter) -> bool:
     for family in families:
         reporter.print(explain_plugin(family, type_name))
         plugin = find(family, type_name)
-        about = {"name": type_name, "kind": FAMILIES[family][1], "about": plugin.summary()}
+        about = {"name": type_name, "kind": FAMILIES[family].noun, "about": plugin.summary()}
         reporter.document.setdefault("types", []).append({**about, "fields": _entries(list(field_rows(plugin)))})
     for preset in presets:
         reporter.print(explain_preset(preset))
@@ -74,7 +74,7 @@ def _explain_scene(scene: Scene, reporter: Reporter) -> None:
 
 
 def _entries(rows: list[Row]) -> list[dict[str, Any]]:
-    """Rows with their whole keys, as --set takes them. Those that only hold others are left out."""
+    """Returns rows with complete keys, as --set takes them. Rows that only hold others are omitted."""
     found: list[dict[str, Any]] = []
     path: list[str] = []
     for row, after in zip(rows, [*rows[1:], None], strict=True):
@@ -90,7 +90,7 @@ def _entries(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _loaded(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene:
-    """SceneError says that there is no such scene; the word may have been meant for something else."""
+    """Loads a scene. If there is none of this name, the hint of the error includes types and presets."""
     from toile.errors import SceneError
 
     try:
@@ -100,7 +100,7 @@ def _loaded(scene: str, changes: list[str] | None, allow_outside: bool) -> Scene
             raise
         from toile.plugins import nearest
 
-        type_names = [type_name for family in catalog.families() for type_name in catalog.members(family)]
+        type_names = [type_name for family in FAMILIES for type_name in members(family)]
         hint = nearest(scene, {*catalog.scenes(), *catalog.presets(), *type_names})
-        hint = hint if "Did you mean" in hint else " `toile list` shows what there is."
-        raise SceneError([f'no scene "{scene}", and no word that scenes use.{hint}']) from None
+        hint = hint if "Did you mean" in hint else " `toile list` lists all of them."
+        raise SceneError([f'no scene, type or preset "{scene}".{hint}']) from None

@@ -1,4 +1,4 @@
-"""`toile export`: a finished run in other formats."""
+"""`toile export`: writes a finished run in other formats."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from toile.cli import completion
+from toile.cli.finished_run import converting_run
 from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
-from toile.cli.progress import Progress, show_outputs
 from toile.cli.reporter import reporting
 
 
@@ -22,7 +22,7 @@ def command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="folder to write to; the run's when not given")
+        Path | None, typer.Option(metavar="DIR", help="folder to write to; that of the run by default")
     ] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -30,9 +30,8 @@ def command(
 ) -> None:
     """Write a finished run in other formats."""
     with reporting(debug, quiet, as_json) as reporter:
-        with Progress("reading the run", quiet) as progress:
+        with converting_run(reporter):
             from toile.runs.folder import export_run
 
-            with show_outputs(progress):
-                written = export_run(run, formats, out)
-        reporter.wrote(written)
+            written = export_run(run, formats, out)
+        reporter.print_written(written)

@@ -1,4 +1,4 @@
-"""`toile list`: what a scene can name."""
+"""`toile list`: lists the plug-ins, scenes, fabrics and presets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from toile.cli import catalog as catalog
+from toile.cli import catalog
 from toile.cli.options import DebugOption, JsonOption
 from toile.cli.reporter import reporting
+from toile.families import ROOT, members
 
 
 class CatalogKind(StrEnum):
+    """The families of plug-ins, in the order in which they are listed, and the other kinds of files."""
+
     shapes = "shapes"
     energies = "energies"
     colliders = "colliders"
@@ -28,12 +31,12 @@ class CatalogKind(StrEnum):
 
 
 def command(
-    kind: Annotated[CatalogKind | None, typer.Argument(help="what to list; everything when not given")] = None,
+    kind: Annotated[CatalogKind | None, typer.Argument(help="what to list; everything by default")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="print the names only")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show what a scene can name, with one line about each."""
+    """List the plug-ins, scenes, fabrics and presets that can be used, with one line about each."""
     with reporting(debug, as_json=as_json) as reporter:
         for each in [kind] if kind else list(CatalogKind):
             entries = entries_of(each)
@@ -47,7 +50,7 @@ def command(
 
 
 def entries_of(kind: CatalogKind) -> dict[str, str]:
-    """Every member of a kind with one line about it."""
+    """Returns the names of one kind, each with one line about it."""
     if kind is CatalogKind.scenes:
         return catalog.scenes()
     if kind is CatalogKind.presets:
@@ -55,10 +58,10 @@ def entries_of(kind: CatalogKind) -> dict[str, str]:
     if kind is CatalogKind.fabrics:
         import yaml
 
-        folder = catalog.PACKAGE / "scene" / "fabrics"
+        folder = ROOT / "scene" / "fabrics"
         files = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8") for name in catalog.fabrics()}
         return {name: yaml.safe_load(text).get("source", "") for name, text in files.items()}
-    entries = dict(catalog.members(kind.value))
+    entries = dict(members(kind.value))
     for name in catalog.outside(kind.value):
         from toile.plugins import find
 

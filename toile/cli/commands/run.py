@@ -1,4 +1,4 @@
-"""`toile run`: a scene into a folder."""
+"""`toile run`: simulates a scene and writes its results into a folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import toile
+from toile.cli.console import error_console
 from toile.cli.options import (
     DebugOption,
     Device,
@@ -25,11 +26,12 @@ from toile.cli.options import (
     ThreadsOption,
 )
 from toile.cli.reporter import reporting
-from toile.cli.simulating import load, print_result, simulate
-from toile.cli.streams import errors
+from toile.cli.run_scene import load, print_result, simulate
 
 
-class Audited(StrEnum):
+class Audit(StrEnum):
+    """When to count intersecting triangles."""
+
     none = "none"
     frame = "frame"
     step = "step"
@@ -37,21 +39,21 @@ class Audited(StrEnum):
 
 def command(
     scene: SceneArgument,
-    frames: Annotated[int | None, typer.Option(min=0, help="frames to simulate instead of the scene's number")] = None,
+    frames: Annotated[int | None, typer.Option(min=0, help="number of frames, instead of the scene's")] = None,
     out: OutFolder = None,
     device: DeviceOption = Device.cpu,
     threads: ThreadsOption = None,
     precision: PrecisionOption = Precision.double,
     changes: SetOption = None,
     audit: Annotated[
-        Audited | None,
-        typer.Option(help="when to count intersecting triangles; every frame when cloth meets cloth, if not given"),
+        Audit | None,
+        typer.Option(help="when to count intersecting triangles; by default every frame if cloth collides with cloth"),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="refuse a scene whose cloths intersect at the start")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="go on with the run in the folder; begin one if there is none")
+        bool, typer.Option("--resume", help="continue the run in the folder; start one if there is none")
     ] = False,
     allow_outside: OutsideOption = False,
     quiet: QuietOption = False,
@@ -66,6 +68,6 @@ def command(
         try:
             print_result(simulate(loaded, out, device, reporter, frames, counted, strict, resume), reporter)
         except KeyboardInterrupt:
-            words = sys.argv[1:] if resume else [*sys.argv[1:], "--resume"]
-            errors.print(f"Go on with: {shlex.join(['toile', *words])}")
+            arguments = sys.argv[1:] if resume else [*sys.argv[1:], "--resume"]
+            error_console.print(f"Resume with: {shlex.join(['toile', *arguments])}")
             raise

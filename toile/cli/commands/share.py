@@ -1,4 +1,4 @@
-"""`toile share`: a run as one HTML file that opens without a server."""
+"""`toile share`: writes a run as one HTML file that opens without a server."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from typing import Annotated
 
 import typer
 
+from toile.cli.finished_run import converting_run
 from toile.cli.options import DebugOption, JsonOption, QuietOption, RunArgument
-from toile.cli.progress import Progress, show_outputs
 from toile.cli.reporter import reporting
 
 
 def command(
     run: RunArgument,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="the .html to write, or a folder; RUN/NAME.html when not given")
+        Path | None, typer.Option(metavar="FILE", help="the .html to write, or a folder; RUN/NAME.html by default")
     ] = None,
-    every: Annotated[int, typer.Option(min=1, help="take every so-many-th frame only")] = 1,
-    frames: Annotated[int | None, typer.Option(min=2, help="at most so many frames, evenly spread")] = None,
+    every: Annotated[int, typer.Option(min=1, metavar="N", help="keep every Nth frame only")] = 1,
+    frames: Annotated[int | None, typer.Option(min=2, metavar="N", help="at most N frames, evenly spaced")] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Write a run as one HTML file that anybody can open: no server, no network, no Toile."""
+    """Write a run as one HTML file that anyone can open: no server, no network, no Toile."""
     with reporting(debug, quiet, as_json) as reporter:
-        with Progress("reading the run", quiet) as progress:
+        with converting_run(reporter):
             from toile.viewer.playback.share import COMFORTABLE, share_run
 
-            with show_outputs(progress):
-                shared = share_run(run, out, every, frames)
+            shared = share_run(run, out, every, frames)
         size = f"{1e-6 * shared.size:.3g} MB"
         reporter.document.update(bytes=shared.size, frames=shared.frames)
         reporter.print(f"{shared.frames} frames, {size}")
-        reporter.wrote([shared.path])
+        reporter.print_written([shared.path])
         if shared.without:
             reporter.warn(f"without a certificate. {shared.without}")
         if shared.size > COMFORTABLE:

@@ -1,4 +1,4 @@
-"""`toile view`: a scene live in the browser, or a finished run."""
+"""`toile view`: runs a scene live in the browser, or plays back a finished run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 import toile
 from toile.cli import completion
+from toile.cli.console import console
 from toile.cli.options import (
     DebugOption,
     Device,
@@ -22,7 +23,6 @@ from toile.cli.options import (
     ThreadsOption,
 )
 from toile.cli.reporter import Terminated, reporting
-from toile.cli.streams import console
 
 
 def command(
@@ -38,10 +38,12 @@ def command(
     threads: ThreadsOption = None,
     precision: PrecisionOption = Precision.double,
     changes: SetOption = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 takes a free one")] = 8080,
-    host: Annotated[str, typer.Option(help="address to listen on; one that others reach needs --token")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 picks a free one")] = 8080,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; one that other machines can reach needs --token")
+    ] = "127.0.0.1",
     token: Annotated[
-        str | None, typer.Option(help='secret that a browser has to bring; "auto" makes one', envvar="TOILE_TOKEN")
+        str | None, typer.Option(help='secret that browsers must send; "auto" generates one', envvar="TOILE_TOKEN")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="open the page in a browser")] = True,
     allow_outside: OutsideOption = False,
@@ -58,13 +60,13 @@ def command(
 
         is_run = Path(scene).is_dir()
         if is_run and changes:
-            raise InputError(f"--set changes a scene, and {scene} is the folder of a run: it is shown as it is.")
+            raise InputError(f"--set overrides values of a scene, but {scene} is the folder of a run. Omit --set.")
         loaded = None if is_run else load(scene, overrides=changes or (), allow_outside=allow_outside)
         served = serve(f"Toile: {Path(scene).stem}", host, port, token)
         page = None
         try:
             page = PlaybackPage(served.viser, Path(scene)) if loaded is None else LivePage(served.viser, loaded, device)
-            console.print(f"{served.url}\nCtrl-C ends it.")
+            console.print(f"{served.url}\nPress Ctrl-C to stop.")
             if browser:
                 webbrowser.open(served.url)
             threading.Event().wait()

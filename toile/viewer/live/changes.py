@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from toile.errors import InputError
 from toile.plugins import Plugin, find, names
-from toile.scene.problems import problems_of
+from toile.scene.error_messages import problems_of
 from toile.scene.schema import Scene, fabric_names, read_fabric
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath
 
 Value = float | str | bool
 
@@ -61,7 +61,7 @@ class Switch(Parameter):
     pass
 
 
-Places = Callable[[Scene], Iterator[tuple[str, Path]]]
+Places = Callable[[Scene], Iterator[tuple[str, KeyPath]]]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def parameters(scene: Scene) -> list[Parameter]:
     return sorted(found, key=lambda parameter: groups.index(parameter.group))
 
 
-def changed(holder: Any, path: Path, value: Any) -> Any:
+def changed(holder: Any, path: KeyPath, value: Any) -> Any:
     """A copy of a model or a tuple, with another value at a path. InputError if that value is not allowed there."""
     key, rest = path[0], path[1:]
     if isinstance(holder, tuple):
@@ -116,7 +116,7 @@ def replaced(holder: Any, key: str, value: Any) -> Any:
 def at(*path: str | int) -> Places:
     """At one place, that every scene has."""
 
-    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         yield "", path
 
     return places
@@ -125,7 +125,7 @@ def at(*path: str | int) -> Places:
 def each(key: str, field: str, *inner: str | int) -> Places:
     """In every entry of a list of the scene that has this field, and a value in it."""
 
-    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         for i, item in enumerate(getattr(scene, key)):
             if getattr(item, field, None) is not None:
                 yield ("" if key == "cloth" else getattr(item, "name", None) or item.type_name()), (key, i, field, *inner)
@@ -142,7 +142,7 @@ def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
     is given; `every` is for those that are not named.
     """
 
-    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         for i, cloth in enumerate(scene.cloth):
             from_fabric = False
             for e, energy in enumerate(cloth.energies):
@@ -160,7 +160,7 @@ def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
 def of_energy(type_name: str, field: str) -> Places:
     """In the energies of one type that have a figure of their own."""
 
-    def places(scene: Scene) -> Iterator[tuple[str, Path]]:
+    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         for i, cloth in enumerate(scene.cloth):
             for e, energy in enumerate(cloth.energies):
                 if energy.type_name() == type_name and getattr(energy, field) is not None:
@@ -212,7 +212,7 @@ QUANTITIES = (
 
 
 def _values(scene: Scene) -> Iterator[Parameter]:
-    seen: set[Path] = set()  # a figure for warp and weft at once is in two entries
+    seen: set[KeyPath] = set()  # a figure for warp and weft at once is in two entries
     for quantity in QUANTITIES:
         places = [(name, path) for name, path in quantity.places(scene) if path not in seen]
         seen.update(path for _, path in places)
@@ -227,7 +227,7 @@ def _cloth_group(scene: Scene, cloth: int) -> str:
     return f"cloth: {scene.cloth[cloth].name}" if len(scene.cloth) > 1 else "cloth"
 
 
-def _slider(scene: Scene, quantity: Quantity, group: str, name: str, path: Path) -> Slider:
+def _slider(scene: Scene, quantity: Quantity, group: str, name: str, path: KeyPath) -> Slider:
     def read(scene: Scene) -> float:
         value: Any = scene
         for key in path:

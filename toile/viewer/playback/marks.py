@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from toile.runs.check import excess, value_at
+from toile.runs.expectations import excess, value_at
 from toile.scene.schema import Bound
 from toile.viewer.draw.text import number
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from toile.errors import SceneError
 from toile.model.frame import Surface
-from toile.runs.check import check
+from toile.runs.expectations import check
 from toile.viewer.draw.coloring import CLOTH, FABRIC, WARP, WEFT, legend
 from toile.viewer.draw.plots import Plots
 from toile.viewer.draw.text import number, plain

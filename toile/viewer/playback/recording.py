@@ -20,7 +20,7 @@ from toile.model.frame import Surface
 from toile.outputs._atomic import part_of
 from toile.outputs._obj_read import read_rest, read_solids
 from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_CACHE_NAME, SOLIDS_NAME
-from toile.runs.check import read_report
+from toile.runs.expectations import read_report
 from toile.runs.folder import REPORT_NAME, RunFolder
 from toile.scene.schema import Bound
 

@@ -32,7 +32,7 @@ from toile.errors import InputError, SceneError
 from toile.outputs._atomic import Draft
 from toile.outputs._names import file_name
 from toile.outputs.base import advanced
-from toile.runs.check import check
+from toile.runs.expectations import check
 from toile.viewer.draw.creases import creased
 from toile.viewer.draw.drawing import bounded
 from toile.viewer.draw.palette import BACKGROUND, CLOTHS, SOLID

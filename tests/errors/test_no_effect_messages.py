@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from toile.energies.bend_mode import BendMode
 from toile.errors import SceneError
 from toile.scene.load import meshes
+from toile.scene.no_effect import settings_without_effect
 from toile.scene.schema import Scene
-from toile.scene.unheeded import unheeded
 
 GRID = {"type": "grid", "resolution": [4, 4]}
 DISC = {"type": "disc", "rings": 3}
@@ -20,14 +20,14 @@ DISC = {"type": "disc", "rings": 3}
 def messages(shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any) -> list[str]:
     more = {} if filters is None else {"filters": filters}
     scene = Scene(preset=preset, cloth=[{"name": "cuff", "shape": shape, **cloth}], **more)
-    found = unheeded(scene, meshes(scene))
+    found = settings_without_effect(scene, meshes(scene))
     assert all(line.startswith('cloth "cuff": ') for line in found)
     return [line.removeprefix('cloth "cuff": ') for line in found]
 
 
 NARROW = [{"warp": 0.8}]
 KEYED = [{"weft": [[0.0, 1.0], [1.0, 1.2]]}]
-TO_SPRINGS = "rest_stretch does nothing to spring, which keeps to the lengths of the mesh. Use stretch in its place."
+TO_SPRINGS = "rest_stretch has no effect on spring, which keeps the lengths of the mesh. Use stretch instead."
 
 
 @pytest.mark.parametrize("rest_stretch", [NARROW, KEYED])
@@ -35,7 +35,7 @@ def test_rest_stretch_of_springs(rest_stretch: list[Any]) -> None:
     assert messages(GRID, rest_stretch=rest_stretch, energies=["spring", "bend_mode"]) == [TO_SPRINGS]
     assert messages(GRID, rest_stretch=rest_stretch, energies=["spring", "stretch"]) == [TO_SPRINGS]
     assert messages(GRID, rest_stretch=rest_stretch, energies=["bend_mode"]) == [
-        "rest_stretch does nothing, because stretch is not among its energies. Add it there."
+        "rest_stretch has no effect, because stretch is not among the energies. Add it there."
     ]
     assert messages(GRID, rest_stretch=rest_stretch) == []
     assert messages(GRID, rest_stretch=[{"warp": 1.0}], energies=["spring"]) == []
@@ -45,8 +45,8 @@ def test_rest_stretch_of_springs(rest_stretch: list[Any]) -> None:
 def test_rest_stretch_and_limits_of_lengths(type_name: str) -> None:
     (line,) = messages(GRID, [type_name, "self_contact"], rest_stretch=NARROW)
     assert line == (
-        f"{type_name} limits lengths without rest_stretch, and works against it. Leave that filter out, or make its limits "
-        "wider by as much."
+        f"{type_name} limits lengths without regard to rest_stretch, and works against it. Remove that filter, or widen its "
+        "limits by the same amount."
     )
     assert messages(GRID, [type_name]) == []
     assert messages(GRID, ["self_contact"], rest_stretch=NARROW) == []
@@ -67,8 +67,8 @@ def test_shear_springs_of_a_mesh_without_cells(key: str, type_name: str, name: s
     assert messages(DISC, **{key: [type_name]}) == []  # its default
     (line,) = with_value(DISC, 0.2)
     assert line == (
-        f"{name} = 0.2 of {type_name} has nothing to do: its mesh has no rows and columns of threads, and so no springs "
-        "across cells. Leave it out; edges count as threads there."
+        f"{name} = 0.2 of {type_name} has no effect: the mesh has no rows and columns of threads, so there are no springs "
+        "across its cells. Remove it; edges act as threads there."
     )
     assert len(with_value(DISC, 0.0)) == (type_name != "spring")  # K = 0 asks for none, a limit of 0 for much
 

@@ -1,13 +1,14 @@
-"""The keys that `--set` takes, and their values, read from the source of the scene's models: importing them takes a
-second, and who presses the tab key does not wait that long.
+"""Completes the keys and values of `--set` from the source code of the scene's models.
+
+The models are parsed and not imported, because importing them takes a second, too long for the tab key.
 
     t                   -> time.
     time.m              -> time.max_step=  time.min_step=
-    cloth.0.shape.      -> the fields of the shape that the scene has there
+    cloth.0.shape.      -> the fields of that shape of the scene
     integrator=i        -> integrator=implicit_bdf2  integrator=implicit_euler
 
-A field is `name: type = quantity(..., doc="...")` in a class; what it may hold is found in its type: a class with
-fields of its own, a list of them, or a family of which one is chosen by `type`.
+A field is `name: type = quantity(..., doc="...")` in a class. Its type tells what it holds: a class with fields of its
+own, a list of such classes, or a plug-in that is chosen by `type`.
 """
 
 from __future__ import annotations
@@ -18,49 +19,53 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from toile.cli import catalog as catalog
+from toile.cli import catalog
+from toile.families import FAMILIES, class_name, members
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A class with fields."""
+    """A pydantic model, by its module and name."""
 
     module: str
     name: str
 
 
 @dataclass(frozen=True)
-class Family:
-    """One of these is chosen by `type`; where it says so, only from those whose class has this `scope`."""
+class Choice:
+    """A choice by `type` from a family of plug-ins, or from its members with this `scope`."""
 
-    name: str
+    family: str
     scope: str | None = None
 
     def type_names(self) -> list[str]:
-        type_names = list(catalog.members(self.name))
-        return [type_name for type_name in type_names if self.scope in (None, _scope(self.member(type_name)))]
+        """Returns the type names to choose from."""
+        return [name for name in members(self.family) if self.scope in (None, _scope(self.member(name)))]
 
     def member(self, type_name: str) -> ModelSource:
-        package, _, prefix = catalog.families()[self.name]
-        return ModelSource(f"{package}.{prefix}{type_name}", catalog.class_name(type_name))
+        """Returns the class behind a type name."""
+        package, _, prefix = FAMILIES[self.family]
+        return ModelSource(f"{package}.{prefix}{type_name}", class_name(type_name))
 
 
 @dataclass(frozen=True)
 class ModelField:
-    """One key of a model."""
+    """One field of a model."""
 
     name: str
     annotation: ast.expr
     doc: str
-    module: str  # where the annotation's names mean something
+    module: str  # in which the names of the annotation are resolved
 
 
 SCENE = ModelSource("toile.scene.schema", "Scene")
 
 
 def complete(incomplete: str, values: Sequence[Any]) -> list[tuple[str, str]]:
-    """What an incomplete KEY=VALUE may become, with a line about each. `values`: those of the scene and, beneath them,
-    of its preset and the defaults; they say how long lists are, and what is chosen.
+    """Returns the completions of an incomplete KEY=VALUE, with a line about each.
+
+    `values` are those of the scene, of its preset and of the defaults, in this order of precedence. They determine the
+    lengths of lists and the types of plug-ins.
     """
     key, sign, _ = incomplete.partition("=")
     if sign:
@@ -71,7 +76,7 @@ def complete(incomplete: str, values: Sequence[Any]) -> list[tuple[str, str]]:
 
 @cache
 def fields(model: ModelSource) -> dict[str, ModelField]:
-    """Those of its bases first."""
+    """Returns the fields of a model, those of its base classes first."""
     found: dict[str, ModelField] = {}
     definition = _class(model)
     for base in definition.bases:
@@ -90,7 +95,7 @@ def _keys_below(parent: str, values: Sequence[Any]) -> Iterator[tuple[str, str]]
     path = [part for part in parent.replace("[", ".").replace("]", "").split(".") if part]
     holder, _, inside = _descend(path, values)
     for field in fields(holder).values() if holder is not None else ():
-        inner, many = _held(field)
+        inner, many = _content(field)
         below = _inside(inside, field.name)
         if many and inner is not None:
             for index in _indices(below, known=bool(values)):
@@ -105,9 +110,9 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
     path = [part for part in key.replace("[", ".").replace("]", "").split(".") if part]
     if not path:
         return []
-    holder, family, _ = _descend(path[:-1], values)
-    if path[-1] == "type" and family is not None:
-        return family.type_names()
+    holder, choice, _ = _descend(path[:-1], values)
+    if path[-1] == "type" and choice is not None:
+        return choice.type_names()
     field = fields(holder).get(path[-1]) if holder is not None else None
     if field is None:
         return []
@@ -115,8 +120,8 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
         return catalog.fabrics()
     if holder == SCENE and field.name == "preset":
         return list(catalog.presets())
-    inner, many = _held(field)
-    if isinstance(inner, Family):
+    inner, many = _content(field)
+    if isinstance(inner, Choice):
         return [f"[{type_name}]" for type_name in inner.type_names()] if many else inner.type_names()
     literals = [
         str(entry.value)
@@ -129,16 +134,16 @@ def _choices(key: str, values: Sequence[Any]) -> list[str]:
     return [*literals, *(["true", "false"] if is_switch else [])]
 
 
-def _descend(path: Sequence[str], values: Sequence[Any]) -> tuple[ModelSource | None, Family | None, Sequence[Any]]:
-    """What is at a path: the model whose keys go on from there, the family it was chosen from, and its values."""
+def _descend(path: Sequence[str], values: Sequence[Any]) -> tuple[ModelSource | None, Choice | None, Sequence[Any]]:
+    """Returns the model at a path, the choice that selected it if it is a plug-in, and its values."""
     holder: ModelSource | None = SCENE
-    family: Family | None = None
+    choice: Choice | None = None
     position = 0
     while position < len(path):
         field = fields(holder).get(path[position]) if holder is not None else None
         if field is None:
             return None, None, ()
-        inner, many = _held(field)
+        inner, many = _content(field)
         values = _inside(values, path[position])
         position += 1
         if many:
@@ -147,13 +152,13 @@ def _descend(path: Sequence[str], values: Sequence[Any]) -> tuple[ModelSource | 
             part = path[position]
             values = _inside(values, int(part) if part.isdecimal() else part)
             position += 1
-        family = inner if isinstance(inner, Family) else None
-        holder = _chosen(inner, values) if isinstance(inner, Family) else inner
-    return holder, family, values
+        choice = inner if isinstance(inner, Choice) else None
+        holder = _chosen(inner, values) if isinstance(inner, Choice) else inner
+    return holder, choice, values
 
 
 def _inside(values: Sequence[Any], part: str | int) -> list[Any]:
-    """The values at one key of all of these, without those that have none."""
+    """Returns the values at one key of all of these, where they have it."""
     found = []
     for value in values:
         try:
@@ -164,25 +169,25 @@ def _inside(values: Sequence[Any], part: str | int) -> list[Any]:
 
 
 def _indices(values: Sequence[Any], known: bool) -> list[str]:
-    """Of the entries of a list or mapping; of a first one where no scene is known."""
+    """Returns the indices of a list or the keys of a mapping; a first index if no scene is known."""
     entries = values[0] if values else [] if known else [None]
     if isinstance(entries, dict):
         return list(entries)
     return [str(i) for i in range(len(entries))] if isinstance(entries, list) else []
 
 
-def _chosen(family: Family, values: Sequence[Any]) -> ModelSource | None:
-    """The member that the values name."""
+def _chosen(choice: Choice, values: Sequence[Any]) -> ModelSource | None:
+    """Returns the plug-in that the values choose."""
     for value in values:
         type_name = value.get("type") if isinstance(value, dict) else value
-        if isinstance(type_name, str) and type_name in catalog.members(family.name):
-            return family.member(type_name)
+        if isinstance(type_name, str) and type_name in members(choice.family):
+            return choice.member(type_name)
     return None
 
 
 @cache
 def _scope(model: ModelSource) -> str | None:
-    """What a class, or one that it is made from, assigns to `scope`."""
+    """Returns the class attribute `scope` of a class or of its base classes."""
     definition = _class(model)
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and _named(node.target, "scope") and node.value is not None:
@@ -191,8 +196,8 @@ def _scope(model: ModelSource) -> str | None:
     return next((found for base in bases if isinstance(base, ModelSource) and (found := _scope(base))), None)
 
 
-def _held(field: ModelField) -> tuple[ModelSource | Family | None, bool]:
-    """What a field holds that has keys of its own, and whether it is a list or mapping of such."""
+def _content(field: ModelField) -> tuple[ModelSource | Choice | None, bool]:
+    """Returns the model or choice that a field holds, and whether it is a list or mapping of them."""
     for node in ast.walk(field.annotation):
         if isinstance(node, ast.Name):
             inner = _resolved(field.module, node.id)
@@ -203,8 +208,8 @@ def _held(field: ModelField) -> tuple[ModelSource | Family | None, bool]:
 
 
 @cache
-def _resolved(module: str, name: str) -> ModelSource | Family | None:
-    """The class, or the choice from a family, that a name stands for in a module of Toile."""
+def _resolved(module: str, name: str) -> ModelSource | Choice | None:
+    """Returns the model or the choice that a name stands for in a module of Toile."""
     imported: str | None = None
     for node in _statements(catalog.parsed(module).body):
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -213,7 +218,7 @@ def _resolved(module: str, name: str) -> ModelSource | Family | None:
             calls = [part for part in ast.walk(node.value) if isinstance(part, ast.Call)]
             for call in calls:
                 if _named(call.func, "choice"):
-                    return Family(*(str(ast.literal_eval(argument)) for argument in call.args))
+                    return Choice(*(str(ast.literal_eval(argument)) for argument in call.args))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("toile."):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
@@ -222,7 +227,7 @@ def _resolved(module: str, name: str) -> ModelSource | Family | None:
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Those of a module, and of its `if TYPE_CHECKING: ... else: ...`."""
+    """Yields the statements of a module, and those inside its `if TYPE_CHECKING: ... else: ...`."""
     for node in body:
         yield node
         if isinstance(node, ast.If):
@@ -230,7 +235,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _has_fields(module: str, definition: ast.ClassDef) -> bool:
-    """Whether it is a model, and not an enumeration or a plain class."""
+    """Whether a class is a model, and not an enumeration or a plain class."""
     for base in map(ast.unparse, definition.bases):
         if base == "BaseModel" or _resolved(module, base) is not None:
             return True
@@ -250,9 +255,9 @@ def _named(node: ast.expr, name: str) -> bool:
 
 
 def _doc(value: ast.expr | None) -> str:
-    """The line about a field, with its unit."""
+    """Returns the documentation of a field, with its unit."""
     if not isinstance(value, ast.Call):
         return ""
-    said = {type_name.arg: str(type_name.value.value) for type_name in value.keywords if isinstance(type_name.value, ast.Constant)}
-    unit = f" [{said['unit']}]" if said.get("unit") else ""
-    return said.get("doc", said.get("description", "")) + unit
+    given = {entry.arg: str(entry.value.value) for entry in value.keywords if isinstance(entry.value, ast.Constant)}
+    unit = f" [{given['unit']}]" if given.get("unit") else ""
+    return given.get("doc", given.get("description", "")) + unit

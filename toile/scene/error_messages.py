@@ -1,4 +1,4 @@
-"""Words for what is wrong in a scene: one line per problem, with the place, the key, its value and the remedy.
+"""Error messages about a scene: one line per problem, with the place, the key, its value and the remedy.
 
 drape.yaml:14  cloth[0].energies[2].type = "bend_angel": no such energy. Did you mean "bend_angle"?
 drape.yaml:15  cloth[0].energies[2].rigidity = -2e-5: must be >= 0 [N m].
@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from toile.plugins import nearest
+from toile.plugins import in_scope, nearest
 from toile.scene.fields import NOTHING, annotation_at, field_at, fixed_length, keys_at, literals_of, unit_of, value_at
-from toile.scene.tree import Path
+from toile.scene.yaml_reader import KeyPath
 
 LONGEST_VALUE = 60  # characters of a value that a message repeats
 
@@ -28,13 +28,14 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong at a path of a scene."""
+    """A problem at a path of a scene."""
 
-    path: Path
+    path: KeyPath
     text: str
     value: Any = NOTHING
 
     def line(self, place: str) -> str:
+        """Returns the message; `place` is `file:line` or the override that set the value."""
         key = key_text(self.path)
         if not key:
             return f"{place}  {self.text}"
@@ -42,15 +43,15 @@ class Problem:
         return f"{place}  {key}{value}: {self.text}"
 
 
-def key_text(path: Path) -> str:
-    """("cloth", 0, "fabric") as a scene's reader would write it: cloth[0].fabric"""
+def key_text(path: KeyPath) -> str:
+    """Formats the path ("cloth", 0, "fabric") as cloth[0].fabric."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 def value_text(value: Any) -> str:
-    """A value as YAML would show it, cut short when it is long."""
+    """Formats a value as YAML would, shortened if it is long."""
     if isinstance(value, str):
-        text = value if _is_number(value) else f'"{value}"'  # 1e-3 is text to YAML, but not to its writer
+        text = value if _is_number(value) else f'"{value}"'  # YAML reads 1e-3 as text, but a number was meant
     elif isinstance(value, bool):
         text = str(value).lower()
     elif value is None:
@@ -74,12 +75,12 @@ def _is_number(text: str) -> bool:
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], raw: Any) -> list[Problem]:
-    """What pydantic found, in the words of a scene; the same place is told once."""
-    problems: dict[Path, Problem] = {}
+    """Translates the errors of pydantic into messages about keys of the scene, one for each place."""
+    problems: dict[KeyPath, Problem] = {}
     for details in error.errors(include_url=False):
         problem = _problem(details, model, raw)
         known = problems.get(problem.path)
-        # A union reports each of its kinds; a limit or a hint says more than "must be a list".
+        # A union reports an error for each alternative; a limit or a hint is more useful than "must be a list".
         if known is None or (known.text.startswith("must be a") and not problem.text.startswith("must be a")):
             problems[problem.path] = problem
     return list(problems.values())
@@ -100,21 +101,21 @@ def _problem(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Problem
             return Problem(path[:-1], f"needs {count} entries{bracket}.", value_at(raw, path[:-1]))
         doc = f" ({field.description})" if field is not None and field.description else ""
         return Problem(path, f"missing{doc}.")
-    if kind == "at":  # a rule of the models that concerns one of their fields
+    if kind == "at":  # a validator of a model has rejected one of its fields
         path += tuple(context["path"])
         return Problem(path, context["text"], value_at(raw, path))
     if kind == "choice_type":
         path, value = ((*path, "type"), value["type"]) if isinstance(value, dict) else (path, value)
-        if value == "gravity" and {"forces", "energies"} & set(path):
-            return Problem(path, "always acts, and is not listed. Change it by the key of the scene: gravity.", value)
+        if {"forces", "energies"} & set(path) and value in in_scope("energies", "world"):
+            return Problem(path, f"always acts and is not listed. Set the scene's own key {value} instead.", value)
         return Problem(path, details["msg"], value)
     if kind in COMPARISONS:
         return Problem(path, f"must be {COMPARISONS[kind]} {context[LIMITS[kind]]:g}{bracket}.", value)
     if kind == "finite_number":
         return Problem(path, f"must be a finite number{bracket}.", value)
     if kind == "literal_error" and field is not None:
-        type_names = sorted(literals_of(field.annotation))
-        return Problem(path, f"no such choice.{nearest(str(value), type_names)}", value)
+        choices = sorted(literals_of(field.annotation))
+        return Problem(path, f"no such choice.{nearest(str(value), choices)}", value)
     if kind in ("too_long", "too_short"):
         limit = f"at most {context['max_length']}" if kind == "too_long" else f"at least {context['min_length']}"
         return Problem(path, f"has {context['actual_length']} entries; {limit} are allowed.", value)
@@ -129,8 +130,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], raw: Any) -> Problem
     return Problem(path, message[0].lower() + message[1:] + ("" if message.endswith((".", "?")) else "."), value)
 
 
-def _path_in(raw: Any, location: tuple[int | str, ...]) -> Path:
-    """pydantic's location without the names it gives to the members of a union."""
+def _path_in(raw: Any, location: tuple[int | str, ...]) -> KeyPath:
+    """Returns the path of pydantic's location, without the names it gives to the alternatives of a union."""
     path: list[int | str] = []
     for i, part in enumerate(location):
         last = i == len(location) - 1
@@ -141,7 +142,7 @@ def _path_in(raw: Any, location: tuple[int | str, ...]) -> Path:
                 raw = None
         elif isinstance(raw, list) and isinstance(part, int):
             raw = raw[part] if part < len(raw) else None
-        elif raw is not None:  # a scalar, or a list that is not indexed: the part names a kind
+        elif raw is not None:  # a scalar, or a list that is not indexed: the part names an alternative of a union
             continue
         path.append(part)
     return tuple(path)

@@ -1,5 +1,6 @@
-"""What goes wrong outside of the commands: arguments, which --json tells in the document like any other error, and a
-reader of the help who has gone.
+"""The group of all commands: handles errors that arise before a command runs, such as wrong arguments.
+
+With --json these errors are reported in the document like any other.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from toile.cli.reporter import UNHEARD, Reporter
-from toile.cli.streams import Unheard, to_nowhere
+from toile.cli.console import ReaderGone, redirect_to_null
+from toile.cli.reporter import BROKEN_PIPE, Reporter
 
 
-class Commands(TyperGroup):
-    """All commands. typer tells wrong arguments itself, before any of them is called."""
+class CommandGroup(TyperGroup):
+    """All commands. typer reports wrong arguments itself, before it calls a command."""
 
     def main(
         self,
@@ -26,19 +27,19 @@ class Commands(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        words = sys.argv[1:] if args is None else list(args)
-        with_document = standalone_mode and "--json" in words
+        arguments = sys.argv[1:] if args is None else list(args)
+        with_document = standalone_mode and "--json" in arguments
         try:
             code = super().main(
                 args, prog_name, complete_var, standalone_mode and not with_document, windows_expand_args, **extra
             )
             if not with_document:
                 return code
-        except (Unheard, BrokenPipeError):
-            to_nowhere(1)
-            code = UNHEARD
+        except (ReaderGone, BrokenPipeError):
+            redirect_to_null(1)
+            code = BROKEN_PIPE
         except Exception as error:
-            # Its class has another name in every version of typer; what it can do has not changed.
+            # The class of usage errors has another name in every version of typer; `format_message` is common to all.
             if not hasattr(error, "format_message"):
                 raise
             reporter = Reporter(as_json=True)

@@ -1,4 +1,4 @@
-"""What a scene asks for and nothing in it heeds, or works against: told before the run."""
+"""Warnings about settings of a scene that have no effect, or that another setting works against."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from toile.filters.base import Filter
     from toile.scene.schema import Cloth, Scene
 
-NO_CELLS = "has nothing to do: its mesh has no rows and columns of threads, and so no springs across cells"
+NO_CELLS = "has no effect: the mesh has no rows and columns of threads, so there are no springs across its cells"
 
 
-def unheeded(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
-    """One line for each such thing; what a preset has set for any scene is none."""
+def settings_without_effect(scene: Scene, meshes: Sequence[Mesh]) -> list[str]:
+    """Returns one warning for each such setting; those of presets, which serve any scene, are left out."""
     found = []
     for i, (cloth, mesh) in enumerate(zip(scene.cloth, meshes, strict=True)):
         warnings = list(_rest_stretch(cloth, scene))
@@ -33,16 +33,16 @@ def _rest_stretch(cloth: Cloth, scene: Scene) -> Iterator[str]:
     ignoring = [energy for energy in cloth.energies if energy.resists_stretch and not energy.applies_rest_stretch]
     if ignoring:
         yield (
-            f"rest_stretch does nothing to {ignoring[0].type_name()}, which keeps to the lengths of the mesh. "
-            "Use stretch in its place."
+            f"rest_stretch has no effect on {ignoring[0].type_name()}, which keeps the lengths of the mesh. "
+            "Use stretch instead."
         )
     elif not any(energy.applies_rest_stretch for energy in cloth.energies):
-        yield "rest_stretch does nothing, because stretch is not among its energies. Add it there."
+        yield "rest_stretch has no effect, because stretch is not among the energies. Add it there."
     for item in scene.filters:
-        if item.type_name().startswith("strain_"):
+        if item.limits_lengths:
             yield (
-                f"{item.type_name()} limits lengths without rest_stretch, and works against it. Leave that filter out, "
-                "or make its limits wider by as much."
+                f"{item.type_name()} limits lengths without regard to rest_stretch, and works against it. Remove that "
+                "filter, or widen its limits by the same amount."
             )
 
 
@@ -52,4 +52,4 @@ def _shear(items: Sequence[Energy] | Sequence[Filter], off: tuple[float | None, 
         for name in item.shear_fields:
             value = getattr(item, name)
             if name in item.model_fields_set and value not in off:
-                yield f"{name} = {value:g} of {item.type_name()} {NO_CELLS}. Leave it out; edges count as threads there."
+                yield f"{name} = {value:g} of {item.type_name()} {NO_CELLS}. Remove it; edges act as threads there."
