@@ -12,7 +12,7 @@ from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Spool
 from toile.outputs._drawing import Drawing
 from toile.outputs.base import advanced
-from toile.render.staging import Shown, Staging
+from toile.render.framing import FramingPlanner, ScenePoints
 
 
 class Film:
@@ -22,7 +22,7 @@ class Film:
         """The nameless file is beside `path`."""
         self.settings, self.surface = settings, surface
         self.raytracer = settings.raytracer(surface)
-        self.staging = Staging(surface)
+        self.planner = FramingPlanner(surface)
         self.numbers: list[int] = []
         self.marked: list[np.ndarray | None] = []  # of each frame
         self.ends = np.cumsum([len(solid.rest) for solid in surface.solids])
@@ -33,25 +33,25 @@ class Film:
         self.cloths.append(frame.positions)
         if self.solids is not None:
             self.solids.append(np.concatenate(self.surface.solids_at(frame)))
-        self.staging.see(frame)
+        self.planner.add(frame)
         self.numbers.append(frame.number)
         self.marked.append(frame.intersecting)
 
     def images(self, every: int = 1) -> Iterator[np.ndarray]:
         """(height, width, 3) uint8 of each frame, or of each `every`-th."""
-        stage = self.staging.stage(self._shown, self.settings.camera)
+        framing = self.planner.plan(self._shown, self.settings.camera)
         count = -(-len(self.numbers) // every)
         drawn = islice(zip(self._shown(), self.marked, strict=True), 0, None, every)
         for number, (shown, marked) in enumerate(drawn):
             advanced("frames drawn", number, count)
-            yield self.raytracer.draw(shown, stage, marked)
+            yield self.raytracer.draw(shown, framing, marked)
 
     def close(self) -> None:
         self.cloths.close()
         if self.solids is not None:
             self.solids.close()
 
-    def _shown(self) -> Iterator[Shown]:
+    def _shown(self) -> Iterator[ScenePoints]:
         if self.solids is None:
             at_rest = [solid.rest for solid in self.surface.solids]
             yield from ((cloth, at_rest) for cloth in self.cloths.arrays())

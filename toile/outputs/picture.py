@@ -16,8 +16,8 @@ from toile.outputs._atomic import Draft
 from toile.outputs._drawing import Drawing
 from toile.outputs.base import Writer
 from toile.plugins import quantity
+from toile.render.framing import FramingPlanner, ScenePoints
 from toile.render.png import png_bytes
-from toile.render.staging import Shown, Staging
 
 
 class Picture(Drawing):
@@ -42,14 +42,14 @@ class PictureWriter(Writer):
         self.settings, self.surface = settings, surface
         self.raytracer = settings.raytracer(surface)
         self.draft = Draft(path)
-        self.staging = Staging(surface)
+        self.planner = FramingPlanner(surface)
         self.last = -1
-        self.shown: Shown | None = None
+        self.shown: ScenePoints | None = None
         self.marked: np.ndarray | None = None
 
     def write(self, frame: Frame) -> None:
         self.last = frame.number
-        self.staging.see(frame)
+        self.planner.add(frame)
         if self.settings.frame in (None, frame.number):
             solids = [np.array(points) for points in self.surface.solids_at(frame)]
             self.shown = np.array(frame.positions), solids
@@ -60,8 +60,8 @@ class PictureWriter(Writer):
             shown = self.shown
             if shown is None:
                 raise InputError(f"no picture of frame {self.settings.frame}: the run has frames 0 to {self.last}.")
-            stage = self.staging.stage(lambda: [shown], self.settings.camera)
-            self.draft.part.write_bytes(png_bytes(self.raytracer.draw(shown, stage, self.marked)))
+            framing = self.planner.plan(lambda: [shown], self.settings.camera)
+            self.draft.part.write_bytes(png_bytes(self.raytracer.draw(shown, framing, self.marked)))
         return [self.draft.path]
 
     def discard(self) -> None:
