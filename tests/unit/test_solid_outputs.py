@@ -112,7 +112,7 @@ def test_export_and_render_of_a_folder_show_its_solids(tmp_path: Path) -> None:
         ("cache.pc2", lambda data: data[:28] + b"\2\0\0\0" + data[32:-48], r"holds 3 frames and cache\.pc2 2:"),
         ("solids.obj", lambda data: b"# toile {}\n", r"solids\.obj: not the solids of a run"),
         ("solids.obj", lambda data: data.replace(b"v -2.05", b"v two", 1), r"solids\.obj:4  cannot be read: could not"),
-        ("solids.obj", lambda data: data.replace(b"f 1 2 3", b"f 1 2 9", 1), r"a vertex that is not of its solid"),
+        ("solids.obj", lambda data: data.replace(b"f 1 2 3", b"f 1 2 9", 1), r"a vertex of another solid"),
         ("solids.obj", lambda data: data.replace(b"f 1 2 3", b"f 1 2", 1), r"solids\.obj:8  cannot be read"),
     ],
 )

@@ -179,9 +179,9 @@ def show_compilation(progress: Progress) -> Iterator[None]:
 @contextlib.contextmanager
 def show_outputs(progress: Progress) -> Iterator[None]:
     """Tell how far outputs are: a film is drawn when all of its frames are known."""
-    from toile.outputs.base import watched
+    from toile.outputs.base import progress_reported_to
 
-    with watched(progress.count):
+    with progress_reported_to(progress.count):
         yield
 
 

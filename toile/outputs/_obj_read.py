@@ -1,4 +1,4 @@
-"""The surface and the solids of a run, read back from the OBJ text that the cache writes beside itself."""
+"""Reads the surface and the solids of a run from the OBJ files that the pc2 output writes beside its cache."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from toile.errors import InputError
 from toile.model.frame import Part, SolidSurface, Surface
 from toile.outputs._obj_text import PART_MARK, SOLID_MARK, SURFACE_MARK
 
-Start = tuple[str, str, dict[str, tuple[float, str]]]  # name, fabric and its figures
+Start = tuple[str, str, dict[str, tuple[float, str]]]  # name, fabric and its properties
 
 
 def read_rest(path: Path) -> tuple[str, Surface]:
-    """The run's name and its surface, as pc2 wrote them."""
+    """Returns the name of the run and its surface, as pc2 wrote them."""
     name, fps = "", 0.0
     vertices: list[list[float]] = []
     uv: list[list[float]] = []
     triangles: list[list[int]] = []
     triangle_uv: list[list[int]] = []
-    starts: list[tuple[Start, int, int]] = []  # of each part: what it is, first vertex, first triangle
+    starts: list[tuple[Start, int, int]] = []  # of each part: name and fabric, first vertex, first triangle
     line_number = 0
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
@@ -31,7 +31,9 @@ def read_rest(path: Path) -> tuple[str, Surface]:
                 name, fps = str(about["name"]), float(about["fps"])
             elif line.startswith(PART_MARK):
                 about = json.loads(line.removeprefix(PART_MARK))
-                properties = {key: (float(value), str(unit)) for key, (value, unit) in about.get("properties", {}).items()}
+                properties = {
+                    key: (float(value), str(unit)) for key, (value, unit) in about.get("properties", {}).items()
+                }
                 starts.append(((about["name"], about["fabric"], properties), len(vertices), len(triangles)))
             elif line.startswith("v "):
                 x, y, z = line.split()[1:]
@@ -47,12 +49,12 @@ def read_rest(path: Path) -> tuple[str, Surface]:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}:{line_number}  cannot be read: {error}. Run the scene again.") from error
     if not fps > 0.0:
-        raise InputError(f"{path}: not the surface of a run: its first line does not say so. Run the scene again.")
+        raise InputError(f"{path}: not the surface of a run: it has no line with the frame rate. Run the scene again.")
     return name, _surface(path, fps, vertices, uv, triangles, triangle_uv, starts)
 
 
 def read_solids(path: Path) -> tuple[SolidSurface, ...]:
-    """The solids at the start of a run, as pc2 wrote them."""
+    """Returns the solids at the start of a run, as pc2 wrote them."""
     vertices: list[list[float]] = []
     triangles: list[list[int]] = []
     starts: list[tuple[str, bool, int, int]] = []  # of each solid: name, whether it moves, first vertex, first triangle
@@ -72,7 +74,7 @@ def read_solids(path: Path) -> tuple[SolidSurface, ...]:
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}:{line_number}  cannot be read: {error}. Run the scene again.") from error
     if not starts:
-        raise InputError(f"{path}: not the solids of a run: there is none in it. Run the scene again.")
+        raise InputError(f"{path}: not the solids of a run: it contains none. Run the scene again.")
     rest = np.array(vertices, np.float64).reshape(-1, 3)
     corners = np.array(triangles, np.int32).reshape(-1, 3)
     ends = [*starts[1:], ("", False, len(rest), len(corners))]
@@ -80,7 +82,7 @@ def read_solids(path: Path) -> tuple[SolidSurface, ...]:
     for (name, moves, v, t), (_, _, v_end, t_end) in zip(starts, ends, strict=True):
         own = corners[t:t_end]
         if own.size and (own.min() < v or own.max() >= v_end):
-            raise InputError(f"{path}: a triangle has a vertex that is not of its solid. Run the scene again.")
+            raise InputError(f"{path}: a triangle refers to a vertex of another solid. Run the scene again.")
         solids.append(SolidSurface(name, own - np.int32(v), rest[v:v_end], moves))
     return tuple(solids)
 
@@ -96,12 +98,16 @@ def _surface(
 ) -> Surface:
     rest = np.array(vertices, np.float64).reshape(-1, 3)
     corners, corners_uv = np.array(triangles, np.int32).reshape(-1, 3), np.array(triangle_uv, np.int32).reshape(-1, 3)
-    for what, index, count in (("vertex", corners, len(rest)), ("uv", corners_uv, len(uv))):
+    for kind, index, count in (("vertex", corners, len(rest)), ("uv", corners_uv, len(uv))):
         if index.size and (index.min() < 0 or index.max() >= count):
-            raise InputError(f"{path}: a triangle has a {what} that does not exist. Run the scene again.")
+            raise InputError(f"{path}: a triangle refers to a {kind} that does not exist. Run the scene again.")
     ends = [*(start[1:] for start in starts[1:]), (len(rest), len(corners))]
-    parts = tuple(
-        Part(name, slice(v, v_end), slice(t, t_end), fabric, properties)
-        for ((name, fabric, properties), v, t), (v_end, t_end) in zip(starts, ends, strict=True)
-    ) if starts else ()
+    parts = (
+        tuple(
+            Part(name, slice(v, v_end), slice(t, t_end), fabric, properties)
+            for ((name, fabric, properties), v, t), (v_end, t_end) in zip(starts, ends, strict=True)
+        )
+        if starts
+        else ()
+    )
     return Surface(corners, np.array(uv, np.float64).reshape(-1, 2)[corners_uv], rest, parts, fps)

@@ -1,6 +1,6 @@
-"""PNG picture of one frame, the last when not said otherwise, drawn by a small ray-tracer with soft shadows.
+"""PNG picture of one frame, by default the last, drawn by a small ray tracer with soft shadows.
 
-Triangles that intersect others are red, in runs that count them.
+Triangles that intersect others are red if the run counts intersections.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft
-from toile.outputs._drawing import Drawing
+from toile.outputs._rendered_output import RenderedOutput
 from toile.outputs.base import Writer
 from toile.plugins import quantity
 from toile.render.framing import FramingPlanner, ScenePoints
 from toile.render.png import png_bytes
 
 
-class Picture(Drawing):
+class Picture(RenderedOutput):
     """Needs no GPU and no graphics library."""
 
     suffix: ClassVar[str] = ".png"
 
-    frame: int | None = quantity(None, doc="which frame; 0 is the start, the last when not given", ge=0)
+    frame: int | None = quantity(None, doc="number of the frame; 0 is the start, by default the last", ge=0)
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
-        """A frame that was asked for is in the file's name, so that several pictures of a run stand side by side."""
+        """The file name contains the number of a chosen frame, so that several pictures of a run can coexist."""
         return super().writer(folder, name if self.frame is None else f"{name}_{self.frame:04d}", surface)
 
     def writer_to(self, path: Path, surface: Surface) -> Writer:
@@ -36,7 +36,7 @@ class Picture(Drawing):
 
 
 class PictureWriter(Writer):
-    """Keeps the frame to draw, and how low things ever were."""
+    """Keeps the frame to draw, and collects the extent of all frames for the framing."""
 
     def __init__(self, path: Path, surface: Surface, settings: Picture):
         self.settings, self.surface = settings, surface

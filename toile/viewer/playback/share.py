@@ -31,7 +31,7 @@ import numpy as np
 from toile.errors import InputError, SceneError
 from toile.outputs._atomic import Draft
 from toile.outputs._names import file_name
-from toile.outputs.base import advanced
+from toile.outputs.base import report_progress
 from toile.runs.check import check
 from toile.viewer.draw.creases import creased
 from toile.viewer.draw.drawing import bounded
@@ -210,7 +210,7 @@ def _packed(pool: _Pool, shown: Sequence[int], low: np.ndarray, step: np.ndarray
         z = ((d << 1) ^ (d >> 15)).view(np.uint16).ravel()
         yield packer.compress((z & 0xFF).astype(np.uint8).tobytes() + (z >> 8).astype(np.uint8).tobytes())
         before = q
-        advanced("frame", place + 1, len(shown))
+        report_progress("frame", place + 1, len(shown))
     yield packer.flush()
 
 
