@@ -6,10 +6,13 @@ import io
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from hosts import Host
 
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
 VIEWPORT = {"width": 800, "height": 600}
@@ -84,3 +87,21 @@ def open_page(browser: Any) -> Iterator[Callable[[str], Opened]]:
 
     yield open_it
     context.close()
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    """A guarded server on 127.0.0.1, without a token."""
+    pytest.importorskip("viser")
+    from hosts import hosted
+
+    yield from hosted()
+
+
+@pytest.fixture(scope="module")
+def token_host() -> Iterator[Host]:
+    """A guarded server that needs a token."""
+    pytest.importorskip("viser")
+    from hosts import TOKEN, hosted
+
+    yield from hosted(token=TOKEN)

@@ -114,7 +114,7 @@ def _chroma(colors: np.ndarray) -> np.ndarray:
 @pytest.fixture(scope="module")
 def tried(browser: Any, device: str) -> Iterator[Tried]:
     from toile.viewer.live.page import LivePage
-    from toile.viewer.server.guard import serve
+    from toile.viewer.server.guarded_server import serve
 
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[11, 11]"])
@@ -291,7 +291,7 @@ def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
     from websockets.sync.client import connect
 
     from toile.viewer.live.page import LivePage
-    from toile.viewer.server.guard import serve
+    from toile.viewer.server.guarded_server import serve
 
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[9, 9]", "time.fps=400", "time.max_step=0.0025"])

@@ -270,7 +270,7 @@ def play(tmp_path: Path) -> Iterator[Any]:
     """A page of a run in `tmp_path`, served as `toile view` does."""
     pytest.importorskip("viser")
     from toile.viewer.playback.page import PlaybackPage
-    from toile.viewer.server.guard import serve
+    from toile.viewer.server.guarded_server import serve
 
     served = serve("test")
     pages: list[PlaybackPage] = []

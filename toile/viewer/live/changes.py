@@ -128,7 +128,10 @@ def each(key: str, field: str, *inner: str | int) -> Places:
     def places(scene: Scene) -> Iterator[tuple[str, Path]]:
         for i, item in enumerate(getattr(scene, key)):
             if getattr(item, field, None) is not None:
-                yield ("" if key == "cloth" else getattr(item, "name", None) or item.type_name()), (key, i, field, *inner)
+                yield (
+                    ("" if key == "cloth" else getattr(item, "name", None) or item.type_name()),
+                    (key, i, field, *inner),
+                )
 
     return places
 
@@ -316,8 +319,12 @@ def _method(scene: Scene) -> Iterator[Parameter]:
 
     def limited(scene: Scene, type_name: str) -> Scene:
         others = tuple(item for item in scene.filters if item.type_name() not in limits)
-        return changed(scene, ("filters",), (*(() if type_name == NO_FILTER else (find("filters", type_name)(),)), *others))
+        return changed(
+            scene, ("filters",), (*(() if type_name == NO_FILTER else (find("filters", type_name)(),)), *others)
+        )
 
     type_names = names("integrators")
-    yield Choice("method", "integrator", "how time advances", lambda s: s.integrator.type_name(), integrator, type_names)
+    yield Choice(
+        "method", "integrator", "how time advances", lambda s: s.integrator.type_name(), integrator, type_names
+    )
     yield Choice("method", "strain filter", "keeps threads from stretching", limit, limited, (NO_FILTER, *limits))

@@ -25,7 +25,11 @@ def values(view: View, vertex: int, strains: np.ndarray) -> list[tuple[str, str]
         found.append((f"strain, {name}", f"{low} to {high} % in {len(around)} triangles"))
     touches = [
         name
-        for name, vertices in (("held", view.pinned), ("on a solid", view.vertices_on_solids), ("on cloth", view.vertices_on_cloth))
+        for name, vertices in (
+            ("held", view.pinned),
+            ("on a solid", view.vertices_on_solids),
+            ("on cloth", view.vertices_on_cloth),
+        )
         if vertex in vertices
     ]
     found.append(("contact", ", ".join(touches) or "none"))
