@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from hosts import Host
 
+    from toile.viewer.live.live_simulation import LiveSimulation
+
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
 VIEWPORT = {"width": 800, "height": 600}
 
@@ -105,3 +107,19 @@ def token_host() -> Iterator[Host]:
     from hosts import TOKEN, hosted
 
     yield from hosted(token=TOKEN)
+
+
+@pytest.fixture
+def start(device: str) -> Iterator[Callable[..., LiveSimulation]]:
+    """LiveSimulation simulations that end with the test."""
+    from toile.viewer.live.live_simulation import LiveSimulation
+
+    started: list[LiveSimulation] = []
+
+    def make(scene: Any, **more: Any) -> LiveSimulation:
+        started.append(LiveSimulation(scene, device, **more))
+        return started[-1]
+
+    yield make
+    for live in started:
+        live.close()

@@ -28,8 +28,8 @@ from websockets.http11 import Request, Response
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 # Nothing is loaded from outside. The client is one file that contains its script, style, fonts and wasm, and a worker
-# is a blob. Its loader needs 'unsafe-inline' and the bindings of the wasm need 'unsafe-eval'; the page cannot connect to
-# another server.
+# is a blob. Its loader needs 'unsafe-inline', and the bindings of the wasm need 'unsafe-eval'. The page can connect to
+# this server only.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
