@@ -39,7 +39,7 @@ class LivePanel:
         with tabs.add_tab("Display"):
             self.color = gui.add_dropdown("color", MODES, initial_value=CLOTH)
             self.limit = gui.add_slider(
-                "full at [%]", 0.5, 50.0, 0.5, 5.0, visible=False, hint="strain of the strongest colors"
+                "full color at [%]", 0.5, 50.0, 0.5, 5.0, visible=False, hint="strain of the strongest colors"
             )
             self.legend = gui.add_html("")
             self.click = gui.add_dropdown("a click", (SHOWS, PINS), initial_value=SHOWS)

@@ -44,13 +44,19 @@ class PlaybackPanel:
         self.loop = gui.add_checkbox("loop", initial_value=False)
         self.color = gui.add_dropdown("color", MODES, initial_value=CLOTH)
         self.limit = gui.add_slider(
-            "up to [%]", min=LIMITS[0], max=LIMITS[1], step=0.5, initial_value=5.0, visible=False
+            "full color at [%]",
+            min=LIMITS[0],
+            max=LIMITS[1],
+            step=0.5,
+            initial_value=5.0,
+            visible=False,
+            hint="strain of the strongest colors",
         )
         self.legend = gui.add_html("")
         self.values = gui.add_markdown("")  # below the controls, because the number of its lines varies
         self.flagged_list = gui.add_folder("Flagged frames", visible=False)
-        self.over_frames = gui.add_folder("Over the frames", visible=False)
-        with self.over_frames:
+        self.plots_folder = gui.add_folder("Plots", visible=False)
+        with self.plots_folder:
             self.plots = Plots(gui)
         self.certificate = gui.add_folder("Certificate", visible=False)
         with self.certificate:
@@ -69,7 +75,7 @@ class PlaybackPanel:
             self.summary.content = summary(recording)
             self.certificate.visible = report is not None
             self.plots.show(recording.entries, self.playhead.frame, frame_numbers(self.flagged))
-            self.over_frames.visible = bool(recording.entries)
+            self.plots_folder.visible = bool(recording.entries)
             self.show_length(recording)
 
     def show_length(self, recording: Recording) -> None:
