@@ -283,8 +283,8 @@ def test_intersecting_triangles_are_red(tmp_path: Path, marked: list[int] | None
     writer = settings.writer_to(tmp_path / "picture.png", surface)
     try:
         writer.write(frame)
-        stage = writer.staging.stage(lambda: [writer.shown], settings.camera)
-        columns = red(writer.raytracer.draw(writer.shown, stage, writer.marked))
+        framing = writer.planner.plan(lambda: [writer.shown], settings.camera)
+        columns = red(writer.raytracer.draw(writer.shown, framing, writer.marked))
     finally:
         writer.discard()
     assert [half for half in (0, 1) if (columns // 32 == half).any()] == where

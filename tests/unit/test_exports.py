@@ -17,8 +17,8 @@ import toile
 from toile.errors import ToileError
 from toile.model.frame import Frame, Part, SolidSurface, Surface
 from toile.outputs import _gltf
-from toile.outputs._corners import split_by_uv
-from toile.outputs._digits import number_lines
+from toile.outputs._float_text import number_lines
+from toile.outputs._uv_seams import split_by_uv
 from toile.outputs._y_up import y_up
 from toile.outputs.alembic import Alembic
 from toile.outputs.gif import Gif

@@ -13,7 +13,9 @@ from hypothesis.extra.numpy import arrays
 from toile.errors import ToileError
 from toile.model.frame import Part, Surface
 from toile.render.camera import GROUND_GAP, MARGIN, MIN_SIZE, NEAREST, Camera, frame_camera, ground_height
-from toile.render.raytracer import CLOTH_COLORS, Light, RayTracer, vertex_normals
+from toile.render.normals import VertexNormals
+from toile.render.palette import CLOTH_COLORS
+from toile.render.raytracer import Light, RayTracer
 
 BEHIND_THE_CAMERA = np.array([0.0, -100.0, 100.0])  # [m]
 FAR_BELOW = -1e4  # [m]  a ground that is not in the picture
@@ -223,7 +225,7 @@ def test_the_ground_never_cuts_the_cloth(lowest: float, ground: float) -> None:
 def test_vertex_normals_of_a_tent() -> None:
     """Two flaps of equal area at 45 degrees: straight up on the ridge, the flap's own normal elsewhere."""
     points = np.array([[0, 0, 1], [0, 1, 1], [1, 0.5, 0], [-1, 0.5, 0], [9, 9, 9]], float)
-    normals = vertex_normals(points, np.array([[0, 2, 1], [0, 1, 3]]))
+    normals = VertexNormals(np.array([[0, 2, 1], [0, 1, 3]]), len(points)).at(points)
     r = math.sqrt(0.5)
     expected = [[0, 0, 1], [0, 0, 1], [r, 0, r], [-r, 0, r], [0, 0, 1]]  # the last belongs to no triangle
     np.testing.assert_allclose(normals, expected, atol=1e-7)

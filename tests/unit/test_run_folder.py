@@ -136,9 +136,9 @@ def test_a_damaged_cache(tmp_path: Path, change: object, message: str) -> None:
         ("v 0.0 1.0 1.0", "v 0.0 one 1.0", r"rest\.obj:6  cannot be read: could not convert string to float: 'one'"),
         ("v 0.0 1.0 1.0", "v 0.0 1.0", r"rest\.obj:6  cannot be read"),
         ("f 1/1 2/3 3/2", "f 1/1 2/3", r"rest\.obj:10  cannot be read"),
-        ("f 1/1 2/3 3/2", "f 1/1 2/3 9/2", r"a triangle has a vertex that does not exist"),
-        ("f 1/1 2/3 3/2", "f 0/1 2/3 3/2", r"a triangle has a vertex that does not exist"),
-        ("f 1/1 2/3 3/2", "f 1/1 2/3 3/99", r"a triangle has a uv that does not exist"),
+        ("f 1/1 2/3 3/2", "f 1/1 2/3 9/2", r"a triangle refers to a vertex that does not exist"),
+        ("f 1/1 2/3 3/2", "f 0/1 2/3 3/2", r"a triangle refers to a vertex that does not exist"),
+        ("f 1/1 2/3 3/2", "f 1/1 2/3 3/99", r"a triangle refers to a uv that does not exist"),
         ("# toile ", "# other ", r"not the surface of a run"),
     ],
 )
@@ -209,7 +209,7 @@ def test_render_names_the_picture(tmp_path: Path) -> None:
         (None, None, {"width": 0}, r"picture: width = 0: .*greater than or equal to 2"),
         (None, None, {"heigth": 9}, r"picture: heigth = 9"),
         (None, None, {"device": "abacus"}, r'no device "abacus" to draw on: use "cpu"'),
-        (None, None, {"look_at": (0, 0, 0), "look_from": (0, 0, 0)}, r"the camera stands where it looks at"),
+        (None, None, {"look_at": (0, 0, 0), "look_from": (0, 0, 0)}, r"the camera is at its own target"),
     ],
 )
 def test_what_cannot_be_drawn(tmp_path: Path, out: str | None, frame: int | None, options: dict, message: str) -> None:

@@ -6,10 +6,15 @@ import io
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from hosts import Host
+
+    from toile.viewer.live.live_simulation import LiveSimulation
 
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
 VIEWPORT = {"width": 800, "height": 600}
@@ -84,3 +89,37 @@ def open_page(browser: Any) -> Iterator[Callable[[str], Opened]]:
 
     yield open_it
     context.close()
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    """A guarded server on 127.0.0.1, without a token."""
+    pytest.importorskip("viser")
+    from hosts import hosted
+
+    yield from hosted()
+
+
+@pytest.fixture(scope="module")
+def token_host() -> Iterator[Host]:
+    """A guarded server that needs a token."""
+    pytest.importorskip("viser")
+    from hosts import TOKEN, hosted
+
+    yield from hosted(token=TOKEN)
+
+
+@pytest.fixture
+def start(device: str) -> Iterator[Callable[..., LiveSimulation]]:
+    """LiveSimulation simulations that end with the test."""
+    from toile.viewer.live.live_simulation import LiveSimulation
+
+    started: list[LiveSimulation] = []
+
+    def make(scene: Any, **more: Any) -> LiveSimulation:
+        started.append(LiveSimulation(scene, device, **more))
+        return started[-1]
+
+    yield make
+    for live in started:
+        live.close()

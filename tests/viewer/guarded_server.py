@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from toile.viewer.server.guard import Limits, Served, serve
+from toile.viewer.server.guarded_server import GuardedServer, Limits, serve
 
 VERTICES = 2600
 
 
-def add_elements(served: Served) -> dict[str, str]:
+def add_elements(served: GuardedServer) -> dict[str, str]:
     """One of each element that pages have; returns its uuid for each name."""
     gui = served.viser.gui
     elements = {
@@ -59,11 +59,11 @@ def main() -> None:
             gc.collect()
         with open("/proc/self/statm") as file:
             resident = int(file.read().split()[1]) * 4096
-        gate = served.gate
+        guard = served.guard
         answer = {
-            "passed": gate.passed,
-            "ignored": gate.ignored,
-            "refused": gate.refused,
+            "accepted": guard.accepted,
+            "ignored": guard.ignored,
+            "refused": guard.refused,
             "pages": len(served.viser._websock_server._live_connections),
             "resident": resident,
         }

@@ -12,7 +12,7 @@ from conftest import Opened
 
 viser = pytest.importorskip("viser", reason="the viewer extra is not installed")
 
-from toile.viewer.server.guard import Served, serve  # noqa: E402
+from toile.viewer.server.guarded_server import GuardedServer, serve  # noqa: E402
 
 # What a hostile page does with a server on the machine of who reads it. Tells at the end what came of it.
 HOSTILE = """<!doctype html><title>hostile</title><script>
@@ -35,7 +35,7 @@ Promise.all([socket, reading, guessing, frame]).then(all => { document.title = "
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def served() -> Iterator[GuardedServer]:
     served = serve("test", token="auto")
     served.viser.scene.configure_environment_map(None)  # quicker to draw in software
     served.viser.scene.configure_default_lights(cast_shadow=False)
@@ -43,12 +43,12 @@ def served() -> Iterator[Served]:
     served.stop()
 
 
-def port_of(served: Served) -> int:
+def port_of(served: GuardedServer) -> int:
     return int(served.viser.get_port())
 
 
 def test_its_own_page_opens_by_the_token_and_asks_for_nothing_else(
-    served: Served, open_page: Callable[[str], Opened]
+    served: GuardedServer, open_page: Callable[[str], Opened]
 ) -> None:
     served.viser.gui.add_button("press me")
     opened = open_page(served.url)
@@ -56,8 +56,8 @@ def test_its_own_page_opens_by_the_token_and_asks_for_nothing_else(
     assert opened.page.url == own  # the token is gone from the address
     opened.wait_until(served.viser.get_clients, "the page says where its camera is")
     opened.page.get_by_text("press me").click()
-    opened.wait_until(lambda: served.gate.passed > 1, "the button is heard")
-    assert served.gate.refused == 0
+    opened.wait_until(lambda: served.guard.accepted > 1, "the button is heard")
+    assert served.guard.refused == 0
     assert opened.page.locator(".tabler-icon-share").count() == 0
     assert opened.outside(own) == []
     assert opened.errors == []
@@ -66,7 +66,7 @@ def test_its_own_page_opens_by_the_token_and_asks_for_nothing_else(
 
 
 @pytest.fixture
-def hostile(served: Served) -> Iterator[str]:
+def hostile(served: GuardedServer) -> Iterator[str]:
     page = HOSTILE % (f"http://127.0.0.1:{port_of(served)}/", viser.__version__)
 
     class Hostile(BaseHTTPRequestHandler):
@@ -88,7 +88,9 @@ def hostile(served: Served) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_page_of_somebody_else_gets_nothing(served: Served, hostile: str, open_page: Callable[[str], Opened]) -> None:
+def test_a_page_of_somebody_else_gets_nothing(
+    served: GuardedServer, hostile: str, open_page: Callable[[str], Opened]
+) -> None:
     """Even in a browser that has the cookie: the hostile page is opened beside the real one."""
     opened = open_page(served.url)
     opened.page.goto(hostile)

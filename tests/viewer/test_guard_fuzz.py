@@ -49,7 +49,7 @@ class Remote:
 
     def judged(self) -> int:
         stats = self.ask()
-        return stats["passed"] + stats["ignored"] + stats["refused"]
+        return stats["accepted"] + stats["ignored"] + stats["refused"]
 
 
 @contextmanager
@@ -190,12 +190,12 @@ def fuzz(server: Remote, count: int, seed: int, pages: int = 4) -> None:
 
 def is_alive(server: Remote) -> bool:
     """Whether a fresh page opens, gets the scene, and is heard."""
-    before = server.ask()["passed"]
+    before = server.ask()["accepted"]
     with Page(server.port) as page:
         page.send(CAMERA, update(server.uuids["slider"], 5.0))
         first = next(page.frames())
         time.sleep(0.5)
-    return page.status == 101 and len(first[1]) > 100 and server.ask()["passed"] == before + 2
+    return page.status == 101 and len(first[1]) > 100 and server.ask()["accepted"] == before + 2
 
 
 def fuzzed(count: int, first: int) -> dict[str, int]:
@@ -206,7 +206,7 @@ def fuzzed(count: int, first: int) -> dict[str, int]:
         fuzz(server, count, seed=100)
         after = server.ask("collect")
         assert is_alive(server)
-    kinds = {kind: after[kind] - before[kind] for kind in ("passed", "ignored", "refused")}
+    kinds = {kind: after[kind] - before[kind] for kind in ("accepted", "ignored", "refused")}
     assert min(kinds.values()) > count // 100  # every fate was met
     return kinds | {"grown": after["resident"] - before["resident"]}
 

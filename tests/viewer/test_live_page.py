@@ -16,10 +16,10 @@ import pytest
 from conftest import PATIENCE, VIEWPORT, Opened
 
 from toile.scene.load import load
-from toile.viewer.draw.coloring import CLOTH, CONTACT, WARP
+from toile.viewer.draw.color_modes import CLOTH, CONTACT, WARP
 from toile.viewer.draw.palette import CLOTHS
-from toile.viewer.live.live import PAUSED, RUNNING, View
 from toile.viewer.live.panel import PINS, SHOWS
+from toile.viewer.live.snapshot import PAUSED, RUNNING, Snapshot
 
 viser = pytest.importorskip("viser", reason="the viewer extra is not installed")
 
@@ -35,19 +35,19 @@ class Tried:
         self.mouse = opened.page.mouse
 
     @property
-    def view(self) -> View:
-        return self.inside.live.view
+    def view(self) -> Snapshot:
+        return self.inside.live.snapshot
 
     @property
     def camera(self) -> Any:
         (client,) = self.inside.server.get_clients().values()
         return client.camera
 
-    def until(self, condition: Callable[[View], Any], what: str) -> View:
+    def until(self, condition: Callable[[Snapshot], Any], what: str) -> Snapshot:
         self.opened.wait_until(lambda: condition(self.view), what)
         return self.view
 
-    def at_rest(self) -> View:
+    def at_rest(self) -> Snapshot:
         """Paused, so that what is seen stays where it is."""
         self.inside.live.pause()
         return self.until(lambda view: view.state == PAUSED, "it pauses")
@@ -114,7 +114,7 @@ def _chroma(colors: np.ndarray) -> np.ndarray:
 @pytest.fixture(scope="module")
 def tried(browser: Any, device: str) -> Iterator[Tried]:
     from toile.viewer.live.page import LivePage
-    from toile.viewer.server.guard import serve
+    from toile.viewer.server.guarded_server import serve
 
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[11, 11]"])
@@ -178,7 +178,7 @@ class TestLivePage:
             end = np.array([x + 60, y - 60])
             tried.mouse.move(*end, steps=6)
 
-            def is_there(view: View) -> bool:
+            def is_there(view: Snapshot) -> bool:
                 """The hand is at the pointer, and the cloth has gone most of the way."""
                 assert view.grip is not None
                 cloth, hand = (np.linalg.norm(tried.pixel(point) - end) for point in view.grip)
@@ -219,7 +219,7 @@ class TestLivePage:
         )
         tried.choose("fabric", "cotton")
         tried.until(lambda view: view.scene.cloth[0].fabric.stretch_warp == stretch, "it is cotton again")
-        tried.tab("Look")
+        tried.tab("Display")
 
     def test_what_cannot_be_is_reported_and_goes_back(self, tried: Tried) -> None:
         tried.tab("Change")
@@ -231,7 +231,7 @@ class TestLivePage:
         tried.opened.wait_until(
             lambda: "explicit_euler is stable" in tried.opened.page.inner_text("body"), "the page says why"
         )
-        tried.tab("Look")
+        tried.tab("Display")
 
     def test_a_click_shows_a_vertex(self, tried: Tried) -> None:
         view = tried.at_rest()
@@ -272,7 +272,7 @@ class TestLivePage:
         tried.tab("Plots")
         charts = tried.opened.page.locator(".uplot")
         tried.opened.wait_until(lambda: charts.count() == 4, "there are four charts")
-        tried.tab("Look")
+        tried.tab("Display")
 
     def test_another_scene(self, tried: Tried) -> None:
         """Last, because the page is another afterwards."""
@@ -291,7 +291,7 @@ def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
     from websockets.sync.client import connect
 
     from toile.viewer.live.page import LivePage
-    from toile.viewer.server.guard import serve
+    from toile.viewer.server.guarded_server import serve
 
     served = serve("test")
     scene = load("hang", overrides=["cloth[0].shape.resolution=[9, 9]", "time.fps=400", "time.max_step=0.0025"])
@@ -304,7 +304,7 @@ def test_memory_is_flat_with_a_page_that_does_not_read(device: str) -> None:
             memory = []
             for frames in (1500, 3000, 4500, 6000):
                 end = time.monotonic() + PATIENCE
-                while page.live.view.frame < frames:
+                while page.live.snapshot.frame < frames:
                     assert time.monotonic() < end
                     time.sleep(0.1)
                 memory.append(_resident())

@@ -14,11 +14,11 @@ from made_runs import begin_run, certificate, entry_of, frame_of, make_run, shee
 from toile.errors import InputError
 from toile.outputs.pc2 import HEADER
 from toile.scene.schema import Bound
-from toile.viewer.draw.colors import shade, strain_along
 from toile.viewer.draw.plots import MAX_POINTS, Plots
+from toile.viewer.draw.strain import scale_position, strain_along
 from toile.viewer.draw.text import plain
-from toile.viewer.playback.marks import Mark, marked_frames, marks
-from toile.viewer.playback.player import Player
+from toile.viewer.playback.flagged_frames import FlaggedFrames, find_flagged, frame_numbers
+from toile.viewer.playback.playhead import Playhead
 from toile.viewer.playback.recording import NO_CERTIFICATE, Recording
 
 
@@ -31,54 +31,54 @@ class Clock:
         return self.now
 
 
-class TestPlayer:
+class TestPlayhead:
     def test_frames_follow_the_clock_and_the_speed(self) -> None:
         clock = Clock()
-        player = Player(30.0, 100, clock)
-        player.play()
+        playhead = Playhead(30.0, 100, clock)
+        playhead.play()
         clock.now = 1.0
-        player.advance()
-        assert (player.frame, player.playing) == (30, True)
-        player.set_speed(0.5)  # from here on, not as if it had always been so
+        playhead.advance()
+        assert (playhead.frame, playhead.playing) == (30, True)
+        playhead.set_speed(0.5)  # from here on, not as if it had always been so
         clock.now = 2.0
-        player.advance()
-        assert player.frame == 45
+        playhead.advance()
+        assert playhead.frame == 45
 
     def test_the_end_stops_it_and_playing_again_begins_anew(self) -> None:
         clock = Clock()
-        player = Player(30.0, 31, clock)
-        player.play()
+        playhead = Playhead(30.0, 31, clock)
+        playhead.play()
         clock.now = 5.0
-        player.advance()
-        assert (player.frame, player.playing) == (30, False)
-        player.play()
-        assert (player.frame, player.playing) == (0, True)
+        playhead.advance()
+        assert (playhead.frame, playhead.playing) == (30, False)
+        playhead.play()
+        assert (playhead.frame, playhead.playing) == (0, True)
 
     def test_a_loop_shows_the_last_frame_and_begins_anew(self) -> None:
         clock = Clock()
-        player = Player(10.0, 11, clock)
-        player.loop = True
-        player.play()
+        playhead = Playhead(10.0, 11, clock)
+        playhead.loop = True
+        playhead.play()
         clock.now = 1.0
-        player.advance()
-        assert (player.frame, player.playing) == (10, True)
+        playhead.advance()
+        assert (playhead.frame, playhead.playing) == (10, True)
         clock.now = 1.15
-        player.advance()
-        assert (player.frame, player.playing) == (0, True)
+        playhead.advance()
+        assert (playhead.frame, playhead.playing) == (0, True)
 
     def test_seeking_stays_inside_and_stops(self) -> None:
-        player = Player(30.0, 11)
-        player.play()
-        player.seek(99)
-        assert (player.frame, player.playing) == (10, False)
-        player.seek(-1)
-        assert player.frame == 0
+        playhead = Playhead(30.0, 11)
+        playhead.play()
+        playhead.seek(99)
+        assert (playhead.frame, playhead.playing) == (10, False)
+        playhead.seek(-1)
+        assert playhead.frame == 0
 
     def test_a_run_without_frames(self) -> None:
-        player = Player(30.0, 0)
-        player.play()
-        player.advance()
-        assert (player.frame, player.last, player.playing) == (0, 0, False)
+        playhead = Playhead(30.0, 0)
+        playhead.play()
+        playhead.advance()
+        assert (playhead.frame, playhead.last, playhead.playing) == (0, 0, False)
 
 
 class TestRecording:
@@ -179,24 +179,27 @@ class TestRecording:
             Recording(tmp_path)
 
 
-class TestMarks:
+class TestFlaggedFrames:
     def test_rows_of_frames_with_one_fault_and_the_worst_of_each(self) -> None:
         report = certificate(9)
         for number, rejected in ((2, 1), (3, 4), (4, 1), (8, 2)):
             report["frames"][number - 1] = entry_of(number, rejected=rejected)
-        assert marks({}, report, 10) == [Mark(2, 4, 3, "steps rejected: 4"), Mark(8, 8, 8, "steps rejected: 2")]
+        assert find_flagged({}, report, 10) == [
+            FlaggedFrames(2, 4, 3, "steps rejected: 4"),
+            FlaggedFrames(8, 8, 8, "steps rejected: 2"),
+        ]
 
     def test_beyond_what_is_expected(self) -> None:
         expect = {"max_strain": Bound(max=0.075), "frames.ms.CG": Bound(max=18.5), "steps": Bound(max=1)}
-        found = marks(expect, certificate(9), 10)
+        found = find_flagged(expect, certificate(9), 10)
         assert [(mark.first, mark.last, mark.worst) for mark in found] == [(8, 9, 9), (9, 9, 9)]
-        assert found[0].what == "max_strain out of bounds: 0.09"
-        assert marked_frames(found) == {8, 9}
+        assert found[0].reason == "max_strain out of bounds: 0.09"
+        assert frame_numbers(found) == {8, 9}
 
     def test_where_it_stopped_and_how_it_began(self) -> None:
         report = certificate(4, stopped="interrupted")
         report["summary"]["intersections_start"] = 3
-        assert [str(mark) for mark in marks({}, report, 5)] == [
+        assert [str(mark) for mark in find_flagged({}, report, 5)] == [
             "frame 0: pairs of triangles intersect: 3",
             "frame 4: the run stopped here",
         ]
@@ -213,7 +216,7 @@ class TestColors:
         assert np.allclose(strain, [0.1, -0.2], atol=1e-6)
 
     def test_rest_is_in_the_middle_of_the_palette(self) -> None:
-        assert np.allclose(shade(np.array([-0.2, -0.1, 0.0, 0.05, 0.3]), 0.1), [0.0, 0.0, 0.5, 0.75, 1.0])
+        assert np.allclose(scale_position(np.array([-0.2, -0.1, 0.0, 0.05, 0.3]), 0.1), [0.0, 0.0, 0.5, 0.75, 1.0])
 
 
 class FakeGui:
@@ -270,7 +273,7 @@ def play(tmp_path: Path) -> Iterator[Any]:
     """A page of a run in `tmp_path`, served as `toile view` does."""
     pytest.importorskip("viser")
     from toile.viewer.playback.page import PlaybackPage
-    from toile.viewer.server.guard import serve
+    from toile.viewer.server.guarded_server import serve
 
     served = serve("test")
     pages: list[PlaybackPage] = []
@@ -301,18 +304,18 @@ def test_in_a_browser(tmp_path: Path, play: Any, open_page: Any) -> None:
     slider = opened.page.locator(".mantine-Slider-root").first
     box = slider.bounding_box()
     opened.page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"])
-    opened.wait_until(lambda: page.player.frame > 0, "the scrubber is heard")
-    number = page.player.frame
+    opened.wait_until(lambda: page.playhead.frame > 0, "the scrubber is heard")
+    number = page.playhead.frame
     assert 12 <= number <= 18
     opened.wait_until(lambda: any(sent[number] in data for data in opened.received), "the frame arrives")
     opened.wait_until(lambda: changed(before, opened.picture()) > 500, "the cloth looks otherwise")
 
     opened.page.get_by_role("button", name="back").click()
-    opened.wait_until(lambda: page.player.frame == number - 1, "a step back is made")
+    opened.wait_until(lambda: page.playhead.frame == number - 1, "a step back is made")
     opened.page.get_by_role("button", name="frame 12: steps rejected: 3").click()
-    opened.wait_until(lambda: page.player.frame == 12, "the marked frame is jumped to")
+    opened.wait_until(lambda: page.playhead.frame == 12, "the marked frame is jumped to")
     opened.page.get_by_role("button", name="Play").click()
-    opened.wait_until(lambda: page.player.frame == 20 and not page.player.playing, "it plays to the end")
+    opened.wait_until(lambda: page.playhead.frame == 20 and not page.playhead.playing, "it plays to the end")
     assert opened.outside(url) == []
     assert opened.errors == []
 
@@ -324,7 +327,7 @@ def test_a_page_follows_a_run_that_goes_on(tmp_path: Path, play: Any) -> None:
         writer.write(frame_of(surface, number))
     for cache in writer.caches:
         cache.file.flush()
-    wait_for(lambda: page.player.frame_count == 8)
+    wait_for(lambda: page.playhead.frame_count == 8)
     assert page.panel.scrubber.max == 7
     writer.close()
     (tmp_path / "report.json").write_text(json.dumps(certificate(7)))

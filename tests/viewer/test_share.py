@@ -19,7 +19,7 @@ from toile.cli import app
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
 from toile.outputs.pc2 import Pc2
-from toile.viewer.draw.creases import creased
+from toile.render.solid_mesh import split_sharp
 from toile.viewer.playback.share import chosen_frames, share_run
 
 
@@ -80,8 +80,8 @@ def test_the_certificate_comes_along(tmp_path: Path) -> None:
     about, *_ = read(share_run(tmp_path).path)
     assert about["message"] == "StepFailed at t = 0.7 s."
     assert about["certificate"][0] == ["max_strain", "0.2", "<= 0.1", "not met"]
-    assert [12, "frame 12: steps rejected: 3"] in about["marks"]
-    assert [20, "frame 20: the run stopped here"] in about["marks"]
+    assert [12, "frame 12: steps rejected: 3"] in about["flagged"]
+    assert [20, "frame 20: the run stopped here"] in about["flagged"]
 
 
 def test_names_are_no_markup(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_no_server_and_nothing_half_written(tmp_path: Path, monkeypatch: pytest.
     data = bytearray(cache.read_bytes())
     data[-4:] = np.array([np.nan], "<f4").tobytes()
     cache.write_bytes(data)
-    with pytest.raises(InputError, match="frame 5 holds places that are no numbers"):
+    with pytest.raises(InputError, match="frame 5 has positions that are not finite"):
         share_run(tmp_path)
     assert old.read_text() == "what was there before"
     assert not list(tmp_path.glob(".*part*"))
@@ -155,12 +155,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert (result.exit_code, "without a certificate" in result.stderr) == (0, True)
 
 
-class TestCreases:
+class TestSharpEdges:
     def test_a_box_has_three_vertices_at_each_corner(self) -> None:
         x = np.array([[i, j, k] for i in (0.0, 1.0) for j in (0.0, 1.0) for k in (0.0, 1.0)])
         squares = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
         triangles = np.array([t for a, b, c, d in squares for t in ((a, b, c), (a, c, d))])
-        origin, corners = creased(x, triangles)
+        origin, corners = split_sharp(x, triangles)
         assert len(origin) == 24
         assert np.array_equal(origin[corners], triangles)
 
@@ -171,7 +171,7 @@ class TestCreases:
         x = np.concatenate([ring, ring + np.array([0.0, 0.0, 1.0])])
         i, j = np.arange(count), (np.arange(count) + 1) % count
         triangles = np.concatenate([np.stack([i, j, j + count], 1), np.stack([i, j + count, i + count], 1)])
-        origin, corners = creased(x, triangles)
+        origin, corners = split_sharp(x, triangles)
         assert len(origin) == 2 * count
         assert np.array_equal(origin[corners], triangles)
 
@@ -184,7 +184,7 @@ def test_in_a_browser(tmp_path: Path, open_page: Any) -> None:
     url = share_run(tmp_path).path.as_uri()
     opened = open_page(f"{url}#0")
     page = opened.page
-    messages = page.locator("#told")
+    messages = page.locator("#status")
     opened.wait_until(lambda: messages.text_content().startswith("frame 0 of 20"), "the file is unpacked")
     shown = np.array(page.evaluate("Array.from(positions(data, 15))")).reshape(-1, 3)[: surface.vertex_count]
     assert np.allclose(shown, frame_of(surface, 15).positions, atol=1e-4)
@@ -198,7 +198,7 @@ def test_in_a_browser(tmp_path: Path, open_page: Any) -> None:
     page.keyboard.press("Tab")  # away from the scrubber, whose own the arrows are
     page.locator("#back").click()
     assert page.evaluate("player.wanted") == 14
-    page.get_by_text("Frames to look at").click()
+    page.get_by_text("Flagged frames").click()
     page.get_by_role("button", name="frame 12: steps rejected: 3").click()
     opened.wait_until(lambda: messages.text_content().startswith("frame 12"), "the marked frame is jumped to")
 

@@ -180,9 +180,9 @@ def show_compilation(progress: Progress) -> Iterator[None]:
 @contextlib.contextmanager
 def show_outputs(progress: Progress) -> Iterator[None]:
     """Shows the progress of outputs: a film is drawn after the last frame, and that takes time."""
-    from toile.outputs.base import watched
+    from toile.outputs.base import progress_reported_to
 
-    with watched(progress.count):
+    with progress_reported_to(progress.count):
         yield
 
 

@@ -1,1 +1,1 @@
-"""What a run leaves behind: one format, one file."""
+"""Results of a run in files, one format per module."""

@@ -1,4 +1,4 @@
-"""Files that are there completely or not at all: a draft beside the final name, flushed to disk and then renamed."""
+"""Atomic files, which exist completely or not at all: a draft beside the final name is flushed and then renamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from toile.errors import ToileError
 
-FLUSHED_AT_ONCE = 16  # files
+FLUSH_THREADS = 16
 ADVICE = {
     errno.ENOSPC: "Free some space, or choose another folder.",
     errno.EDQUOT: "Free some space, or choose another folder.",
@@ -31,25 +31,25 @@ ADVICE = {
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """An error of the file system, told once and in words."""
+    """Turns an error of the file system into a ToileError with advice."""
     try:
         yield
     except OSError as error:
-        what = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower()
         advice = ADVICE.get(error.errno or 0, "Check the disk, or choose another folder.")
-        raise ToileError(f"{path}: cannot be written: {what}. {advice}") from error
+        raise ToileError(f"{path}: cannot be written: {reason}. {advice}") from error
 
 
 def part_of(path: Path) -> Path:
-    """The temporary name of what is not complete yet."""
+    """The temporary name of a file that is not complete yet."""
     return path.with_name(f".{path.stem}.part{path.suffix}")
 
 
 class Draft:
     """One file, or one folder of files, under a temporary name until it is complete.
 
-    The temporary name is always the same, so that what a killed run leaves behind is overwritten by the next one; it
-    keeps the suffix, because some writers choose their format by it.
+    The temporary name is always the same, so that the next run overwrites what a killed run leaves behind; it keeps
+    the suffix, because some writers choose their format by it.
     """
 
     def __init__(self, path: Path, folder: bool = False):
@@ -58,22 +58,22 @@ class Draft:
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self.discard()
-            # Made at once: a place that cannot be written to is found before the run and not after it.
+            # Created at once: a folder that cannot be written to is found before the run and not after it.
             if folder:
                 self.part.mkdir()
             else:
                 self.part.touch()
 
     def publish(self) -> Path:
-        """Give the complete file its name, or the complete folder: in one step unless a folder is already there."""
+        """Gives the complete file or folder its name: in one step unless the folder already exists."""
         with explained(self.path):
             if not self.part.is_dir():
                 flush(self.part)
                 os.replace(self.part, self.path)
             else:
                 files = sorted(self.part.iterdir())
-                # Asked for many at once, a disk takes about as long as for one.
-                with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
+                # A disk flushes many files at once in about the time of one.
+                with ThreadPoolExecutor(FLUSH_THREADS) as pool:
                     list(pool.map(flush, files))
                 if self.path.is_dir():
                     for file in files:
@@ -92,7 +92,7 @@ class Draft:
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:
-        """Publish when the block ends well; leave nothing when it does not."""
+        """Publishes if the block succeeds, and leaves nothing if it raises."""
         try:
             with explained(self.path):
                 yield
@@ -103,7 +103,7 @@ class Draft:
 
 
 class Spool:
-    """Arrays of one shape, one per frame, in a file without a name: it vanishes with the process, however that ends."""
+    """Arrays of one shape, one per frame, in an unnamed file that vanishes with the process, however that ends."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], kind: type):
         self.path, self.shape, self.kind = path, shape, np.dtype(kind)
@@ -118,20 +118,20 @@ class Spool:
         self.count += 1
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """Every array again, in order."""
+        """Reads every array back, in order."""
         self.file.seek(0)
         size = int(np.prod(self.shape)) * self.kind.itemsize
         for _ in range(self.count):
             yield np.frombuffer(self.file.read(size), self.kind).reshape(self.shape)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # what is still in the buffer may not fit on a full disk
+        with contextlib.suppress(OSError):  # buffered data may not fit on a full disk
             self.file.close()
 
 
 def flush(path: Path) -> None:
-    """Make sure a file, or the names in a folder, survive a power loss."""
-    if path.is_dir() and os.name == "nt":  # Windows has no handle on a folder to flush
+    """Makes sure that a file, or the names in a folder, survive a power loss."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot flush a folder
         return
     handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:

@@ -1,6 +1,6 @@
-"""intersections.obj: the triangles that intersect others at the start, one object per cloth, as they lie in space.
+"""intersections.obj: the triangles that intersect others at the start, one object per cloth, in world space.
 
-A run that starts clean leaves none, and removes that of an earlier run in the same folder.
+A run that starts without intersections writes no file, and removes the one of an earlier run in the same folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INTERSECTIONS_NAME = "intersections.obj"
 
 
 class IntersectionsWriter(Writer):
-    """Takes the first frame only."""
+    """Uses the first frame only."""
 
     def __init__(self, folder: Path, surface: Surface):
         self.surface = surface

@@ -1,22 +1,22 @@
-"""Names that a file system or a USD stage accepts, made from names that people gave."""
+"""Names that a file system or a USD stage accepts, made from names that users gave."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# A path component may have 255 bytes; the rest is for a frame number, a suffix and the temporary name.
+# A path component may have 255 bytes; this leaves space for a frame number, a suffix and the temporary name.
 MAX_BYTES = 200
 
 
 def file_name(name: str) -> str:
-    """A file name without separators, spaces, control characters or a leading dot, and not too long."""
+    """Returns a file name without separators, spaces, control characters or a leading dot, and not too long."""
     safe = re.sub(r"[^\w.\-]+", "_", name).lstrip(".")
     return safe.encode()[:MAX_BYTES].decode(errors="ignore") or "run"
 
 
 def identifiers(names: Iterable[str]) -> list[str]:
-    """One identifier of letters, digits and underscores per name, all different."""
+    """Returns one identifier of letters, digits and underscores per name, all different."""
     unique: list[str] = []
     for name in names:
         base = re.sub(r"[^A-Za-z0-9_]", "_", name)[:MAX_BYTES]

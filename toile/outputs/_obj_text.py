@@ -1,7 +1,7 @@
 """A surface as OBJ text, one object per cloth or solid.
 
-`at` has every digit that reads back as the same number, `pieces` those that read back as the same float32, and is ten
-times as fast. What OBJ has no word for stands in comments as JSON, so that a rest surface can be read back completely:
+`at` writes enough digits to read back the same float64, `pieces` enough for the same float32 and is ten times as fast.
+Comments hold as JSON what OBJ cannot express, so that a rest surface can be read back completely:
 
     # toile {"name": "hang", "fps": 30.0}
     o sheet
@@ -21,18 +21,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from toile.model.frame import Part, SolidSurface, Surface
-from toile.outputs._digits import number_lines
+from toile.outputs._float_text import number_lines
 
 SURFACE_MARK, PART_MARK, SOLID_MARK = "# toile ", "# part ", "# solid "
 
 
 class ObjText:
-    """The cloths of a surface. Everything but the positions is formatted once."""
+    """The cloths of a surface. All text but the positions is formatted once."""
 
     def __init__(self, name: str, surface: Surface):
         _check_order(surface)
         self.header = header(name, surface.fps)
-        self.parts: list[tuple[str, slice, str]] = []  # text before the positions, which positions, text after
+        self.parts: list[tuple[str, slice, str]] = []  # text before the positions, range of positions, text after
         first_uv = 1
         for part in surface.parts:
             properties = {"properties": dict(part.properties)} if part.properties else {}
@@ -42,14 +42,14 @@ class ObjText:
             self.parts.append((before, part.vertices, after))
 
     def at(self, positions: np.ndarray) -> str:
-        """The whole file for these positions."""
+        """Returns the whole file for these positions."""
         pieces = [self.header]
         for before, vertices, after in self.parts:
             pieces += [before, _lines("v", positions[vertices]), after]
         return "".join(pieces)
 
     def pieces(self, positions: np.ndarray) -> Iterator[bytes]:
-        """The same in float32."""
+        """The same text with float32 positions."""
         yield self.header.encode()
         for before, vertices, after in self.parts:
             yield from (before.encode(), number_lines("v", positions[vertices]), after.encode())
@@ -59,8 +59,8 @@ class SolidsText:
     """The solids of a surface."""
 
     def __init__(self, solids: tuple[SolidSurface, ...], first_vertex: int = 1):
-        """`first_vertex` is the number that the first vertex has in its file."""
-        self.solids: list[tuple[str, str]] = []  # text before the positions and after them
+        """`first_vertex` is the number of the first vertex in its file."""
+        self.solids: list[tuple[str, str]] = []  # text before and after the positions
         for solid in solids:
             about = json.dumps({"name": solid.name, "moves": solid.moves})
             faces = _triangles(solid.triangles + first_vertex)
@@ -68,14 +68,14 @@ class SolidsText:
             first_vertex += len(solid.rest)
 
     def at(self, positions: tuple[np.ndarray, ...]) -> str:
-        """All solids with these positions of their vertices."""
+        """Returns all solids with these positions of their vertices."""
         pieces = []
         for (before, faces), points in zip(self.solids, positions, strict=True):
             pieces += [before, _lines("v", points), faces]
         return "".join(pieces)
 
     def pieces(self, positions: tuple[np.ndarray, ...]) -> Iterator[bytes]:
-        """The same in float32."""
+        """The same text with float32 positions."""
         for (before, faces), points in zip(self.solids, positions, strict=True):
             yield from (before.encode(), number_lines("v", points), faces.encode())
 
@@ -86,7 +86,7 @@ def header(name: str, fps: float) -> str:
 
 
 def object_text(name: str, positions: np.ndarray, corners: np.ndarray) -> str:
-    """One object of triangles; `corners` are numbers of vertices as they count through the whole file."""
+    """Returns one object of triangles; `corners` are vertex numbers that count through the whole file."""
     return f"o {_one_line(name)}\n{_lines('v', positions)}{_triangles(corners)}"
 
 
@@ -95,20 +95,19 @@ def _triangles(corners: np.ndarray) -> str:
 
 
 def _faces(surface: Surface, part: Part, first_uv: int) -> tuple[str, int]:
-    """uv and triangles of one cloth, and the number of the next uv; OBJ counts both from 1 through the whole file."""
+    """Text of uv and triangles of one cloth, and the number of the next uv. Both count through the file, from 1."""
     corners = surface.uv[part.triangles].reshape(-1, 2)
     uv, which = np.unique(corners, axis=0, return_inverse=True)
     triangles = surface.triangles[part.triangles] + 1
     which = which.reshape(-1, 3) + first_uv
     faces = "".join(
-        f"f {a}/{p} {b}/{q} {c}/{r}\n"
-        for (a, b, c), (p, q, r) in zip(triangles.tolist(), which.tolist(), strict=True)
+        f"f {a}/{p} {b}/{q} {c}/{r}\n" for (a, b, c), (p, q, r) in zip(triangles.tolist(), which.tolist(), strict=True)
     )
     return _lines("vt", uv) + faces, first_uv + len(uv)
 
 
 def _lines(keyword: str, rows: np.ndarray) -> str:
-    # repr is the shortest text that reads back as the same double
+    # repr is the shortest text that reads back as the same float64.
     return "".join(f"{keyword} {' '.join(map(repr, row))}\n" for row in np.asarray(rows, np.float64).tolist())
 
 
@@ -117,7 +116,7 @@ def _one_line(name: str) -> str:
 
 
 def _check_order(surface: Surface) -> None:
-    """The cache counts vertices through all cloths in order, so the file must as well."""
+    """The cache counts vertices through all cloths in order, so the file must do the same."""
     vertex = triangle = 0
     for part in surface.parts:
         if part.vertices.start != vertex or part.triangles.start != triangle:

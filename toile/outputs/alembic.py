@@ -1,7 +1,7 @@
 """Alembic NAME.abc: a mesh per cloth and solid with a sample of its points per frame, for Unreal, Unity, Maya, Houdini.
 
-Meters, y up, seconds from the start of the run; faces clockwise, as Alembic has them. uv are plane coordinates of the
-cloth in meters, one per triangle corner. A solid that stands still has one sample.
+Units are meters and seconds from the start of the run, y is up, and faces are clockwise, as Alembic requires. uv are
+the flat coordinates of the cloth in meters, one per triangle corner. A solid that stands still has one sample.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from toile.errors import InputError, ToileError
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import Draft, Spool
 from toile.outputs._names import file_name, identifiers
-from toile.outputs._piped import feed
 from toile.outputs._y_up import y_up
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
+from toile.render.pipe import feed
 
 
 class Alembic(Output):
@@ -40,7 +40,7 @@ class Alembic(Output):
 
 
 class AlembicWriter(Writer):
-    """Frames wait in a nameless file; in the end a process of its own makes the archive from them."""
+    """Stores frames in an unnamed file; at the end a child process makes the archive from them."""
 
     def __init__(self, path: Path, surface: Surface, velocities: bool):
         self.surface, self.velocities = surface, velocities
@@ -79,7 +79,7 @@ class AlembicWriter(Writer):
             self._fail(status)
 
     def _pieces(self) -> Iterator[bytes | memoryview]:
-        """What _alembic_archive.py reads. Corners are turned around to be clockwise."""
+        """The input of _alembic_archive.py. The order of corners is reversed to be clockwise."""
         parts, solids = self.surface.parts, self.surface.solids
         names = identifiers([*(part.name for part in parts), *(solid.name for solid in solids)])
         meshes, arrays = [], []
@@ -99,7 +99,7 @@ class AlembicWriter(Writer):
         yield from (array.data for array in self.frames.arrays())
 
     def _fail(self, status: int) -> None:
-        """The library does not say why it could not write; the system does when asked for as much room."""
+        """Raises an error with its cause, which the library does not report: the system does if as much is written."""
         with self.draft.part.open("ab") as file:
             file.write(bytes(12 * self.frames.shape[0] * self.frames.count + 1))
             file.flush()

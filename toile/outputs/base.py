@@ -1,4 +1,4 @@
-"""What every output does: open once, take each frame, and finish completely or leave nothing."""
+"""Base classes of outputs: a writer opens once, gets each frame, and finishes completely or leaves nothing."""
 
 from __future__ import annotations
 
@@ -11,50 +11,51 @@ from typing import ClassVar
 from toile.model.frame import Frame, Surface
 from toile.plugins import Plugin
 
-Watcher = Callable[[str, int, int], None]
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+ProgressCallback = Callable[[str, int, int], None]  # what is counted, the number done, the total
+_progress_callback: ContextVar[ProgressCallback | None] = ContextVar("progress_callback", default=None)
 
 
 @contextlib.contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Within the block, `watcher` is called with what is done, how many of it, and of how many."""
-    token = _watcher.set(watcher)
+def progress_reported_to(callback: ProgressCallback) -> Iterator[None]:
+    """Within the block, outputs report their progress to `callback`."""
+    token = _progress_callback.set(callback)
     try:
         yield
     finally:
-        _watcher.reset(token)
+        _progress_callback.reset(token)
 
 
-def advanced(what: str, done: int, total: int) -> None:
-    """For what takes long, such as drawing a film: `advanced("frames drawn", 3, 75)`."""
-    watcher = _watcher.get()
-    if watcher is not None:
-        watcher(what, done, total)
+def report_progress(what: str, done: int, total: int) -> None:
+    """Reports the progress of a long operation, such as drawing a film: `report_progress("frames drawn", 3, 75)`."""
+    callback = _progress_callback.get()
+    if callback is not None:
+        callback(what, done, total)
 
 
 class Output(Plugin):
-    """One format of result. `writer` starts it for one run; the plugin itself is only its settings."""
+    """The settings of one format of results. `writer` starts it for one run."""
 
     distinct_fields: ClassVar[tuple[str, ...]] = ()  # two outputs of a type that differ in these write different files
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
-        """Something that takes the frames of one run, starting with frame 0, and writes into `folder`.
+        """Returns the writer of one run, which gets its frames, starting with frame 0, and writes into `folder`.
 
-        InputError when the format needs a package that is not installed; ToileError when the folder cannot be written.
+        Raises InputError if the format needs a package that is not installed, and ToileError if the folder cannot be
+        written.
         """
         raise NotImplementedError
 
 
 class Writer:
-    """Takes frames in order. Files appear under their final name only in `close`."""
+    """Gets frames in order. Files appear under their final name only in `close`."""
 
     def write(self, frame: Frame) -> None:
         raise NotImplementedError
 
     def close(self) -> list[Path]:
-        """Finish and return what was written. When it raises, nothing of this run is left."""
+        """Finishes and returns the files written. If it raises, nothing of this run is left."""
         raise NotImplementedError
 
     def discard(self) -> None:
-        """Remove whatever is half written; called instead of `close` when the run failed."""
+        """Removes whatever is half written; called instead of `close` if the run failed."""
         raise NotImplementedError

@@ -1,15 +1,16 @@
 """Binary glTF NAME.glb: one file that web pages and viewers play, with the whole run as morph targets.
 
-    x_n = x_0 + d_n      vertices at frame n: the start, and the target of that frame with weight 1
+    x_n = x_0 + d_n      positions at frame n: those of the start plus the target of that frame with weight 1
 
-The weights are keys of one animation, at the time of each frame and straight between them: at that time the picture is
-the frame. Cloths and solids are a node each; solids that stand still have no targets. Meters, y up, v down the picture,
-as glTF has it. Where uv jumps, as on a seam, copies of vertices follow those of the cloth; solids have copies at sharp
-edges. Materials are the fabrics, with their figures as `extras`.
+The weights are keys of one animation at the times of the frames, with linear interpolation between them, so at those
+times a player shows exactly the frames. Cloths and solids are a node each; solids that stand still have no targets.
+Units are meters, y is up and v points down in textures, as glTF requires. Where uv is discontinuous, as on a seam,
+copies of vertices follow those of the cloth; solids have copies at sharp edges. Materials are the fabrics, with their
+properties as `extras`.
 
 Source      glTF 2.0 specification (Khronos), secs. 3.7.2.2 (morph targets), 3.11 (animations)
 Symbols     x_0  positions at the first frame [m]     d_n  float32 difference of frame n to it [m]
-Deviations  none. x_0 + d_n is the frame to within 2^-24 |d_n|: targets hold differences, and float32 rounds them.
+Deviations  none. x_0 + d_n differs from the frame by up to 2^-24 |d_n|, because float32 rounds the differences.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import numpy as np
 from toile.errors import ToileError
 from toile.model.frame import Frame, SolidSurface, Surface
 from toile.outputs._atomic import Draft, Spool
-from toile.outputs._corners import split_by_uv
-from toile.outputs._gltf import CORNERS, FLOAT, VERTICES, Document, Json, bounds
+from toile.outputs._gltf import FLOAT, INDICES, VERTICES, Document, Json, bounds
 from toile.outputs._materials import Material, materials
 from toile.outputs._names import file_name
+from toile.outputs._uv_seams import split_by_uv
 from toile.outputs._y_up import y_up
 from toile.outputs.base import Output, Writer
 from toile.plugins import quantity
@@ -45,7 +46,7 @@ class Glb(Output):
 
 
 class GlbWriter(Writer):
-    """What describes the file stands first in it, so targets wait in a nameless file until all are known."""
+    """Stores targets in an unnamed file until all are known: the description of the file comes first in it."""
 
     def __init__(self, path: Path, name: str, surface: Surface, normals: bool):
         self.name, self.surface = name, surface
@@ -103,7 +104,7 @@ class GlbWriter(Writer):
         yield from (array.data for array in self.targets.arrays())
 
     def _add_run(self, document: Document, meshes: list[Json]) -> None:
-        """The weights of all targets at every frame, none at the start and then each alone, and the targets."""
+        """Adds the targets, and their weights at every frame: all 0 at the start, and then one target at a time."""
         count = self.targets.count
         times = np.array(self.times) - self.times[0]
         sampler = {
@@ -129,17 +130,17 @@ class GlbWriter(Writer):
 
 @dataclass
 class MorphShape:
-    """One cloth or solid with its vertices as glTF draws them: each has one uv and one normal."""
+    """One cloth or solid with the vertices of glTF, each of which has one uv and one normal."""
 
     name: str
     material: int
     moves: bool
-    origin: np.ndarray  # the vertex of the run that each is
+    origin: np.ndarray  # the vertex of the run that each is a copy of
     triangles: np.ndarray
     uv: np.ndarray | None = None
-    normals: Callable[[np.ndarray], np.ndarray] | None = None  # of the vertices drawn, from those of the run
+    normals: Callable[[np.ndarray], np.ndarray] | None = None  # of these vertices, at given positions of the run's
     start: np.ndarray = field(init=False)  # positions at the first frame, then normals
-    boxes: list[Json] = field(default_factory=list)  # of each target
+    boxes: list[Json] = field(default_factory=list)  # bounds of each target
 
     @property
     def rows(self) -> int:
@@ -163,12 +164,12 @@ def _cloth(surface: Surface, number: int, material: int, smooth: bool) -> MorphS
     triangles = surface.triangles[part.triangles] - part.vertices.start
     count = part.vertices.stop - part.vertices.start
     split = split_by_uv(triangles, surface.uv[part.triangles], count)
-    # In glTF an image hangs from its upper edge.
+    # In glTF the origin of a texture is its upper left corner.
     uv = np.column_stack([split.uv[:, 0], np.float32(1.0) - split.uv[:, 1]])
     normals = VertexNormals(triangles, count) if smooth else None
     return MorphShape(
         part.name, material, True, split.origin, split.triangles, uv,
-        None if normals is None else lambda points: normals.at(points)[split.origin],  # both sides of a seam alike
+        None if normals is None else lambda points: normals.at(points)[split.origin],  # smooth across seams
     )  # fmt: skip
 
 
@@ -190,21 +191,21 @@ def _material(about: Material) -> Json:
 
 
 def _add_mesh(document: Document, shape: MorphShape) -> Json:
-    """The numbers of its mesh and of its node."""
+    """Adds a shape and returns the numbers of its mesh and of its node."""
     count = len(shape.origin)
     attributes = {"POSITION": document.add_array(shape.start[:count], VERTICES, box=True)}
     if shape.normals is not None:
         attributes["NORMAL"] = document.add_array(shape.start[count:], VERTICES)
     if shape.uv is not None:
         attributes["TEXCOORD_0"] = document.add_array(shape.uv, VERTICES)
-    corners = document.add_array(shape.triangles.astype(np.uint32).ravel(), CORNERS)
-    primitive = {"attributes": attributes, "indices": corners, "material": shape.material}
+    indices = document.add_array(shape.triangles.astype(np.uint32).ravel(), INDICES)
+    primitive = {"attributes": attributes, "indices": indices, "material": shape.material}
     mesh = document.add("meshes", {"name": shape.name, "primitives": [primitive]})
     return {"mesh": mesh, "node": document.add("nodes", {"name": shape.name, "mesh": mesh})}
 
 
 def _add_target(document: Document, shape: MorphShape, view: int, number: int, at: int) -> Json:
-    """What a primitive says of one target, whose bytes start at `at` in their view."""
+    """Adds the accessors of one target, whose bytes start at `at` in their view, and returns its entry."""
     count = len(shape.origin)
     entry = {"bufferView": view, "byteOffset": at, "componentType": FLOAT, "count": count, "type": "VEC3"}
     target = {"POSITION": document.add("accessors", entry | shape.boxes[number])}

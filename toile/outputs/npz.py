@@ -6,7 +6,7 @@
     fps         () [1/s]                          part_vertices    (cloths, 2): first, one past the last
                                                   part_triangles   (cloths, 2)
 
-A scene with solids adds these; without `solid_positions` all solids stay where they start:
+A scene with solids adds these; if `solid_positions` is missing, all solids stand still:
 
     solid_rest       (solid vertices, 3) [m]      solid_names            (solids,)
     solid_triangles  (solid triangles, 3)         solid_vertex_ranges    (solids, 2): first, one past the last
@@ -29,14 +29,14 @@ from toile.outputs.base import Output, Writer
 
 
 class Npz(Output):
-    """For NumPy, PyTorch, JAX and everything that reads .npy."""
+    """For NumPy, PyTorch, JAX and other programs that read .npy."""
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
         return NpzWriter(folder / f"{file_name(name)}.npz", surface)
 
 
 class NpzWriter(Writer):
-    """The shape of an array stands before its data, so frames wait in nameless files until their count is known."""
+    """Stores frames in unnamed files until their number is known: the shape of an array precedes its data."""
 
     def __init__(self, path: Path, surface: Surface):
         self.surface = surface
@@ -59,11 +59,11 @@ class NpzWriter(Writer):
             with self.draft.finishing(), zipfile.ZipFile(self.draft.part, "w", allowZip64=True) as archive:
                 self._fill(archive)
         finally:
-            self._forget()
+            self._close_spools()
         return [self.draft.path]
 
     def discard(self) -> None:
-        self._forget()
+        self._close_spools()
         self.draft.discard()
 
     def _fill(self, archive: zipfile.ZipFile) -> None:
@@ -82,7 +82,7 @@ class NpzWriter(Writer):
         if self.solids is not None:
             _put_frames(archive, "solid_positions", self.solids)
 
-    def _forget(self) -> None:
+    def _close_spools(self) -> None:
         self.positions.close()
         self.velocities.close()
         if self.solids is not None:
@@ -118,7 +118,7 @@ def _put_frames(archive: zipfile.ZipFile, name: str, frames: Spool) -> None:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    # The date of an entry is left at the format's earliest: the same run gives the same bytes.
+    # The date of an entry is the earliest of the format, so that the same run gives the same bytes.
     return zipfile.ZipInfo(f"{name}.npy")
 
 

@@ -1,4 +1,4 @@
-"""Native cache: cache.pc2 (every position of every frame, float32) beside rest.obj (the start state with uv).
+"""Native cache: cache.pc2 (all positions of every frame, float32) beside rest.obj (the start state with uv).
 
 A scene with solids adds solids.obj (all of them at the start) and, when one of them moves, solids.pc2.
 
@@ -10,8 +10,9 @@ A scene with solids adds solids.obj (all of them at the start) and, when one of 
     samples    frames + 1           int32
     data       x y z ...            float32  [m]      frame 0 is the start state
 
-All little-endian. Blender reads it with the Mesh Cache modifier on the imported rest.obj. PC2 has no frame rate; it is
-in the first line of rest.obj. A file has its name only when every frame is in it: a reader never sees half a run.
+All numbers are little-endian. Blender reads the cache with the Mesh Cache modifier on the imported rest.obj. PC2 has no
+frame rate; it is in the first line of rest.obj. A file gets its name when it is complete: a reader never sees half a
+run.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Pc2(Output):
 
 
 class Pc2Writer(Writer):
-    """Frames go straight to disk. The cache of the cloth gets its name last: where it is, all is."""
+    """Writes frames straight to disk. The cache of the cloth gets its name last: if it exists, all files do."""
 
     def __init__(self, folder: Path, name: str, surface: Surface):
         texts = {REST_NAME: ObjText(name, surface).at(surface.rest)}
@@ -91,17 +92,17 @@ class Pc2Writer(Writer):
             draft.discard()
 
     def _remove_older(self, written: set[str]) -> None:
-        """Solids of an earlier run in the same folder would read as those of this one."""
+        """Removes solids of an earlier run in the same folder, which would be read as those of this one."""
         for name in {SOLIDS_NAME, SOLIDS_CACHE_NAME} - written:
             with explained(self.folder / name):
                 (self.folder / name).unlink(missing_ok=True)
 
 
 class Cache:
-    """One PC2 file as it grows; the count in its header is filled in at the end."""
+    """One PC2 file under construction; the count in its header is filled in at the end."""
 
     def __init__(self, path: Path, points: int, take: Callable[[Frame], np.ndarray]):
-        """`take` says which positions of a frame it holds."""
+        """`take` returns the positions of a frame that the file stores."""
         self.points, self.count, self.take = points, 0, take
         self.draft = Draft(path)
         with explained(path):
@@ -124,7 +125,7 @@ class Cache:
             self.file.close()
 
     def discard(self) -> None:
-        with contextlib.suppress(OSError):  # what is still in the buffer may not fit on a full disk
+        with contextlib.suppress(OSError):  # buffered data may not fit on a full disk
             self.file.close()
         self.draft.discard()
 

@@ -1,6 +1,6 @@
 """PNG sequence: pictures/NAME_0000.png is the start state, then one picture per frame, with one camera for all.
 
-Triangles that intersect others are red, in runs that count them.
+Triangles that intersect others are red if the run counts intersections.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import ClassVar
 
 from toile.model.frame import Frame, Surface
 from toile.outputs._atomic import explained
-from toile.outputs._drawing import Drawing
+from toile.outputs._file_sequence import FileSequence
 from toile.outputs._film import Film
-from toile.outputs._sequence import Sequence
+from toile.outputs._rendered_output import RenderedOutput
 from toile.outputs.base import Writer
 from toile.plugins import quantity
 from toile.render.png import png_bytes
 
 
-class Pictures(Drawing):
+class Pictures(RenderedOutput):
     """Needs no GPU and no graphics library."""
 
     suffix: ClassVar[str] = ".png"
@@ -32,14 +32,14 @@ class Pictures(Drawing):
 
 
 class PicturesWriter(Writer):
-    """Draws when every frame is known."""
+    """Draws the pictures at the end, when every frame is known."""
 
     def __init__(self, folder: Path, name: str, surface: Surface, settings: Pictures):
         self.film = Film(folder, surface, settings)
-        self.files = Sequence(folder, name, settings.suffix)
+        self.files = FileSequence(folder, name, settings.suffix)
 
     def write(self, frame: Frame) -> None:
-        self.film.see(frame)
+        self.film.add(frame)
 
     def close(self) -> list[Path]:
         try:

@@ -1,8 +1,8 @@
-"""PLY sequence, binary: ply/NAME_0000.ply is the start state, then one file per frame.
+"""Binary PLY sequence: ply/NAME_0000.ply is the start state, then one file per frame.
 
-Every file holds the cloths and after them the solids as one mesh, in meters with z up; the faces' `part` tells them
-apart: 0 is the first cloth, and the first solid comes after the last cloth. `s`, `t` are uv in meters; where they jump,
-as on a seam, copies of vertices follow those of the cloths.
+Every file contains the cloths and after them the solids as one mesh, in meters with z up. The property `part` of a face
+is the number of its cloth or solid: 0 is the first cloth, and the first solid comes after the last cloth. `s`, `t` are
+uv in meters; where they are discontinuous, as on a seam, copies of vertices follow those of the cloths.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from pathlib import Path
 import numpy as np
 
 from toile.model.frame import Frame, Surface
-from toile.outputs._corners import split_by_uv
-from toile.outputs._sequence import Sequence
+from toile.outputs._file_sequence import FileSequence
+from toile.outputs._uv_seams import split_by_uv
 from toile.outputs.base import Output, Writer
 
 FACE = np.dtype([("count", "u1"), ("corners", "<i4", 3), ("part", "<i4")])
 
 
 class Ply(Output):
-    """For point and mesh tools; faces are repeated in every file."""
+    """For point cloud and mesh tools; every file repeats the faces."""
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
         return PlyWriter(folder / "ply", name, surface)
 
 
 class PlyWriter(Writer):
-    """What does not change is made once; a frame writes its positions over those of the frame before."""
+    """Prepares faces and uv once; a frame overwrites the positions of the previous one."""
 
     def __init__(self, folder: Path, name: str, surface: Surface):
         self.surface = surface
@@ -39,7 +39,7 @@ class PlyWriter(Writer):
         faces = _faces(surface, split.triangles, len(split.origin))
         self.faces = faces.tobytes()
         self.header = _header(len(self.vertices), len(faces))
-        self.files = Sequence(folder, name, ".ply")
+        self.files = FileSequence(folder, name, ".ply")
 
     def write(self, frame: Frame) -> None:
         self.vertices[: len(self.origin), :3] = frame.positions[self.origin]

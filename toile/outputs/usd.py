@@ -1,11 +1,12 @@
 """USD crate NAME.usdc: one mesh per cloth with a sample of its points per frame, for Blender, Houdini, Maya, Omniverse.
 
-Solids are meshes beside the cloths, marked by the custom data `toile:solid`; one that moves has samples as well.
+Solids are meshes beside the cloths, marked by the custom data `toile:solid`; a moving solid has samples as well.
 Fabrics are prims in the scope `materials`, bound to the cloths made of them: a plain preview surface, and for each
-figure an attribute such as `toile:density` in SI units, with the unit as custom data `unit`.
+property an attribute such as `toile:density` in SI units, with the unit as custom data `unit`.
 
-The time code is the frame number. Meters, z up. `st` holds the plane coordinates of the cloth in meters, one per
-triangle corner; the name and the fabric that the scene gave are the prim's display name and custom data `toile:fabric`.
+The time code is the frame number, the unit of length is the meter, and z is up. `st` holds the flat coordinates of the
+cloth in meters, one per triangle corner; the cloth's name in the scene is the display name of its prim, and the name of
+its fabric is the custom data `toile:fabric`.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ class Usd(Output):
 
 
 class UsdWriter(Writer):
-    """The stage is in memory, in float32, until the run is over."""
+    """Keeps the stage in memory, in float32, until the end of the run."""
 
     def __init__(self, path: Path, name: str, surface: Surface, velocities: bool):
         self.surface, self.velocities = surface, velocities
         self.draft = Draft(path)
         self.stage = _stage(name, surface.fps)
         root = self.stage.GetDefaultPrim().GetPath()
-        # The scope comes last, and gets another name where a cloth has it.
+        # The scope comes last, and gets another name if a cloth has this one.
         names = identifiers([*(part.name for part in surface.parts), *(s.name for s in surface.solids), "materials"])
         paths = [root.AppendChild(name) for name in names]
         cloths, solids = paths[: len(surface.parts)], paths[len(surface.parts) : -1]
@@ -79,7 +80,7 @@ class UsdWriter(Writer):
             try:
                 written = self.stage.GetRootLayer().Export(str(self.draft.part))
             except Tf.ErrorException as error:
-                # It lists every write that failed; the first says why.
+                # It lists every write that failed; the first has the cause.
                 reason = error.args[0].commentary if error.args else "no reason given"
                 raise ToileError(f"{self.draft.path}: USD cannot write it: {reason}. Check the disk.") from error
             if not written:
@@ -108,15 +109,13 @@ def _stage(name: str, fps: float) -> Any:
 
 
 def _cloth(stage: Any, path: Any, surface: Surface, part: Part) -> Any:
-    """A mesh with everything that does not change."""
+    """Defines the mesh of a cloth with everything that does not change."""
     from pxr import Sdf, UsdGeom, Vt
 
     mesh = _mesh(stage, path, part.name, surface.triangles[part.triangles] - part.vertices.start)
     mesh.GetPrim().SetCustomDataByKey("toile:fabric", part.fabric)
     uv = np.ascontiguousarray(surface.uv[part.triangles].reshape(-1, 2), np.float32)
-    st = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar(
-        "st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.faceVarying
-    )
+    st = UsdGeom.PrimvarsAPI(mesh).CreatePrimvar("st", Sdf.ValueTypeNames.TexCoord2fArray, UsdGeom.Tokens.faceVarying)
     st.Set(Vt.Vec2fArray.FromNumpy(uv))
     return mesh
 
@@ -164,7 +163,7 @@ def _solid(stage: Any, path: Any, solid: SolidSurface) -> Any:
 
 
 def _place(mesh: Any, positions: np.ndarray, when: Any) -> None:
-    """Points and their bounds, at a time or for all times."""
+    """Sets points and their bounds, at a time or for all times."""
     from pxr import Vt
 
     points = np.ascontiguousarray(positions, np.float32)

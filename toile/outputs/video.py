@@ -1,6 +1,6 @@
 """MP4 film of the whole run (H.264, at the scene's frame rate), with one camera that sees every frame.
 
-Triangles that intersect others are red, in runs that count them.
+Triangles that intersect others are red if the run counts intersections.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from toile.model.frame import Surface
-from toile.outputs._drawing import Drawing
-from toile.outputs._ffmpeg import FfmpegWriter
+from toile.outputs._film_writer import FilmWriter
+from toile.outputs._rendered_output import RenderedOutput
 from toile.outputs.base import Writer
 from toile.plugins import quantity
 
-# Players take the colors of a small film for BT.601 and of a large one for BT.709 unless they are told.
+# Without these tags, players assume the colors of a small film to be BT.601 and of a large one BT.709.
 COLORS = [
     "-vf", "scale=out_color_matrix=bt709", "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709",
     "-pix_fmt", "yuv420p",
@@ -22,7 +22,7 @@ COLORS = [
 QUALITY = ["-c:v", "libx264", "-crf", "18", "-movflags", "+faststart"]
 
 
-class Video(Drawing):
+class Video(RenderedOutput):
     """Needs imageio-ffmpeg."""
 
     suffix: ClassVar[str] = ".mp4"
@@ -32,4 +32,4 @@ class Video(Drawing):
     samples: int = quantity(2, doc="rays per pixel: smoother edges and shadows", ge=1, le=4096)
 
     def writer_to(self, path: Path, surface: Surface) -> Writer:
-        return FfmpegWriter(path, surface, self, [*COLORS, *QUALITY])
+        return FilmWriter(path, surface, self, [*COLORS, *QUALITY])

@@ -1,1 +1,1 @@
-"""Pictures of cloth and solids: camera, ray-tracer, PNG, films through ffmpeg."""
+"""Pictures of cloth and solids: camera, framing, ray tracer, PNG, films through ffmpeg."""

@@ -1,4 +1,4 @@
-"""Where the camera stands: given, or framed so that every point of every frame shown is just inside the picture."""
+"""The camera, given by the user or placed so that every point of every frame just fits into the picture."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from toile.errors import ToileError
 # Judgments of taste. The view is from the front right and a little above; the picture keeps a margin around the cloth.
 VIEW = np.array([-0.48, 0.84, -0.24])  # from the camera to the cloth
 MARGIN = 0.84  # share of the picture's half width that the cloth may fill
-GROUND_GAP = 2e-3  # distance that keeps ground and cloth apart in float32 [share of the view's distance]
+GROUND_GAP = 2e-3  # gap that separates ground and cloth in float32 [share of the camera's distance]
 MIN_SIZE = 1e-3  # [m]  a single point is framed as if it were this large
-NEAREST = 0.5  # distance of the nearest point from the camera, at least [share of the diagonal of the box]
+NEAREST = 0.5  # minimum distance of a point from the camera [share of the diagonal of the bounding box]
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole looking from one point at another, with z up in the picture."""
+    """A pinhole camera that looks from one point at another, with z up in the picture."""
 
     position: np.ndarray  # [m]
     look_at: np.ndarray  # [m]
@@ -36,12 +36,12 @@ class Camera:
 
 @dataclass(frozen=True)
 class Extent:
-    """What has to be seen, gathered frame by frame: a box, and how far the points reach along the edges of the view."""
+    """Bounds of the points of one or more frames: a box, and the maxima that decide how far away the camera is."""
 
     low: np.ndarray  # [m]
     high: np.ndarray  # [m]
     reach: np.ndarray  # [m]  A and B of frame_camera, across and up
-    near: float  # [m]  how far the points come towards the camera
+    near: float  # [m]  coordinate of the nearest point, measured towards the camera
 
     @property
     def size(self) -> float:
@@ -55,11 +55,11 @@ def frame_camera(
     look_at: tuple[float, float, float] | None = None,
     look_from: tuple[float, float, float] | None = None,
 ) -> Camera:
-    """The camera for a picture or a whole film; `aspect` is width / height.
+    """Returns the camera for a picture or a whole film; `aspect` is width / height.
 
     For a fixed direction of view, with coordinates r, u (across) and f (along it), a point is inside the left and
-    right edges when |r - c| <= t (f + d) for a camera at c across and d behind. So d = (A + B) / (2 t) and
-    c = (A - B) / 2 with A = max(r - t f), B = max(-r - t f), and the same for u: the tightest frame, from four maxima.
+    right edges if |r - c| <= t (f + d) for a camera at c across and d behind. So d = (A + B) / (2 t) and
+    c = (A - B) / 2 with A = max(r - t f), B = max(-r - t f), and the same for u: four maxima give the tightest frame.
     """
     t = MARGIN * np.tan(np.radians(fov) / 2.0) * np.array([aspect, 1.0])
     axes = _axes(VIEW)
@@ -69,10 +69,10 @@ def frame_camera(
         target = center if look_at is None else np.asarray(look_at, float)
         position = np.asarray(look_from, float)
         if np.allclose(position, target):
-            raise ToileError(f"the camera stands where it looks at, {look_from}: move look_from or look_at.")
+            raise ToileError(f"the camera is at its own target, {look_from}: move look_from or look_at.")
         return Camera(position, target, fov)
     a, b = extent.reach[:, 0], extent.reach[:, 1]
-    # Points along a line of sight would all fit a picture taken from the first of them.
+    # All points on one line of sight would fit a picture taken from the first of them.
     gap = NEAREST * extent.size
     nearest = extent.near + gap
     if look_at is not None:
@@ -81,20 +81,20 @@ def frame_camera(
         behind = max(np.max(np.maximum(a - across, b + across) / t), nearest)
         return Camera(target - max(behind + axes[2] @ target, gap) * axes[2], target, fov)
     behind = max(np.max((a + b) / (2.0 * t)), nearest)
-    # Aim at the depth of the center, so that a light placed around the target is around the cloth.
+    # The target is at the depth of the center, so that a light placed around the target is around the cloth.
     depth = axes[2] @ center
     target = axes.T @ np.array([*(0.5 * (a - b)), depth])
     return Camera(target - (behind + depth) * axes[2], target, fov)
 
 
 def ground_height(lowest: float, size: float) -> float:
-    """z = 0 when the cloth stays above it, otherwise just below the lowest point of the run: never through it."""
+    """z = 0 if the cloth stays above it, otherwise just below the lowest point of the run: never through the cloth."""
     return 0.0 if lowest > GROUND_GAP * size else lowest - GROUND_GAP * size
 
 
 def _extent(frames: Iterable[np.ndarray], axes: np.ndarray, t: np.ndarray) -> Extent:
     extents = [_extent_of(points, axes, t) for points in frames if len(points)]
-    if not extents:  # nothing to see: the meter above the origin
+    if not extents:  # without points, the cubic meter above the origin is framed
         return _extent_of(np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]]), axes, t)
     whole = Extent(
         np.min([extent.low for extent in extents], axis=0),
@@ -111,7 +111,7 @@ def _extent(frames: Iterable[np.ndarray], axes: np.ndarray, t: np.ndarray) -> Ex
 def _extent_of(points: np.ndarray, axes: np.ndarray, t: np.ndarray) -> Extent:
     points = np.asarray(points, np.float64)
     if not np.isfinite(points).all():
-        raise ToileError("a frame holds positions that are not finite: it cannot be drawn.")
+        raise ToileError("a frame has positions that are not finite: it cannot be drawn.")
     across, along = points @ axes[:2].T, (points @ axes[2])[:, None]
     reach = np.stack([(across - t * along).max(axis=0), (-across - t * along).max(axis=0)], axis=1)
     return Extent(points.min(axis=0), points.max(axis=0), reach, float(-along.min()))
@@ -119,7 +119,7 @@ def _extent_of(points: np.ndarray, axes: np.ndarray, t: np.ndarray) -> Extent:
 
 def _axes(forward: np.ndarray) -> np.ndarray:
     forward = forward / np.linalg.norm(forward)
-    # Straight up or down there is no horizon: y is up in the picture.
+    # A camera that looks straight up or down has no horizon: y is up in the picture.
     up = np.array([0.0, 0.0, 1.0]) if abs(forward[2]) < 0.9999 else np.array([0.0, 1.0, 0.0])
     right = np.cross(forward, up)
     right /= np.linalg.norm(right)

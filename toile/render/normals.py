@@ -1,4 +1,4 @@
-"""Normals of vertices: the mean of those of their triangles, weighted by area."""
+"""Vertex normals: the mean of the normals of the adjacent triangles, weighted by area."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class VertexNormals:
-    """Which triangles meet at which vertex, as a matrix; made once for all frames."""
+    """Vertex normals of a mesh. The incidence of triangles and vertices, a matrix, is made once for all frames."""
 
     def __init__(self, triangles: np.ndarray, vertex_count: int):
         from scipy.sparse import csr_array
@@ -17,9 +17,9 @@ class VertexNormals:
         self.incidence = csr_array((np.ones(len(corners)), (corners, faces)), shape=shape)
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """(vertices, 3) unit vectors; straight up where there is no area."""
+        """Returns (vertices, 3) unit vectors, which point straight up where there is no area."""
         a, b, c = (points[self.triangles[:, i]] for i in range(3))
-        # Written out: np.cross takes several times as long.
+        # Written out, because np.cross takes several times as long.
         (px, py, pz), (qx, qy, qz) = (b - a).T, (c - a).T
         areas = np.column_stack([py * qz - pz * qy, pz * qx - px * qz, px * qy - py * qx])
         normals = self.incidence @ areas

@@ -1,4 +1,4 @@
-"""PNG without a library: 8-bit RGB, one compressed block."""
+"""PNG files, written without a library: 8-bit RGB, one compressed block."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 
 def png_bytes(image: np.ndarray) -> bytes:
-    """A (height, width, 3) uint8 image as the bytes of a .png file."""
+    """Returns a (height, width, 3) uint8 image as the bytes of a .png file."""
     height, width, _ = image.shape
-    # Each row is preceded by its filter; 1 stores differences to the left pixel, which compress well.
+    # The type of its filter precedes each row; type 1 stores differences to the left pixel, which compress well.
     left = np.zeros_like(image)
     left[:, 1:] = image[:, :-1]
     rows = np.full((height, 1 + 3 * width), 1, np.uint8)

@@ -1,7 +1,7 @@
-"""The solids of a scene as one mesh to draw: smooth where they are smooth, with edges where faces meet at an angle.
+"""The solids of a scene as one mesh to draw, with smooth shading except across sharp edges.
 
-A vertex is drawn once for each group of its triangles that are connected through flat edges. So the mean normal of a
-group is the normal to shade with, and a box, a cylinder and a sphere all look like what they are.
+A vertex is drawn once for each group of its triangles that are connected through smooth edges. Shading uses the mean
+normal of a group, so a box has sharp edges, a sphere is round, and a cylinder is both.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import numpy as np
 
 from toile.model.frame import SolidSurface
 
-# Faces that meet at more than this are seen as meeting at an edge. A judgment: a round solid of nine sides is smooth.
-SHARP = 40.0  # [deg]
+# An edge is sharp if the normals of its faces differ by more than this. A judgment: a round solid of nine sides is
+# smooth.
+SHARP_ANGLE = 40.0  # [deg]
 
 
 class DrawnSolids:
-    """What does not change about the mesh, and its points when the solids are somewhere."""
+    """Triangles of the mesh, which stay the same, and its points at given positions of the solids."""
 
     def __init__(self, solids: Sequence[SolidSurface]):
-        self.origins: list[np.ndarray] = []  # per solid: which of its vertices is drawn
+        self.origins: list[np.ndarray] = []  # of each solid: the vertex at each point drawn
         triangles, owner = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int32)]
         count = 0
         for number, solid in enumerate(solids):
@@ -29,11 +30,12 @@ class DrawnSolids:
             triangles.append((corners + count).astype(np.int32))
             owner.append(np.full(len(corners), number, np.int32))
             count += len(origin)
+        self.point_count = count
         self.triangles = np.concatenate(triangles)
-        self.owner = np.concatenate(owner)  # of each triangle: the number of its solid
+        self.owner = np.concatenate(owner)  # number of the solid of each triangle
 
     def points(self, positions: Sequence[np.ndarray], left_out: Collection[int], nowhere: np.ndarray) -> np.ndarray:
-        """The points drawn. A solid that is left out has all of its points in one place, where no ray meets them."""
+        """Returns the points drawn. A solid that is left out has all of its points at `nowhere`: no ray hits them."""
         drawn = [
             np.broadcast_to(nowhere, (len(origin), 3)) if number in left_out else np.asarray(points, np.float64)[origin]
             for number, (origin, points) in enumerate(zip(self.origins, positions, strict=True))
@@ -41,13 +43,18 @@ class DrawnSolids:
         return np.concatenate([np.zeros((0, 3)), *drawn])
 
     def facing_away(self, points: np.ndarray, eye: np.ndarray) -> np.ndarray:
-        """Of each triangle: whether `eye` sees its back."""
+        """Returns for each triangle whether `eye` sees its back."""
         a, b, c = (points[self.triangles[:, i]] for i in range(3))
         return np.einsum("ij,ij->i", np.cross(b - a, c - a), eye - a) <= 0.0
 
 
-def split_sharp(positions: np.ndarray, triangles: np.ndarray, angle: float = SHARP) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices split along edges sharper than `angle` [deg]: the vertex that each was, and the triangles of the new."""
+def split_sharp(
+    positions: np.ndarray, triangles: np.ndarray, angle: float = SHARP_ANGLE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Splits vertices along edges sharper than `angle` [deg].
+
+    Returns the old vertex that each new one is a copy of, and the triangles of the new vertices.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -61,7 +68,7 @@ def split_sharp(positions: np.ndarray, triangles: np.ndarray, angle: float = SHA
     flat = np.einsum("ij,ij->i", normals[i // 3], normals[j // 3]) >= np.cos(np.radians(angle))
     joined = (key[i] == key[j]) & flat
     i, j = i[joined], j[joined]
-    # Two half-edges of one edge run against each other, unless one of the faces is turned over.
+    # The two half-edges of an edge have opposite directions, unless one of the faces is turned over.
     same = start[i] == start[j]
     at_start, at_end = np.where(same, j, next_corner[j]), np.where(same, next_corner[j], j)
     rows, columns = np.concatenate([i, next_corner[i]]), np.concatenate([at_start, at_end])

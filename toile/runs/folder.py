@@ -23,9 +23,9 @@ from toile import plugins
 from toile.contact.intersection_audit import Audit
 from toile.errors import InputError
 from toile.model.frame import Frame, Surface
-from toile.outputs._drawing import Drawing
 from toile.outputs._obj_read import read_rest, read_solids
-from toile.outputs.base import Output, Writer, advanced
+from toile.outputs._rendered_output import RenderedOutput
+from toile.outputs.base import Output, Writer, report_progress
 from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_CACHE_NAME, SOLIDS_NAME
 
 REPORT_NAME = "report.json"
@@ -170,7 +170,7 @@ def render_run(
     from toile.outputs.picture import Picture
     from toile.outputs.video import Video
 
-    films: dict[str, type[Drawing]] = {film.suffix: film for film in (Video, Gif)}
+    films: dict[str, type[RenderedOutput]] = {film.suffix: film for film in (Video, Gif)}
     run = RunFolder(path)
     target = run.path if out is None else Path(out)
     if frame is not None and not 0 <= frame < run.frame_count:
@@ -227,7 +227,7 @@ def _replay(run: RunFolder, writers: list[Writer]) -> list[Path]:
         for frame in run.frames():
             for writer in writers:
                 writer.write(frame)
-            advanced("frame", frame.number + 1, run.frame_count)
+            report_progress("frame", frame.number + 1, run.frame_count)
         while waiting:
             written += waiting[0].close()
             waiting.pop(0)

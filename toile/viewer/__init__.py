@@ -1,1 +1,1 @@
-"""The page in the browser: a scene that runs live, or a finished run played back."""
+"""The viewer, a page in the browser that runs a scene live or plays back a finished run."""

@@ -56,7 +56,7 @@ def command(
         from toile.scene.load import load
         from toile.viewer.live.page import LivePage
         from toile.viewer.playback.page import PlaybackPage
-        from toile.viewer.server.guard import serve
+        from toile.viewer.server.guarded_server import serve
 
         is_run = Path(scene).is_dir()
         if is_run and changes:

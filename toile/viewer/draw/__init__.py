@@ -1,1 +1,1 @@
-"""Drawing on a viser page: meshes, colors, plots, text."""
+"""Drawing on a viser page, for the live page and playback: meshes, colors, plots, text."""

@@ -1,4 +1,4 @@
-"""Colors of the viewer."""
+"""Colors of the viewer's pages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ PULL: Color = (20, 150, 60)
 MARK: Color = (240, 190, 0)
 BACKGROUND: Color = (236, 238, 241)
 
-# Of triangles that touch: nothing, a solid, cloth, both.
+# Triangles that are in contact with nothing, a solid, cloth, both
 CONTACT_COLORS: tuple[Color, ...] = ((205, 205, 200), (214, 96, 40), (52, 110, 190), (120, 40, 130))
 
-# Odd, so that rest, in the middle, has a color of its own and does not flicker between two.
+# Lines of charts, in turn, and the marks of flagged frames in them
+SERIES = ("#4878a8", "#c4564a", "#689668", "#d4a448", "#8c68a0", "#50a0a0", "#8a7460", "#b06a90")
+FLAGGED = "#e02020"
+
+# Number of colors of the scale. It is odd, so that rest, in the middle, has one color and does not flicker between two.
 BINS = 13
 _STOPS = (
     (0.0, (59, 76, 192)),
@@ -28,10 +32,10 @@ _STOPS = (
 
 
 def _scale(at: float) -> Color:
-    places = [place for place, _ in _STOPS]
-    r, g, b = (round(float(np.interp(at, places, [color[i] for _, color in _STOPS]))) for i in range(3))
+    stops = [stop for stop, _ in _STOPS]
+    r, g, b = (round(float(np.interp(at, stops, [color[i] for _, color in _STOPS]))) for i in range(3))
     return r, g, b
 
 
-# From shortest, blue, over rest to longest, red.
+# Colors of strain, from shortened, blue, over rest to stretched, red
 SCALE = [_scale((number + 0.5) / BINS) for number in range(BINS)]

@@ -1,4 +1,4 @@
-"""Words for the page's panel, which reads Markdown and HTML."""
+"""Text for the panel of a page, which interprets Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 
 def plain(text: str) -> str:
-    """Text that is shown as it is: file names and messages must neither be laid out nor load anything."""
+    """Escapes text: file names and messages must not be interpreted as markup or load anything."""
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text).replace("\n", "<br>")
 
 
 def number(value: object) -> str:
-    """A figure in few digits."""
+    """Formats a value with few digits."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

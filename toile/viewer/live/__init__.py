@@ -1,1 +1,1 @@
-"""The live page: a scene that runs while someone watches, drags and changes it."""
+"""The live page, on which a scene runs while the user watches it, drags the cloth and changes parameters."""

@@ -1,7 +1,7 @@
-"""The hand that drags cloth in the live page: a `pull` whose point and target are told while the simulation runs.
+"""The spring by which the mouse drags cloth: a `pull` whose point and target change while the simulation runs.
 
 Source      [BW98] sec. 4.4
-Deviations  the spring is never stiffer than an explicit step can take
+Deviations  the stiffness is limited to a value at which an explicit step is stable
 """
 
 from typing import Any, ClassVar
@@ -15,16 +15,16 @@ from toile.math.types import real, vec3
 from toile.model.model import Model
 from toile.simulation.simulation import Simulation
 
-# Strong enough to lift any fabric by a fistful, weak enough not to tear one triangle out of shape.
+# Strong enough to lift any fabric, weak enough not to distort a single triangle.
 STIFFNESS = 100.0  # [N/m]
 DAMPING_TIME = 0.01  # [s]
 
-# An explicit step h is stable on a spring below 4 m / h^2; others act on the particle as well.
+# An explicit step h is stable on a spring below 4 m / h^2; other springs act on the particle as well.
 SHARE_OF_LIMIT = 0.1
 
 
 class Grab(Energy):
-    """Holds nothing until `take`. `follow` may be called from any thread."""
+    """The mouse spring. It holds nothing until `take`. `follow` may be called from any thread."""
 
     scope: ClassVar[Scope] = "scene"
     changes_in_time: ClassVar[bool] = True
@@ -36,16 +36,16 @@ class Grab(Energy):
 
     @classmethod
     def type_name(cls) -> str:
-        return Pull.type_name()  # the same kernels
+        return Pull.type_name()  # it shares the kernels of Pull
 
     @property
     def holds(self) -> bool:
         return self._target is not None
 
     def take(self, simulation: Simulation, corners: np.ndarray, weights: np.ndarray, target: np.ndarray) -> None:
-        """Grip the point of a triangle that these barycentric weights name; between two steps only."""
+        """Grips the point of a triangle with these barycentric weights; only allowed between two steps."""
         self._corners, self._weights = np.asarray(corners, np.int32), np.asarray(weights, float)
-        if not simulation.system.A.couples(self._corners):  # nothing holds the triangle together: one corner, then
+        if not simulation.system.A.couples(self._corners):  # no energy couples the corners: one of them is gripped
             self._corners = np.repeat(self._corners[np.argmax(self._weights)], 3)
         stiffness = STIFFNESS
         if not simulation.scene.integrator.stable_at_any_step:
@@ -55,14 +55,14 @@ class Grab(Energy):
         self.follow(target)
 
     def follow(self, target: np.ndarray) -> None:
-        """Where the hand is now."""
+        """Moves the target."""
         self._target = tuple(float(c) for c in target)
 
     def let_go(self) -> None:
         self._target = None
 
     def point(self, positions: np.ndarray) -> np.ndarray:
-        """The gripped point."""
+        """Returns the gripped point."""
         return self._weights @ positions[self._corners]
 
     @property
@@ -70,7 +70,7 @@ class Grab(Energy):
         return self._target
 
     def elements(self, model: Model, part: int | None) -> Elements:
-        # Not where it gripped last: that was in another simulation, which may have had more particles.
+        # Not at the last grip, which was in another simulation that may have had more particles.
         return self._elements(np.zeros(3, np.int32), np.array([1.0, 0.0, 0.0]), 0.0)
 
     def _elements(self, corners: np.ndarray, weights: np.ndarray, stiffness: float) -> Elements:

@@ -1,4 +1,4 @@
-"""Which point of the cloth someone points at: the place on a triangle nearest to a point, or first hit by a ray."""
+"""Picking of a point of the cloth: the closest one to a point in space, or the first hit of a ray."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 
 
 def nearest_point(point: np.ndarray, positions: np.ndarray, triangles: np.ndarray) -> tuple[int, np.ndarray]:
-    """The triangle nearest to a point, and the barycentric weights of the place on it."""
+    """Returns the triangle closest to a point, and the barycentric weights of the closest point on it."""
     a, b, c = (positions[triangles[:, i]].astype(float) for i in range(3))
     weights = _closest_weights(np.asarray(point, float), a, b, c)
-    places = weights[:, :1] * a + weights[:, 1:2] * b + weights[:, 2:] * c
-    best = int(np.argmin(np.sum((places - point) ** 2, axis=1)))
+    closest = weights[:, :1] * a + weights[:, 1:2] * b + weights[:, 2:] * c
+    best = int(np.argmin(np.sum((closest - point) ** 2, axis=1)))
     return best, weights[best]
 
 
 def first_hit(
     origin: np.ndarray, direction: np.ndarray, positions: np.ndarray, triangles: np.ndarray
 ) -> tuple[int, np.ndarray] | None:
-    """The first triangle that a ray meets, from either side, and the barycentric weights of the place."""
+    """Returns the first triangle that a ray hits, from either side, and the barycentric weights of the hit."""
     a, b, c = (positions[triangles[:, i]].astype(float) for i in range(3))
     p, q = b - a, c - a
     across = np.cross(np.asarray(direction, float), q)
@@ -36,7 +36,7 @@ def first_hit(
 
 
 def _closest_weights(point: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Barycentric weights of the place on each triangle that is closest to a point."""
+    """Barycentric weights of the point on each triangle that is closest to a given point."""
     p, q, offset = b - a, c - a, point - a
     pp, pq, qq = (np.einsum("ij,ij->i", *pair) for pair in ((p, p), (p, q), (q, q)))
     op, oq = np.einsum("ij,ij->i", offset, p), np.einsum("ij,ij->i", offset, q)
@@ -45,7 +45,7 @@ def _closest_weights(point: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndar
         u, v = (qq * op - pq * oq) / area, (pp * oq - pq * op) / area
     inside = (u >= 0.0) & (v >= 0.0) & (u + v <= 1.0)
     found = np.stack([1.0 - u - v, u, v], axis=1)
-    # Outside, the closest place is on one of the three sides.
+    # Outside, the closest point is on one of the three sides.
     best = np.full(len(a), np.inf)
     for start, end, i, j in ((a, b, 0, 1), (b, c, 1, 2), (c, a, 2, 0)):
         side = end - start

@@ -1,4 +1,4 @@
-"""Vertices that are held or set free by hand. Whatever selected a held vertex, afterwards only the others are held."""
+"""Pinning and unpinning of single vertices in a scene, whatever selection holds them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toile.model.mesh import Mesh
 from toile.model.selection import Selection
 from toile.scene.load import meshes
 from toile.scene.schema import Scene
-from toile.viewer.live.changes import changed
+from toile.viewer.live.scene_edits import with_value
 
 
-def toggled(scene: Scene, vertex: int) -> Scene:
-    """A scene in which a vertex, counted over all cloths, is free if something held it, and pinned if nothing did."""
+def with_toggled_pin(scene: Scene, vertex: int) -> Scene:
+    """Returns a scene in which a held vertex is free, or a free one is pinned; `vertex` counts over all cloths."""
     every = meshes(scene)
     ends = np.cumsum([mesh.vertex_count for mesh in every])
     cloth = int(np.searchsorted(ends, vertex, side="right"))
@@ -33,11 +33,11 @@ def toggled(scene: Scene, vertex: int) -> Scene:
         left.append(constraint)
     if not was_held:
         left.append(Pin(cloth=name, where=_selection(mesh, np.array([here]))))
-    return changed(scene, ("constraints",), tuple(left))
+    return with_value(scene, ("constraints",), tuple(left))
 
 
 def _selection(mesh: Mesh, particles: np.ndarray) -> Selection:
-    """These particles, by the numbers of their source."""
+    """A selection of particles by their numbers in the source mesh."""
     if mesh.numbering is not None:
         source = np.flatnonzero(mesh.numbering >= 0)
         particles = source[np.argsort(mesh.numbering[source])][particles]

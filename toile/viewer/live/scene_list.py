@@ -1,4 +1,4 @@
-"""Scenes that a page can open, by the titles that it gives them: those that are shipped, and the one it began with."""
+"""The scenes that a page can open: the shipped ones, and the one that it started with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toile.scene.schema import Scene
 
 
 class SceneList:
-    """`own` is the title of the scene that was given: a name that is shipped may stand for something else."""
+    """Scenes by title. `own` is the title of the given scene, which may have the name of a shipped one."""
 
     def __init__(self, given: Scene):
         self.given, self.own = given, given.name
@@ -18,7 +18,7 @@ class SceneList:
         self.titles = tuple(dict.fromkeys([self.own, *shipped]))
 
     def read(self, title: str) -> Scene:
-        """SceneError if it cannot be loaded."""
+        """Returns a scene. Raises SceneError if it cannot be loaded."""
         return self.given if title == self.own else load(title)
 
 

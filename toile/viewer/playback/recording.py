@@ -1,9 +1,9 @@
-"""A run as far as it is on disk: finished, stopped, killed, or still being written.
+"""Reads a run from disk that is finished, stopped, killed, or still being written.
 
-Frames are read one by one from files that stay open, so a run of any length takes the memory of one frame, and a folder
-in which a new run begins does not change under the page. (A memory map would do the same until somebody truncates the
-file, and then end the process.) While a run is written its files have temporary names (toile/outputs/_atomic.py), and
-the cache grows by whole frames and a rest: the rest is no frame yet.
+Frames are read one by one from files that stay open, so a run of any length takes the memory of one frame, and a new
+run in the same folder does not change what the page shows. (A memory map would do the same until somebody truncates the
+file, and then end the process.) While a run is being written, its files have temporary names
+(toile/outputs/_atomic.py), and the cache may end with an incomplete frame, which is not counted.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from toile.model.frame import Surface
 from toile.outputs._atomic import part_of
 from toile.outputs._obj_read import read_rest, read_solids
 from toile.outputs.pc2 import CACHE_NAME, HEADER, REST_NAME, SIGNATURE, SOLIDS_CACHE_NAME, SOLIDS_NAME
-from toile.runs.expectations import read_report
+from toile.runs.expectations import Finding, check, read_report
 from toile.runs.folder import REPORT_NAME, RunFolder
 from toile.scene.schema import Bound
+from toile.viewer.playback.flagged_frames import FlaggedFrames, find_flagged
 
 NO_CERTIFICATE = (
-    "No certificate yet: the run is still being written, or it was ended before it could leave one. "
-    "`toile run --resume` goes on with one that was ended."
+    "No certificate yet: the run is still being written, or it was killed. `toile run --resume` continues a killed run."
 )
 
 
 class Recording:
-    """Surface, frames and certificate of one run. InputError says why a folder holds none."""
+    """Surface, frames and certificate of one run. Raises InputError with the reason if a folder contains none."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.growing = _is_newer(part_of(folder / CACHE_NAME), folder / CACHE_NAME)
         if not self.growing:
-            RunFolder(folder)  # which looks whether files are whole, and fit each other
+            RunFolder(folder)  # checks that the files are complete and consistent
         self._signature = self._stamp()
         self.name, self.surface = self._read_surface()
         self._cloth = _Points(self._file(CACHE_NAME), self.surface.vertex_count)
@@ -52,7 +52,7 @@ class Recording:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """The certificate, frame by frame. The start has no entry."""
+        """The entries of the certificate, one per frame. The start has none."""
         return [] if self.report is None else self.report["frames"]
 
     @property
@@ -60,7 +60,7 @@ class Recording:
         return self.surface.fps
 
     def positions(self, frame: int) -> np.ndarray:
-        """(vertices, 3) float32"""
+        """Returns (vertices, 3) float32."""
         return self._cloth.at(frame)
 
     def solids(self, frame: int) -> tuple[np.ndarray, ...]:
@@ -70,13 +70,26 @@ class Recording:
         ends = np.cumsum([len(solid.rest) for solid in solids])
         return tuple(np.split(self._solids.at(frame), ends[:-1]))
 
+    def flagged(self) -> list[FlaggedFrames]:
+        return [] if self.report is None else find_flagged(self.expect, self.report, self.frame_count)
+
+    def findings(self) -> list[Finding]:
+        """Compares the certificate with the expectations. Raises SceneError if it has another version."""
+        return [] if self.report is None else check(self.expect, self.report)
+
+    def values_besides(self, findings: list[Finding]) -> list[tuple[str, Any]]:
+        """The names and values of the certificate's summary that have no finding."""
+        known = {finding.key for finding in findings}
+        summary = {} if self.report is None else self.report["summary"]
+        return [(key, value) for key, value in summary.items() if key not in known]
+
     def grow(self) -> bool:
-        """Whether there are more frames than before."""
+        """Counts the frames again. Returns whether there are more than before."""
         before, self.frame_count = self.frame_count, self._whole_frames()
         return self.frame_count > before
 
     def is_stale(self) -> bool:
-        """Whether the folder now holds something else: the finished run, its certificate, or another run."""
+        """Whether the folder now contains something else: the finished run, its certificate, or another run."""
         return self._stamp() != self._signature
 
     def close(self) -> None:
@@ -90,7 +103,7 @@ class Recording:
         return name, replace(surface, solids=read_solids(solids)) if solids.is_file() else surface
 
     def _read_certificate(self) -> str:
-        """Sets the certificate; returns what is to be said about it."""
+        """Sets the certificate, and returns a message about it."""
         if not (self.folder / REPORT_NAME).is_file():
             return NO_CERTIFICATE
         try:
@@ -104,8 +117,8 @@ class Recording:
             return f"{self.folder / REPORT_NAME}: not a certificate that can be read."
         if len(numbers) != self.frame_count - 1:
             return (
-                f"{REPORT_NAME} tells of {len(numbers)} frames after the start, and {CACHE_NAME} holds "
-                f"{self.frame_count - 1}: it is of another run, and left out here."
+                f"{REPORT_NAME} has {len(numbers)} frames after the start, and {CACHE_NAME} has "
+                f"{self.frame_count - 1}: it is of another run, and is not shown."
             )
         self.expect, self.report = expect, report
         return str(report["stopped"]) if "stopped" in report else ""
@@ -118,7 +131,7 @@ class Recording:
         return min(points.count() for points in (self._cloth, self._solids) if points is not None)
 
     def _stamp(self) -> list[tuple[int, int] | None]:
-        """What there is, and which; how much of it, only of what is complete."""
+        """Identity of the files and, of those that are complete, their time."""
         complete = [_identity(self.folder / name) for name in (CACHE_NAME, REPORT_NAME)]
         draft = _identity(part_of(self.folder / CACHE_NAME))
         return [*complete, draft and (draft[0], 0)]
@@ -134,18 +147,18 @@ class _Points:
         except FileNotFoundError:
             raise InputError(f"{path}: no such file. Run the scene again.") from None
         start = self.file.read(HEADER.size)
-        if not start:  # the first words of a run are still in its buffer
+        if not start:  # the header is still in the buffer of the writing process
             return
         if len(start) < HEADER.size or not start.startswith(SIGNATURE) or HEADER.unpack(start)[2] != points:
             self.file.close()
             raise InputError(f"{path}: not a PC2 cache of {points} points. Run the scene again.")
 
     def count(self) -> int:
-        """Of whole frames."""
+        """Returns the number of complete frames."""
         end = self.file.seek(0, 2)
         if self.points:
             return max(end - HEADER.size, 0) // (12 * self.points)
-        self.file.seek(0)  # a scene without cloth: frames take no room, and only the header of the finished run counts
+        self.file.seek(0)  # frames without cloth are empty: their number is only in the header of the finished run
         return int(HEADER.unpack(self.file.read(HEADER.size))[5]) if end >= HEADER.size else 0
 
     def at(self, frame: int) -> np.ndarray:
@@ -153,12 +166,12 @@ class _Points:
         self.file.seek(HEADER.size + size * frame)
         data = self.file.read(size)
         if len(data) < size:
-            raise InputError(f"{self.path}: frame {frame} is no longer in it. Open the folder again.")
+            raise InputError(f"{self.path}: it no longer contains frame {frame}. Open the folder again.")
         return np.frombuffer(data, "<f4").reshape(-1, 3)
 
 
 def _is_entry(entry: dict[str, Any]) -> bool:
-    """Whether it has the shape that plots and marks expect."""
+    """Whether an entry of the certificate has the structure that plots and flagged frames need."""
     tables = [entry.get(name) or {} for name in ("strain", "energy", "contacts", "ms")]
     values = [entry.get(name) for name in ("rejected", "intersections", "solid_depth")]
     values += [value for table in tables for value in table.values()]
@@ -173,6 +186,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _is_newer(path: Path, than: Path) -> bool:
-    """Whether the file is there, and is the later of the two."""
+    """Whether the file exists and is the later of the two."""
     own, other = _identity(path), _identity(than)
     return own is not None and (other is None or own[1] > other[1])

@@ -1,1 +1,1 @@
-"""viser's server, guarded: who may connect and what a page may send."""
+"""viser's server behind a guard that limits who may connect and what a page may send."""

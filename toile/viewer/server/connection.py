@@ -1,14 +1,14 @@
-"""How much a page may send and how long it may leave unread what it is sent.
+"""Guarded websocket connections: limits on what a page may send, and on how long it may leave data unread.
 
-A page sends at most about 150 messages of 300 bytes a second (camera, dragging, sliders). A token bucket lets through
-`messages_per_second` in the long run and `burst` at once; more is left waiting in the network, and who goes on for
-`patience` is closed. With t the time and d the moment up to which messages are paid for:
+A page sends at most about 150 messages of 300 bytes a second (camera, dragging, sliders). A token bucket accepts
+`messages_per_second` in the long run and `burst` at once. Further messages wait in the network, and a page that
+exceeds the rate for `patience` is closed. With t the time and d the time up to which messages are paid for:
 
     d <- max(d, t) + 1 / rate,    wait d - t - burst / rate
 
-What is sent to a page that does not read stays small by itself: viser keeps only the latest value of each thing, and
-sends the next message when the last one has left. But websockets' own pings wait behind that message, so a page that
-stalls would never be missed. Hence the watch here: who takes nothing for `stall` is dropped.
+The data queued for a page that does not read stays small: viser keeps only the latest value of each property, and
+sends a message when the previous one has left. But the pings of websockets queue behind that message, so they do not
+detect a page that stalls. Therefore a watchdog here drops a page that reads nothing for `stall`.
 
 Source      token bucket as the generic cell rate algorithm, ITU-T I.371 annex A
 Symbols     rate [1/s]     burst [messages]     t, d [s]
@@ -27,66 +27,66 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import Event, State
 from websockets.server import ServerProtocol
 
-from toile.viewer.server.messages import Refused, passed
-from toile.viewer.server.requests import Visit
+from toile.viewer.server.messages import Refused, sanitized
+from toile.viewer.server.requests import RequestContext
 
 POLICY_VIOLATION = 1008
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Judgments, each an order of magnitude above what pages do."""
+    """Limits on connections. They are judgments, each an order of magnitude above what pages need."""
 
     pages: int = 8  # websockets at once
-    sockets: int = 64  # connections of any kind, those that have not said anything yet too
+    sockets: int = 64  # connections of any kind, including those that have not sent anything yet
     message_bytes: int = 16_384  # largest message from a page; real ones have 300
-    mistakes: int = 10  # messages that no page sends, before the connection is closed
+    mistakes: int = 10  # malformed messages, before the connection is closed
     messages_per_second: float = 250.0
     burst: int = 500  # messages at once: a page that was held up for seconds catches up
-    patience: float = 10.0  # how long a page may send faster than that [s]
-    queue: int = 4000  # frames received and not looked at: a page that sends empty ones
+    patience: float = 10.0  # time for which a page may exceed that rate [s]
+    queue: int = 4000  # frames received and not read yet: a page may send empty ones
     behind: int = 64  # callbacks waiting for a thread: the page waits until they are done
-    opening: float = 20.0  # to send a request and to take the answer, the page of 0.6 MB [s]
-    closing: float = 2.0  # to answer a close [s]
-    ping_interval: float = 20.0  # between questions whether a silent page is there [s]
-    ping_timeout: float = 20.0  # for the answer [s]
-    stall: float = 30.0  # without taking anything of what waits for it [s]
-    unread: int = 65_536  # what may wait for a page here besides one message [bytes]
-    underway: int = 131_072  # what the system may hold for it: more would be old frames in a slow page [bytes]
+    opening: float = 20.0  # to send a request and to read the response, a page of 0.6 MB [s]
+    closing: float = 2.0  # to confirm a close [s]
+    ping_interval: float = 20.0  # between pings to a silent page [s]
+    ping_timeout: float = 20.0  # for the response to a ping [s]
+    stall: float = 30.0  # time for which a page may read nothing of its queued data [s]
+    unread: int = 65_536  # data queued here for a page besides one message [bytes]
+    underway: int = 131_072  # data buffered by the system: more would be old frames in a slow page [bytes]
 
 
-class Bucket:
-    """Tells how long the next message has to wait."""
+class TokenBucket:
+    """Computes how long the next message has to wait."""
 
     def __init__(self, rate: float, burst: int):
         self.interval, self.credit = 1.0 / rate, burst / rate
         self.paid_until = 0.0
 
     def take(self, now: float) -> float:
-        """Seconds to wait for this message: 0 within the rate and the burst."""
+        """Returns the seconds to wait for this message: 0 within the rate and the burst."""
         self.paid_until = max(self.paid_until, now) + self.interval
         return max(self.paid_until - now - self.credit, 0.0)
 
     def is_half_full(self, now: float) -> bool:
-        """Whether there was a real pause: a sleep that lasted too long is none."""
+        """Whether the page has paused for real, and not only while this side slept too long."""
         return self.paid_until - now < 0.5 * self.credit
 
 
 class GuardedConnection(ServerConnection):
-    """A connection that hands on only what passes, no faster than allowed."""
+    """A connection that forwards only sanitized messages, no faster than allowed."""
 
-    def __init__(self, protocol: ServerProtocol, server: Server, *, gate: Gate, **settings: Any):
+    def __init__(self, protocol: ServerProtocol, server: Server, *, guard: GuardState, **settings: Any):
         super().__init__(protocol, server, **settings)
-        self._gate = gate
-        self._limits = gate.limits
-        self._messages = Bucket(gate.limits.messages_per_second, gate.limits.burst)
-        self._pings = Bucket(rate=1.0, burst=10)
-        self._early_since: float | None = None  # since when it sends faster than allowed
+        self._guard = guard
+        self._limits = guard.limits
+        self._messages = TokenBucket(guard.limits.messages_per_second, guard.limits.burst)
+        self._pings = TokenBucket(rate=1.0, burst=10)
+        self._early_since: float | None = None  # time since which it exceeds the rate
         self._refused = 0
-        self._dismissed = False  # what still comes is thrown away
-        self._watch: asyncio.TimerHandle | None = None
+        self._dismissed = False  # further messages are discarded
+        self._watchdog: asyncio.TimerHandle | None = None
 
-    # --- what comes in ---
+    # --- incoming data ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -94,7 +94,7 @@ class GuardedConnection(ServerConnection):
             self.transport.abort()
 
     def process_event(self, event: Event) -> None:
-        """Browsers send whole messages and no pings; what others do with pieces and pings would fill the memory."""
+        """Aborts on fragments and frequent pings, which fill the memory: browsers send whole messages and no pings."""
         if isinstance(event, Frame):
             if self._dismissed and event.opcode is Opcode.BINARY:
                 return
@@ -106,21 +106,21 @@ class GuardedConnection(ServerConnection):
         super().process_event(event)
 
     async def recv(self, decode: bool | None = None) -> Any:
-        """The next message that may pass. Closes the connection for what no page sends, or for too much."""
+        """Returns the next sanitized message. Closes the connection after malformed messages, or too many."""
         while True:
             raw = await super().recv(decode)
             await self._keep_pace()
             try:
                 if not isinstance(raw, bytes):
                     raise Refused("text")
-                message = passed(raw, self._gate.viser)
-            except Refused as why:
-                await self._refuse(str(why))
+                message = sanitized(raw, self._guard.viser)
+            except Refused as error:
+                await self._refuse(str(error))
             else:
                 if message is not None:
-                    self._gate.passed += 1
+                    self._guard.accepted += 1
                     return message
-                self._gate.ignored += 1
+                self._guard.ignored += 1
 
     async def _keep_pace(self) -> None:
         now = self.loop.time()
@@ -131,74 +131,74 @@ class GuardedConnection(ServerConnection):
             self._early_since = self._early_since or now
             if now - self._early_since > self._limits.patience:
                 await self._dismiss("too many messages")
-        # Also with nothing to wait for: viser's tasks for the message before must get their turn.
+        # Even if there is nothing to wait for: viser's tasks for the previous message must get their turn.
         await asyncio.sleep(wait)
-        while self._gate.callbacks_waiting() > self._limits.behind:
+        while self._guard.callbacks_waiting() > self._limits.behind:
             await asyncio.sleep(0.05)
 
-    async def _refuse(self, why: str) -> None:
-        self._gate.refused += 1
+    async def _refuse(self, reason: str) -> None:
+        self._guard.refused += 1
         self._refused += 1
-        self.logger.info("refused: %s", why)
+        self.logger.info("refused: %s", reason)
         if self._refused > self._limits.mistakes:
             await self._dismiss("not messages of this page")
 
-    async def _dismiss(self, why: str) -> None:
+    async def _dismiss(self, reason: str) -> None:
         self._dismissed = True
-        self.transport.resume_reading()  # else its goodbye would wait behind what it sent
-        await self.close(POLICY_VIOLATION, why)
+        self.transport.resume_reading()  # otherwise the page's confirmation would wait behind its messages
+        await self.close(POLICY_VIOLATION, reason)
         raise self.protocol.close_exc
 
-    # --- what goes out ---
+    # --- outgoing data ---
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_from(self.transport.get_write_buffer_size())
+        self._start_watchdog(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         super().resume_writing()
 
-    def _watch_from(self, waiting: int) -> None:
-        self._watch = self.loop.call_later(self._limits.stall, self._drop_if_stalled, waiting)
+    def _start_watchdog(self, unread: int) -> None:
+        self._watchdog = self.loop.call_later(self._limits.stall, self._drop_if_stalled, unread)
 
-    def _drop_if_stalled(self, waiting_before: int) -> None:
-        waiting = self.transport.get_write_buffer_size()
-        if waiting >= waiting_before:
-            self.logger.info("stalled: %d bytes unread", waiting)
+    def _drop_if_stalled(self, unread_before: int) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if unread >= unread_before:
+            self.logger.info("stalled: %d bytes unread", unread)
             self.transport.abort()
         else:
-            self._watch_from(waiting)  # slow, but there
+            self._start_watchdog(unread)  # the page is slow, but reads
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         super().connection_lost(exc)
 
 
 @dataclass
-class Gate:
-    """What the connections of one server share."""
+class GuardState:
+    """Limits, server and message counters that the connections of one server share."""
 
     limits: Limits
     server: viser.ViserServer | None = None
     # Messages so far
-    passed: int = 0
+    accepted: int = 0
     ignored: int = 0
     refused: int = 0
 
     @property
     def viser(self) -> viser.ViserServer:
-        assert self.server is not None  # the door is shut until it is there
+        assert self.server is not None  # requests are refused until it is set
         return self.server
 
     def callbacks_waiting(self) -> int:
         return self.viser._thread_executor._work_queue.qsize()
 
 
-def visit_of(connection: ServerConnection) -> Visit:
+def context_of(connection: ServerConnection) -> RequestContext:
     address: str = connection.transport.get_extra_info("sockname")[0]
-    # Those that are being closed too: they still take memory.
+    # Connections that are being closed count: they still take memory.
     pages = sum(each.state is not State.CONNECTING for each in connection.server.handlers)
-    return Visit(address, pages_open=pages)
+    return RequestContext(address, pages_open=pages)

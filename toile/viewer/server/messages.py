@@ -1,14 +1,15 @@
-"""Which messages of a page pass: those that our pages send, of exactly their shape, about things that exist.
+"""Validation of messages from a page: only those that our pages send are accepted, in exactly their shape.
 
-viser takes any of its messages from any client. Some are dangerous in the wrong hands: `ShareUrlRequest` opens a tunnel
-to a server of others, uploads keep what is sent in memory, and a `GuiUpdateMessage` sets *any* attribute of what the
-server keeps of an element. So messages are decoded here against the types below, judged, and written anew: what viser
-reads is what was judged.
+viser accepts any of its messages from any client. Some are dangerous: `ShareUrlRequest` opens a tunnel to somebody
+else's server, uploads fill the memory, and a `GuiUpdateMessage` sets *any* attribute of the server's record of an
+element. So messages are decoded here against the types below, validated, and encoded again: viser reads exactly what
+was validated.
 
-    not of this shape                        no page of ours sends it: refused, and after some the connection is closed
-    of another kind that viser's page has    ignored (its share button does nothing)
-    about an unknown or disabled element,    ignored: it may have been removed in between, and a slider that is being
-    out of its range, not finite             replaced is no attack
+    malformed                                refused, because no page of ours sends it; the connection is closed after
+                                             some of them
+    another type that viser's client sends   ignored (its share button does nothing)
+    about an unknown or disabled element,    ignored: the element may have been removed meanwhile, and a slider that is
+    out of its range, not finite             being replaced is no attack
 
 Source      viser 1.1.1, _messages.py and client/src (what the client sends)
 Deviations  none
@@ -22,15 +23,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 import viser
 
-# Longest text that an element may hold, and longest name of anything. [characters]
-LONGEST_TEXT = 1000
-LONGEST_NAME = 200
+# Longest text of an element, and longest name of an element or node [characters]
+MAX_TEXT = 1000
+MAX_NAME = 200
 
-# Nothing in a scene is farther away than this [m]; the camera may be.
-FARTHEST = 1e6
+# Largest coordinate of a point in a scene [m]; the camera may be farther away.
+MAX_COORDINATE = 1e6
 
-Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
-Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 Numbers = Annotated[list[float], msgspec.Meta(max_length=8)]
 Vector = tuple[float, float, float]
 Pixel = tuple[float, float]
@@ -41,11 +42,11 @@ Modifier = Literal[
 
 
 class Refused(Exception):
-    """No page of ours sends this."""
+    """A message that no page of ours sends."""
 
 
 class Message(msgspec.Struct, tag_field="type", tag=True, forbid_unknown_fields=True):
-    """A message; the class is named as viser's."""
+    """A message; subclasses have the names of viser's classes."""
 
 
 class ViewerCameraMessage(Message):
@@ -109,7 +110,7 @@ class ScenePointerMessage(Message):
     modifier: Modifier | None
 
 
-Served = (
+AcceptedMessage = (
     ViewerCameraMessage
     | GuiUpdateMessage
     | GuiButtonHoldMessage
@@ -119,7 +120,7 @@ Served = (
     | ScenePointerMessage
 )
 
-# What else viser's client sends, for things that our pages do not have.
+# Other messages that viser's client sends, for elements that our pages do not have
 IGNORED = {
     "ShareUrlRequest", "ShareUrlDisconnect",
     "FileTransferStartUpload", "FileTransferPart", "FileTransferPartAck",
@@ -129,60 +130,60 @@ IGNORED = {
 }  # fmt: skip
 
 
-class Kind(msgspec.Struct):
+class MessageType(msgspec.Struct):
     type: Name
 
 
-_decoder: msgspec.msgpack.Decoder[Served] = msgspec.msgpack.Decoder(Served)
-_kind_decoder = msgspec.msgpack.Decoder(Kind)
+_decoder: msgspec.msgpack.Decoder[AcceptedMessage] = msgspec.msgpack.Decoder(AcceptedMessage)
+_type_decoder = msgspec.msgpack.Decoder(MessageType)
 _encoder = msgspec.msgpack.Encoder()
 
-# UnicodeDecodeError: a text that is none. RecursionError: nested deeper than anything is.
+# UnicodeDecodeError: invalid text. RecursionError: nested too deep.
 _NOT_DECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def passed(raw: bytes, server: viser.ViserServer) -> bytes | None:
-    """The message as the server may have it, None if it is to be ignored; raises `Refused`."""
+def sanitized(raw: bytes, server: viser.ViserServer) -> bytes | None:
+    """Returns the message for the server, or None if it is to be ignored; raises `Refused` if it is malformed."""
     try:
         message = _decoder.decode(raw)
     except _NOT_DECODABLE as error:
-        if kind_of(raw) in IGNORED:
+        if type_of(raw) in IGNORED:
             return None
         raise Refused(str(error)) from None
-    return _encoder.encode(message) if is_finite(message) and makes_sense(message, server) else None
+    return _encoder.encode(message) if is_finite(message) and is_applicable(message, server) else None
 
 
-def kind_of(raw: bytes) -> str | None:
+def type_of(raw: bytes) -> str | None:
     try:
-        return _kind_decoder.decode(raw).type
+        return _type_decoder.decode(raw).type
     except _NOT_DECODABLE:
         return None
 
 
-def is_finite(message: Served) -> bool:
+def is_finite(message: AcceptedMessage) -> bool:
     return all(math.isfinite(number) for number in numbers_in(msgspec.to_builtins(message)))
 
 
 def numbers_in(value: Any) -> list[float]:
-    """The floats in a message that was decoded, so it is not nested deep."""
+    """Returns the floats in a decoded message, whose types limit the depth of nesting."""
     if isinstance(value, float):
         return [value]
     members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return [number for member in members for number in numbers_in(member)]
 
 
-def makes_sense(message: Served, server: viser.ViserServer) -> bool:
-    """Whether what the message is about exists and can take this value."""
+def is_applicable(message: AcceptedMessage, server: viser.ViserServer) -> bool:
+    """Whether the element or node of the message exists and can have this value."""
     match message:
         case GuiUpdateMessage():
             element = _element(message.uuid, server)
-            return element is not None and can_be(message.updates.value, element)
+            return element is not None and is_valid_value(message.updates.value, element)
         case GuiButtonHoldMessage():
             return _element(message.uuid, server) is not None
         case SceneNodeClickMessage():
             return _has_node(message.name, message.owner, server) and _is_near(message.ray_origin)
         case SceneNodeDragMessage():
-            # The end of a drag must come through even when its node is gone meanwhile: viser remembers the drag.
+            # The end of a drag must be accepted even if its node is gone: viser keeps the state of the drag.
             known = message.phase != "start" or _has_node(message.name, message.owner, server)
             return known and _is_near(message.start_position) and _is_near(message.end_position)
         case ScenePointerMessage():
@@ -193,13 +194,13 @@ def makes_sense(message: Served, server: viser.ViserServer) -> bool:
             return True
 
 
-def can_be(value: Any, element: Any) -> bool:
-    """Whether an element can take this value: the type of its present one, in its range, one of its options."""
+def is_valid_value(value: Any, element: Any) -> bool:
+    """Whether an element can have this value: of the type of its current one, in its range, one of its options."""
     state = element._impl
-    properties, present = state.props, state.value
+    properties, current = state.props, state.value
     if state.removed or getattr(properties, "disabled", False) or not getattr(properties, "visible", True):
         return False
-    match present:
+    match current:
         case bool():
             return isinstance(value, bool)
         case int():
@@ -209,15 +210,15 @@ def can_be(value: Any, element: Any) -> bool:
         case str():
             return isinstance(value, str) and value in (getattr(properties, "options", None) or (value,))
         case tuple():
-            whole = any(isinstance(number, int) for number in present)  # colors
+            whole = any(isinstance(number, int) for number in current)  # colors
             return (
                 isinstance(value, list)
-                and len(value) == len(present)
+                and len(value) == len(current)
                 and all(is_in_range(number, properties, i) for i, number in enumerate(value))
                 and (not whole or all(0 <= number <= 255 and number == int(number) for number in value))
             )
         case _:
-            return False  # uploads, and what viser may invent
+            return False  # uploads, and new types of viser
 
 
 def is_number(value: Any) -> bool:
@@ -225,21 +226,21 @@ def is_number(value: Any) -> bool:
 
 
 def is_in_range(value: float, properties: Any, component: int = 0) -> bool:
-    """Whether a number is between the element's `min` and `max`, which may be missing, or be one for each component."""
+    """Whether a number is between the element's `min` and `max`, which may be missing, or have several components."""
 
-    def limit(name: str, without: float) -> float:
+    def limit(name: str, default: float) -> float:
         given = getattr(properties, name, None)
         if isinstance(given, tuple):
             given = given[component]
-        return without if given is None else float(given)
+        return default if given is None else float(given)
 
     low, high = limit("min", -math.inf), limit("max", math.inf)
-    slack = 1e-9 * max(1.0, abs(value))  # the browser adds up steps
-    return low - slack <= value <= high + slack
+    tolerance = 1e-9 * max(1.0, abs(value))  # the browser adds up steps
+    return low - tolerance <= value <= high + tolerance
 
 
 def _element(uuid: str, server: viser.ViserServer) -> Any:
-    """The input element of that name, shared by all pages or of one page."""
+    """The input element with this id, shared by all pages or of one page."""
     owners: list[Any] = [server, *server.get_clients().values()]
     for owner in owners:
         element = owner.gui._gui_input_handle_from_uuid.get(uuid)
@@ -254,4 +255,4 @@ def _has_node(name: str, owner: str, server: viser.ViserServer) -> bool:
 
 
 def _is_near(position: Vector) -> bool:
-    return all(abs(coordinate) <= FARTHEST for coordinate in position)
+    return all(abs(coordinate) <= MAX_COORDINATE for coordinate in position)

@@ -1,7 +1,7 @@
-"""Sliders, lists and switches for what can be changed while a scene runs (toile/viewer/live/changes.py).
+"""Sliders, lists and switches for the parameters of a running scene (parameters.py).
 
-A change builds a simulation anew, which takes a moment. Of a slider on its way only the places where it rests are
-applied. What a scene does not accept goes back to what it was.
+A change builds a new simulation, which takes a moment. So the value of a moving slider is applied when it rests. A
+control returns to its previous value if the scene does not accept the new one.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from typing import Any
 
 from toile.scene.schema import Scene
 from toile.viewer.draw.text import number
-from toile.viewer.live.changes import Choice, Parameter, Slider, Switch, Value, parameters
+from toile.viewer.live.parameters import Choice, Parameter, Slider, Switch, Value, parameters
 
-# A control that has not moved for so long is meant [s]; one that does not stop is applied so often nevertheless.
-RESTED, LONGEST = 0.15, 0.6
+# The value of a control is applied after this time without movement, and after MAX_DELAY in any case [s]
+REST, MAX_DELAY = 0.15, 0.6
 
-# More groups than these are closed at first.
+# If there are more groups, all are collapsed at first.
 MAX_OPEN = 5
 
-# Parts of a slider
+# Number of steps of a slider
 STEPS = 200
 
 Change = Callable[[Scene], Scene]
 
 
-class Controls:
+class ParameterControls:
     """Controls for one scene at a time, in a container of the panel."""
 
     def __init__(self, gui: Any, container: Any, change: Callable[[Change], int]):
-        """`change` orders a change and returns its number (Live.change)."""
+        """`change` requests a change and returns its number (LiveSimulation.change)."""
         self._gui, self._container, self._change = gui, container, change
         self._folders: list[Any] = []
         self._controls: dict[str, _Control] = {}
         self._lock = threading.Lock()
-        self._wanted: dict[str, Value] = {}
+        self._pending: dict[str, Value] = {}
         self._first, self._last = 0.0, 0.0
-        self._order = 0
+        self._request = 0
         self._shown: tuple[Scene | None, int] = (None, -1)
 
-    def show(self, scene: Scene, answered: int) -> None:
-        """The values of a scene; `answered` is the number of the last change that was made or refused."""
+    def show(self, scene: Scene, handled: int) -> None:
+        """Shows the values of a scene; `handled` is the number of the last change that was carried out or refused."""
         with self._lock:
-            if self._wanted or answered < self._order or (self._shown[0] is scene and self._shown[1] == answered):
-                return  # someone is about to change them, or nobody has
-            self._shown = (scene, answered)
+            if self._pending or handled < self._request or (self._shown[0] is scene and self._shown[1] == handled):
+                return  # a change is under way, or nothing has changed
+            self._shown = (scene, handled)
         now = parameters(scene)
         if [(p.key, type(p)) for p in now] != [(p.key, type(p)) for p in self._parameters()]:
             self._build(now)
         for parameter in now:
             self._controls[parameter.key].show(parameter, scene)
 
-    def work(self) -> None:
-        """Call it often: orders what someone has set."""
+    def apply_pending(self) -> None:
+        """Requests a change with the values that the user has set. Call it often."""
         now = time.perf_counter()
         with self._lock:
-            if not self._wanted or (now - self._last < RESTED and now - self._first < LONGEST):
+            if not self._pending or (now - self._last < REST and now - self._first < MAX_DELAY):
                 return
-            wanted, self._wanted = self._wanted, {}
-            # One that was moved while another scene came may be gone.
-            known = [(self._controls[key], value) for key, value in wanted.items() if key in self._controls]
+            pending, self._pending = self._pending, {}
+            # A control that was moved while another scene was opened may not exist any more.
+            known = [(self._controls[key], value) for key, value in pending.items() if key in self._controls]
             changes = [(control.parameter, value) for control, value in known]
             if not changes:
                 return
@@ -72,12 +72,12 @@ class Controls:
                 scene = parameter.apply(scene, value)
             return scene
 
-        self._order = self._change(change)
+        self._request = self._change(change)
 
-    def forget(self) -> None:
-        """What was set is not meant for the scene that comes now."""
+    def discard_pending(self) -> None:
+        """Discards values that were set for the previous scene."""
         with self._lock:
-            self._wanted = {}
+            self._pending = {}
 
     def _parameters(self) -> list[Parameter]:
         return [control.parameter for control in self._controls.values()]
@@ -99,8 +99,8 @@ class Controls:
     def _set(self, key: str, value: Value) -> None:
         with self._lock:
             self._last = time.perf_counter()
-            self._first = self._first if self._wanted else self._last
-            self._wanted[key] = value
+            self._first = self._first if self._pending else self._last
+            self._pending[key] = value
 
 
 class _Control:
@@ -110,7 +110,7 @@ class _Control:
         self.parameter, self.handle = parameter, handle
 
         async def update(event: Any) -> None:
-            if event.client is not None:  # not by `show`
+            if event.client is not None:  # not set by `show`
                 moved(self.parameter.key, self.value())
 
         handle.on_update(update)
@@ -133,25 +133,25 @@ class _List(_Control):
 
 
 class _Slide(_Control):
-    """A figure that spans decades has a slider for its power of ten; the label says what it is."""
+    """A slider. A logarithmic one has the decimal logarithm as its position, and the value in its label."""
 
     parameter: Slider
 
     def value(self) -> float:
-        place = float(self.handle.value)
-        return float(f"{10.0**place:.3g}") if self.parameter.logarithmic else place
+        position = float(self.handle.value)
+        return float(f"{10.0**position:.3g}") if self.parameter.logarithmic else position
 
     def show(self, parameter: Parameter, scene: Scene) -> None:
         assert isinstance(parameter, Slider)
         self.parameter = parameter
         value = float(parameter.read(scene))
         low, high = ends(parameter)
-        place = min(max(_place(parameter, value), low), high)
+        position = min(max(_position(parameter, value), low), high)
         if (self.handle.min, self.handle.max) != (low, high):  # another scene has another range
             self.handle.min, self.handle.max = low, high
-        # Not for less than a step: a hand that is still moving it would feel every word.
-        if abs(self.handle.value - place) > 0.5 * (high - low) / STEPS:
-            self.handle.value = place
+        # Smaller corrections would disturb a user who is still moving the slider.
+        if abs(self.handle.value - position) > 0.5 * (high - low) / STEPS:
+            self.handle.value = position
         if self.handle.label != (label := _label(parameter, value)):
             self.handle.label = label
 
@@ -161,7 +161,7 @@ def _control(gui: Any, parameter: Parameter, moved: Callable[[str, Value], None]
     if isinstance(parameter, Slider):
         low, high = ends(parameter)
         unit = f"{parameter.doc} [{parameter.unit}]" if parameter.unit else parameter.doc
-        hint = f"{unit}; the slider is its power of ten" if parameter.logarithmic else unit
+        hint = f"{unit}; the slider sets its power of ten" if parameter.logarithmic else unit
         handle = gui.add_slider(
             parameter.label, min=low, max=high, step=(high - low) / STEPS, initial_value=low, hint=hint
         )
@@ -174,11 +174,11 @@ def _control(gui: Any, parameter: Parameter, moved: Callable[[str, Value], None]
 
 
 def ends(parameter: Slider) -> tuple[float, float]:
-    """Of the slider."""
-    return _place(parameter, parameter.low), _place(parameter, parameter.high)
+    """The positions at the ends of the slider."""
+    return _position(parameter, parameter.low), _position(parameter, parameter.high)
 
 
-def _place(parameter: Slider, value: float) -> float:
+def _position(parameter: Slider, value: float) -> float:
     if not parameter.logarithmic:
         return value
     return math.log10(value) if value > 0.0 else math.log10(parameter.low)

@@ -1,4 +1,4 @@
-"""Which frame of a run is wanted: where a hand put it, or where the clock has come to while it plays."""
+"""The current frame of a playback, set by the user or by the clock while it plays."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import time
 from collections.abc import Callable
 
 
-class Player:
-    """Every method may be called from any thread."""
+class Playhead:
+    """The current frame. Every method may be called from any thread."""
 
     def __init__(self, fps: float, frame_count: int, clock: Callable[[], float] = time.perf_counter):
         self.fps, self.frame_count = fps, frame_count
         self.frame, self.playing, self.loop = 0, False, False
         self._speed, self._clock = 1.0, clock
-        self._begun = (0.0, 0)  # when it began to play, and from which frame
+        self._begun = (0.0, 0)  # time and frame at which it began to play
 
     @property
     def last(self) -> int:
         return max(self.frame_count - 1, 0)
 
     def seek(self, frame: int) -> None:
-        """Go to a frame, and stay there."""
+        """Goes to a frame and stops there."""
         self.playing = False
         self.frame = min(max(frame, 0), self.last)
 
     def play(self) -> None:
-        """On from here; from the beginning when this is the end."""
+        """Plays from the current frame, or from the beginning if this is the end."""
         self._begin(0 if self.frame >= self.last else self.frame)
 
     def pause(self) -> None:
@@ -38,7 +38,7 @@ class Player:
             self._begin(self.frame)
 
     def advance(self) -> None:
-        """To where the clock is. Frames that nobody asked for in time are left out."""
+        """Moves to the frame of the current time. Frames in between are skipped."""
         if not self.playing:
             return
         since, start = self._begun

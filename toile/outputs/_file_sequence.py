@@ -1,4 +1,4 @@
-"""One file per frame in a folder of its own: FOLDER/NAME_0000.SUFFIX is the start state."""
+"""A sequence of files in a folder of its own, one per frame: FOLDER/NAME_0000.SUFFIX is the start state."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from toile.outputs._atomic import Draft, explained
 from toile.outputs._names import file_name
 
 
-class Sequence:
-    """Files gather in a hidden folder that gets its name at the end."""
+class FileSequence:
+    """Collects the files in a hidden folder that gets its name at the end."""
 
     def __init__(self, folder: Path, name: str, suffix: str):
         self.stem, self.suffix = file_name(name), suffix
@@ -19,7 +19,7 @@ class Sequence:
         self.draft = Draft(folder, folder=True)
 
     def add(self, number: int, pieces: Iterable[bytes]) -> None:
-        """The file of one frame."""
+        """Writes the file of one frame."""
         file = f"{self.stem}_{number:04d}{self.suffix}"
         with explained(self.draft.path / file), (self.draft.part / file).open("wb") as target:
             target.writelines(pieces)
@@ -35,7 +35,7 @@ class Sequence:
         self.draft.discard()
 
     def _remove_older(self) -> None:
-        """Frames of an earlier, longer run of the same name would read as the end of this one."""
+        """Removes frames of an earlier, longer run of the same name, which would be read as the end of this one."""
         number = re.compile(re.escape(self.stem) + r"_\d{4,}" + re.escape(self.suffix))
         with explained(self.draft.path):
             for path in self.draft.path.iterdir():

@@ -1,6 +1,6 @@
-"""The scene on a viser page: cloths, solids, pins, and the hand that pulls.
+"""Drawing of a scene on a viser page: cloths, solids, pins, and the spring by which the mouse pulls.
 
-viser draws a mesh in one color. Cloth that is colored by a figure is therefore several meshes, one for each of a few
+viser draws a mesh in one color. Cloth that is colored by a value is therefore several meshes, one for each of a few
 colors, whose triangles change from frame to frame.
 """
 
@@ -14,21 +14,22 @@ import numpy as np
 from toile.model.frame import SolidSurface, Surface
 from toile.viewer.draw.palette import BACKGROUND, CLOTHS, MARK, PIN, PULL, SCALE, SOLID, Color
 
-# A floor that reaches far beyond the cloth is drawn so much larger than the cloth.
-FLOOR = 4.0
+# A larger floor is drawn with this size [sizes of the cloth]
+MAX_FLOOR = 4.0
 
-# How far the camera is, in sizes of what it looks at, so that a page as high as wide sees all; its angle of view [rad]
-DISTANCE, FIELD_OF_VIEW = 1.7, 0.7
+# Distance of the camera from the cloth, at which a square page shows all of it [sizes of the cloth]
+DISTANCE = 1.7
+FIELD_OF_VIEW = 0.7  # [rad]
 
-# Of the size of the cloth
+# [sizes of the cloth]
 PIN_SIZE, HAND_SIZE, MARK_SIZE = 0.012, 0.008, 0.009
 
 
 class SceneDrawing:
-    """Nodes of a viser scene, one set for each surface."""
+    """The nodes of a viser scene that draw one surface."""
 
     def __init__(self, server: Any, on_drag: Callable | None = None):
-        """`on_drag` is called with viser's events on any part of the cloth."""
+        """`on_drag` gets viser's drag events on any part of the cloth."""
         self.server, self.on_drag = server, on_drag
         self.surface: Surface | None = None
         self._cloths: list[Any] = []
@@ -41,14 +42,14 @@ class SceneDrawing:
         self._light()
 
     def build(self, surface: Surface) -> bool:
-        """Another surface in place of the one before. False if nothing but names is another."""
+        """Replaces the surface. Returns False if the new one differs only in names."""
         before, self.surface = self.surface, surface
         if before is not None and _same(before, surface):
             return False
         try:
             self._rebuild(surface)
         except BaseException:
-            self.surface = None  # what could not be drawn is tried again
+            self.surface = None  # so that the next call tries again
             raise
         return True
 
@@ -79,10 +80,10 @@ class SceneDrawing:
         colors: Sequence[Color] | None = None,
         mark: int | None = None,
     ) -> None:
-        """Everything where it is now.
+        """Draws everything at its current position.
 
-        `figures` give each triangle one of `colors`: 0 the first, up to 1, the last; those of the scale, when not
-        given. Without figures, each cloth has one of them. `mark` is a vertex to be seen.
+        `values` give each triangle one of `colors`: 0 the first, up to 1, the last; by default the colors of the strain
+        scale. Without values, each cloth has one of the colors. `mark` is a vertex to highlight.
         """
         with self.server.atomic():
             self._show_cloth(positions, values, tuple(colors or (CLOTHS if values is None else SCALE)))
@@ -91,11 +92,11 @@ class SceneDrawing:
                 if surface.moves:
                     node.vertices = points.astype(np.float32)
             self._show_pins(positions[pinned])
-            self._show_hand(grip)
+            self._show_pull(grip)
             self._show_mark(None if mark is None else positions[mark])
 
-    def frame_all(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where a camera sees the cloth and where it will hang or fall to; and what it looks at."""
+    def camera_for(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Position and target of a camera that sees the cloth and some space below, into which it will hang or fall."""
         if not len(positions):
             return np.array([2.0, -3.0, 2.0]), np.zeros(3)
         low, high = positions.min(axis=0), positions.max(axis=0)
@@ -103,14 +104,14 @@ class SceneDrawing:
         middle = 0.5 * (low + high) - np.array([0.0, 0.0, 0.2 * size])
         return middle + DISTANCE * size * np.array([0.48, -0.84, 0.35]), middle
 
-    def look(self, positions: np.ndarray) -> None:
-        """Pages see all of it, those that are open and those that come."""
-        position, target = self.frame_all(positions)
+    def aim_cameras(self, positions: np.ndarray) -> None:
+        """Shows all of the cloth on the pages that are open and on those that open later."""
+        position, target = self.camera_for(positions)
         for camera in (self.server.initial_camera, *(client.camera for client in self.server.get_clients().values())):
             camera.position, camera.look_at, camera.fov = position, target, FIELD_OF_VIEW
 
     def _light(self) -> None:
-        """From above and from one side, without shadows and reflections: browsers without a GPU draw it too."""
+        """Adds lights from above and from the sides, without shadows and reflections, for browsers without a GPU."""
         scene = self.server.scene
         scene.configure_default_lights(False)
         scene.configure_environment_map(None)
@@ -120,7 +121,7 @@ class SceneDrawing:
         scene.add_light_directional("/lights/fill", intensity=0.7, position=(-3.0, -1.0, 0.5))
         scene.add_light_directional("/lights/back", intensity=0.5, position=(0.5, 3.0, 1.0))
 
-    def _cloth(self, name: str, vertices: np.ndarray, triangles: np.ndarray, color: tuple[int, int, int]) -> Any:
+    def _cloth(self, name: str, vertices: np.ndarray, triangles: np.ndarray, color: Color) -> Any:
         node = self.server.scene.add_mesh_simple(
             name, vertices.astype(np.float32), triangles.astype(np.uint32), color=color, side="double"
         )
@@ -130,7 +131,7 @@ class SceneDrawing:
 
     def _solid(self, name: str, solid: SolidSurface) -> Any:
         assert self.surface is not None
-        points = bounded(solid, self.surface.rest).astype(np.float32)
+        points = with_bounded_floor(solid, self.surface.rest).astype(np.float32)
         return self.server.scene.add_mesh_simple(
             name, points, solid.triangles.astype(np.uint32), color=SOLID, side="double"
         )
@@ -190,7 +191,7 @@ class SceneDrawing:
         else:
             self._mark.position = tuple(point.tolist())
 
-    def _show_hand(self, grip: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def _show_pull(self, grip: tuple[np.ndarray, np.ndarray] | None) -> None:
         if grip is None:
             for node in self._hand:
                 node.remove()
@@ -212,12 +213,12 @@ class SceneDrawing:
         return float(np.linalg.norm(np.ptp(self.surface.rest, axis=0))) if len(self.surface.rest) else 1.0
 
 
-def bounded(solid: SolidSurface, cloth: np.ndarray) -> np.ndarray:
-    """The vertices of a solid, without those of a floor that would reach to the horizon."""
+def with_bounded_floor(solid: SolidSurface, cloth: np.ndarray) -> np.ndarray:
+    """The vertices of a solid. Those of a floor are moved towards the cloth if it would extend to the horizon."""
     points = solid.rest
     if solid.moves or not len(cloth) or len(points) > 4:
         return points
-    middle, reach = cloth.mean(axis=0), FLOOR * float(np.linalg.norm(np.ptp(cloth, axis=0)))
+    middle, reach = cloth.mean(axis=0), MAX_FLOOR * float(np.linalg.norm(np.ptp(cloth, axis=0)))
     offset = points - middle
     distance = np.linalg.norm(offset, axis=1, keepdims=True)
     flat = np.where(distance > reach, middle + offset * (reach / distance), points)
@@ -226,19 +227,19 @@ def bounded(solid: SolidSurface, cloth: np.ndarray) -> np.ndarray:
 
 
 def _same(one: Surface, other: Surface) -> bool:
-    """Whether both look alike at the start."""
+    """Whether the geometry of both is the same at the start."""
 
-    def looks(surface: Surface) -> list[np.ndarray]:
+    def geometry(surface: Surface) -> list[np.ndarray]:
         solids = [array for solid in surface.solids for array in (solid.triangles, solid.rest)]
         vertices = np.array([part.vertices.start for part in surface.parts])
         return [surface.triangles, surface.rest, vertices, *solids]
 
-    own, others = looks(one), looks(other)
-    return len(own) == len(others) and all(np.array_equal(a, b) for a, b in zip(own, others, strict=True))
+    a, b = geometry(one), geometry(other)
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _piece(positions: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Some triangles with the vertices they use. An empty mesh is one triangle without extent: viser needs one."""
+    """Some triangles with the vertices that they use. An empty mesh is one triangle without area: viser needs one."""
     if not len(triangles):
         return np.zeros((3, 3), np.float32), np.array([[0, 1, 2]], np.uint32)
     used = np.zeros(len(positions), bool)

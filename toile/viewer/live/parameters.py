@@ -1,7 +1,7 @@
-"""What can be changed about a scene while it runs: a table, one entry for each parameter.
+"""The parameters of a scene that can be changed while it runs.
 
-An entry finds the places of its figure in a scene, and there may be none: what a scene does not have is not offered.
-Scenes do not change. A parameter makes another one, of which only what is new was checked again.
+QUANTITIES is the table of the numbers. Each entry finds the paths of its value in a scene; if there are none, the page
+does not offer the parameter. Applying a parameter returns another scene.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from pydantic import ValidationError
-
-from toile.errors import InputError
 from toile.plugins import Plugin, find, names
-from toile.scene.error_messages import problems_of
 from toile.scene.schema import Scene, fabric_names, read_fabric
 from toile.scene.yaml_reader import KeyPath
+from toile.viewer.live.scene_edits import with_value
 
 Value = float | str | bool
 
@@ -28,7 +25,7 @@ NEW_WIND = (0.0, 3.0, 0.0)  # [m/s]
 
 @dataclass(frozen=True)
 class Parameter:
-    """Something that can be changed about one scene."""
+    """A parameter of one scene."""
 
     group: str
     label: str
@@ -61,88 +58,70 @@ class Switch(Parameter):
     pass
 
 
-Places = Callable[[Scene], Iterator[tuple[str, KeyPath]]]
+# Names and paths of a value in a scene. The name is that of the energy, force or solid, or empty.
+Paths = Callable[[Scene], Iterator[tuple[str, KeyPath]]]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number, wherever a scene has it: `places` are named, by what has it, where there may be several."""
+    """A number that a scene may contain at several paths."""
 
     group: str
     label: str
     unit: str
     low: float
     high: float
-    places: Places
+    paths: Paths
     logarithmic: bool = False
     scale: float = 1.0  # [SI unit / unit]
     doc: str = ""
 
 
 def parameters(scene: Scene) -> list[Parameter]:
-    """All that this scene has."""
+    """Returns all parameters of this scene, sorted by group."""
     found = [*_fabrics(scene), *_wind(scene), *_contact(scene), *_method(scene), *_values(scene)]
     groups = list(dict.fromkeys(parameter.group for parameter in found))
     return sorted(found, key=lambda parameter: groups.index(parameter.group))
 
 
-def changed(holder: Any, path: KeyPath, value: Any) -> Any:
-    """A copy of a model or a tuple, with another value at a path. InputError if that value is not allowed there."""
-    key, rest = path[0], path[1:]
-    if isinstance(holder, tuple):
-        assert isinstance(key, int)
-        return (*holder[:key], changed(holder[key], rest, value) if rest else value, *holder[key + 1 :])
-    return replaced(holder, str(key), changed(getattr(holder, str(key)), rest, value) if rest else value)
+# Paths of values
 
 
-def replaced(holder: Any, key: str, value: Any) -> Any:
-    """A copy of a model with another value of one field, checked as if it had been written like that."""
-    given = {name: getattr(holder, name) for name in holder.model_fields_set} | {key: value}
-    try:
-        checked = type(holder).model_validate(given)
-    except ValidationError as error:
-        messages = [problem.line("").strip() for problem in problems_of(error, type(holder), given)]
-        raise InputError("\n".join(messages)) from error
-    # The copy keeps what no field says: where a scene's files are.
-    copy = holder.model_copy(update={key: getattr(checked, key)})
-    if isinstance(copy, Scene):
-        copy._of_preset = frozenset(path for path in holder._of_preset if path[0] != key)
-    return copy
+def at(*path: str | int) -> Paths:
+    """One path that every scene has."""
 
-
-# Where figures are
-
-
-def at(*path: str | int) -> Places:
-    """At one place, that every scene has."""
-
-    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
+    def paths(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         yield "", path
 
-    return places
+    return paths
 
 
-def each(key: str, field: str, *inner: str | int) -> Places:
-    """In every entry of a list of the scene that has this field, and a value in it."""
+def each(key: str, field: str, *inner: str | int) -> Paths:
+    """Paths in a list of the scene: one for every item in which this field has a value."""
 
-    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
+    def paths(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         for i, item in enumerate(getattr(scene, key)):
             if getattr(item, field, None) is not None:
-                yield ("" if key == "cloth" else getattr(item, "name", None) or item.type_name()), (key, i, field, *inner)
+                yield (
+                    ("" if key == "cloth" else getattr(item, "name", None) or item.type_name()),
+                    (key, i, field, *inner),
+                )
 
-    return places
+    return paths
 
 
-def either(*several: Places) -> Places:
-    return lambda scene: chain.from_iterable(places(scene) for places in several)
+def either(*several: Paths) -> Paths:
+    return lambda scene: chain.from_iterable(paths(scene) for paths in several)
 
 
-def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
-    """In the fabric of each cloth. Energies may have a figure of their own instead, in the first of these fields that
-    is given; `every` is for those that are not named.
+def of_cloth(field: str, **own: tuple[str, ...]) -> Paths:
+    """Paths in the fabrics, or in energies that override the value of the fabric.
+
+    `own` maps type names of energies to the fields that override it, of which the first with a value counts; `every`
+    applies to all other energies.
     """
 
-    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
+    def paths(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         for i, cloth in enumerate(scene.cloth):
             from_fabric = False
             for e, energy in enumerate(cloth.energies):
@@ -154,19 +133,19 @@ def of_cloth(field: str, **own: tuple[str, ...]) -> Places:
             if from_fabric:
                 yield "", ("cloth", i, "fabric", field)
 
-    return places
+    return paths
 
 
-def of_energy(type_name: str, field: str) -> Places:
-    """In the energies of one type that have a figure of their own."""
+def of_energy(type_name: str, field: str) -> Paths:
+    """Paths in the energies of one type in which this field has a value."""
 
-    def places(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
+    def paths(scene: Scene) -> Iterator[tuple[str, KeyPath]]:
         for i, cloth in enumerate(scene.cloth):
             for e, energy in enumerate(cloth.energies):
                 if energy.type_name() == type_name and getattr(energy, field) is not None:
                     yield "", ("cloth", i, "energies", e, field)
 
-    return places
+    return paths
 
 
 _BENT_WARP, _BENT_WEFT = ("rigidity_warp", "rigidity"), ("rigidity_weft", "rigidity")
@@ -182,7 +161,7 @@ QUANTITIES = (
     Quantity("cloth", "shear", "N/m", 1.0, 1e4, of_cloth(
         "shear", shear=("stiffness",), spring=("shear",)
     ), logarithmic=True, doc="stiffness against shear"),
-    # In another unit than what bends otherwise: before it, because a place is in the table once.
+    # Its unit differs from that of the rigidities. It comes before them, because each path is used once.
     Quantity("cloth", "bending", "N/m", 1e-2, 1e3, of_energy("spring", "flexion"), logarithmic=True,
            doc="stiffness of springs past one particle"),
     Quantity("cloth", "bending, warp", "N m", 1e-7, 1e-2, of_cloth(
@@ -201,26 +180,26 @@ QUANTITIES = (
     Quantity("forces", "wind, z", "m/s", -15.0, 15.0, each("forces", "velocity", 2), doc="velocity of the air along z"),
     Quantity("forces", "gusts", "", 0.0, 2.0, each("forces", "gust"), doc="relative to the velocity of the wind"),
     Quantity("forces", "air", "kg/m^3", 0.0, 3.0, each("forces", "quadratic"), doc="pressure per normal speed squared"),
-    Quantity("forces", "viscous", "1/s", 0.0, 10.0, each("forces", "rate"), doc="share of speed lost per second"),
+    Quantity("forces", "viscous", "1/s", 0.0, 10.0, each("forces", "rate"), doc="rate at which velocities decay"),
     Quantity("contact", "friction", "", 0.0, 1.5, either(
         each("solids", "friction"), each("filters", "friction"), each("forces", "friction")
     ), doc="Coulomb's coefficient"),
     Quantity("method", "largest step", "ms", 0.1, 100.0, at("time", "max_step"), logarithmic=True, scale=1e-3,
-           doc="a step never crosses a frame"),
-    Quantity("method", "extension", "", 0.0, 0.5, each("filters", "extension"), doc="threads at most longer by"),
+           doc="the longest time step; a step never extends past a frame"),
+    Quantity("method", "extension", "", 0.0, 0.5, each("filters", "extension"), doc="maximum extension of threads"),
 )  # fmt: skip
 
 
 def _values(scene: Scene) -> Iterator[Parameter]:
-    seen: set[KeyPath] = set()  # a figure for warp and weft at once is in two entries
+    seen: set[KeyPath] = set()  # one value for both warp and weft is in two entries
     for quantity in QUANTITIES:
-        places = [(name, path) for name, path in quantity.places(scene) if path not in seen]
-        seen.update(path for _, path in places)
-        for name, path in places:
+        paths = [(name, path) for name, path in quantity.paths(scene) if path not in seen]
+        seen.update(path for _, path in paths)
+        for name, path in paths:
             if path[0] == "cloth":
                 yield _slider(scene, quantity, _cloth_group(scene, int(path[1])), name, path)
             else:
-                yield _slider(scene, quantity, quantity.group, name if len(places) > 1 else "", path)
+                yield _slider(scene, quantity, quantity.group, name if len(paths) > 1 else "", path)
 
 
 def _cloth_group(scene: Scene, cloth: int) -> str:
@@ -235,10 +214,10 @@ def _slider(scene: Scene, quantity: Quantity, group: str, name: str, path: KeyPa
         return float(value) / quantity.scale
 
     def apply(scene: Scene, value: float) -> Scene:
-        scene = changed(scene, path, value * quantity.scale)
-        return _named_anew(scene, int(path[1])) if path[0] == "cloth" and path[2] == "fabric" else scene
+        scene = with_value(scene, path, value * quantity.scale)
+        return _with_changed_name(scene, int(path[1])) if path[0] == "cloth" and path[2] == "fabric" else scene
 
-    # A scene may be beyond what is offered.
+    # The value of the scene may be outside the range of the table.
     low, high, value = quantity.low, quantity.high, read(scene)
     if value > 0.0 or not quantity.logarithmic:
         low, high = min(low, value), max(high, value)
@@ -246,10 +225,10 @@ def _slider(scene: Scene, quantity: Quantity, group: str, name: str, path: KeyPa
     return Slider(group, label, quantity.doc, read, apply, quantity.unit, low, high, quantity.logarithmic)
 
 
-def _named_anew(scene: Scene, cloth: int) -> Scene:
-    """The fabric of a cloth is no longer the one that it was named after."""
+def _with_changed_name(scene: Scene, cloth: int) -> Scene:
+    """Marks the name of a fabric whose values differ from those of the named fabric."""
     name = scene.cloth[cloth].fabric.name
-    return scene if name.endswith(CHANGED) else changed(scene, ("cloth", cloth, "fabric", "name"), name + CHANGED)
+    return scene if name.endswith(CHANGED) else with_value(scene, ("cloth", cloth, "fabric", "name"), name + CHANGED)
 
 
 def _fabrics(scene: Scene) -> Iterator[Parameter]:
@@ -259,7 +238,7 @@ def _fabrics(scene: Scene) -> Iterator[Parameter]:
             return scene.cloth[i].fabric.name
 
         def apply(scene: Scene, name: str, i: int = i) -> Scene:
-            return changed(scene, ("cloth", i, "fabric"), read_fabric(name))
+            return with_value(scene, ("cloth", i, "fabric"), read_fabric(name))
 
         own = () if cloth.fabric.name in fabric_names() else (cloth.fabric.name,)
         yield Choice(_cloth_group(scene, i), "fabric", cloth.fabric.source, read, apply, (*own, *fabric_names()))
@@ -282,9 +261,9 @@ def _wind(scene: Scene) -> Iterator[Parameter]:
         if blows and not read(scene):
             still = [force for force in scene.forces if force.resists_air and not force.moves_air]
             forces.append(_air("wind", still[0] if still else None, velocity=NEW_WIND))
-        return changed(scene, ("forces",), tuple(forces))
+        return with_value(scene, ("forces",), tuple(forces))
 
-    yield Switch("forces", "wind", "moving air in place of air at rest", read, apply)
+    yield Switch("forces", "wind", "moving air instead of air at rest", read, apply)
 
 
 def _air(type_name: str, like: Plugin | None, **more: Any) -> Plugin:
@@ -298,7 +277,7 @@ def _contact(scene: Scene) -> Iterator[Parameter]:
 
     def apply(scene: Scene, wanted: bool) -> Scene:
         others = tuple(item for item in scene.filters if not item.resolves_cloth_contact)
-        return changed(scene, ("filters",), (*others, *((find("filters", "self_contact")(),) if wanted else ())))
+        return with_value(scene, ("filters",), (*others, *((find("filters", "self_contact")(),) if wanted else ())))
 
     yield Switch("contact", "cloth on cloth", "the filter self_contact", read, apply)
 
@@ -307,17 +286,19 @@ def _method(scene: Scene) -> Iterator[Parameter]:
     def integrator(scene: Scene, type_name: str) -> Scene:
         old, new = scene.integrator, find("integrators", type_name)
         given = {name: getattr(old, name) for name in old.model_fields_set if name in new.model_fields}
-        return changed(scene, ("integrator",), new(**given))
+        return with_value(scene, ("integrator",), new(**given))
 
-    limits = tuple(type_name for type_name in names("filters") if type_name.startswith("strain_"))
+    limits = tuple(name for name in names("filters") if find("filters", name).limits_lengths)
 
     def limit(scene: Scene) -> str:
         return next((item.type_name() for item in scene.filters if item.type_name() in limits), NO_FILTER)
 
     def limited(scene: Scene, type_name: str) -> Scene:
         others = tuple(item for item in scene.filters if item.type_name() not in limits)
-        return changed(scene, ("filters",), (*(() if type_name == NO_FILTER else (find("filters", type_name)(),)), *others))
+        return with_value(
+            scene, ("filters",), (*(() if type_name == NO_FILTER else (find("filters", type_name)(),)), *others)
+        )
 
     type_names = names("integrators")
-    yield Choice("method", "integrator", "how time advances", lambda s: s.integrator.type_name(), integrator, type_names)
-    yield Choice("method", "strain filter", "keeps threads from stretching", limit, limited, (NO_FILTER, *limits))
+    yield Choice("method", "integrator", "time integrator", lambda s: s.integrator.type_name(), integrator, type_names)
+    yield Choice("method", "strain filter", "limits the stretch of threads", limit, limited, (NO_FILTER, *limits))

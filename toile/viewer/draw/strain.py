@@ -1,11 +1,11 @@
-"""Figures of triangles that cloth is colored by.
+"""Strain of triangles along warp and weft, by which cloth is colored.
 
     strain along warp  |w_u| - 1      along weft  |w_v| - 1
 
 Source      [BW98] sec. 4.2, eqs. (9), (10)
 Symbols     w_u, w_v  images of the unit u, v directions [-]
-Deviations  measured from 1, and not from the rest stretch b_u, b_v of the material, which a surface does not know:
-            cloth that is made to shrink shows as strained
+Deviations  measured from 1, and not from the rest stretch b_u, b_v of the material, which a surface does not have:
+            cloth that shrinks by its rest stretch appears strained
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from toile.model.frame import Surface
 
 
 def strain_along(surface: Surface) -> Callable[[np.ndarray], np.ndarray]:
-    """Of positions, the strain of every triangle along warp and weft: (triangles, 2)."""
+    """Returns a function of positions: the strain of every triangle along warp and weft, (triangles, 2)."""
     edges = surface.uv[:, 1:] - surface.uv[:, :1]  # rows are the two sides that start in corner 0
     area = edges[:, 0, 0] * edges[:, 1, 1] - edges[:, 0, 1] * edges[:, 1, 0]
-    with np.errstate(divide="ignore", invalid="ignore"):  # a triangle without area has no strain to tell
+    with np.errstate(divide="ignore", invalid="ignore"):  # the strain of a triangle without area is undefined
         inverse = np.stack([edges[:, 1, 1], -edges[:, 0, 1], -edges[:, 1, 0], edges[:, 0, 0]], axis=1) / area[:, None]
     inverse = inverse.reshape(-1, 2, 2).astype(np.float32)
     first, second, third = surface.triangles.T
@@ -34,6 +34,6 @@ def strain_along(surface: Surface) -> Callable[[np.ndarray], np.ndarray]:
     return measure
 
 
-def shade(strain: np.ndarray, limit: float) -> np.ndarray:
-    """Strain as a place on the palette: 0 at -limit, shortened; 0.5 at rest; 1 at limit, stretched."""
+def scale_position(strain: np.ndarray, limit: float) -> np.ndarray:
+    """Position of a strain on the color scale: 0 at -limit, shortened; 0.5 at rest; 1 at limit, stretched."""
     return np.clip(0.5 + 0.5 * strain / limit, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What the colors of the cloth mean in the live page, and the legend that says so."""
+"""Color modes of the cloth: by cloth, fabric, strain or contact, each with a legend."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from toile.model.frame import Surface
-from toile.viewer.draw.colors import shade
 from toile.viewer.draw.palette import CLOTHS, CONTACT_COLORS, SCALE, Color
+from toile.viewer.draw.strain import scale_position
 from toile.viewer.draw.text import plain
-from toile.viewer.live.live import View
 
 CLOTH, FABRIC, WARP, WEFT, CONTACT = "cloth", "fabric", "strain along warp", "strain along weft", "contact"
 MODES = (CLOTH, FABRIC, WARP, WEFT, CONTACT)
@@ -18,31 +17,38 @@ MODES = (CLOTH, FABRIC, WARP, WEFT, CONTACT)
 CONTACT_NAMES = ("free", "on a solid", "on cloth", "on both")
 
 
-def shading(
-    mode: str, limit: float, view: View, strains: np.ndarray | None
+def cloth_colors(
+    mode: str,
+    limit: float,
+    surface: Surface,
+    strains: np.ndarray | None = None,
+    contacts: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray | None, Sequence[Color]]:
-    """Figures of triangles and their colors, as drawing.show wants them. `limit` is the strain of the last color."""
-    assert view.surface is not None
+    """Values of the triangles and colors, as SceneDrawing.show needs them.
+
+    `limit` is the strain of the last color. `strains` of the triangles along warp and weft are needed by the modes of
+    strain, and `contacts`, the vertices in contact with solids and with cloth, by the mode of contact.
+    """
     if mode in (WARP, WEFT):
         assert strains is not None
-        return shade(strains[:, MODES.index(mode) - MODES.index(WARP)], limit), SCALE
+        return scale_position(strains[:, (WARP, WEFT).index(mode)], limit), SCALE
     if mode == CONTACT:
-        return contact_kinds(view), CONTACT_COLORS
-    return None, of_fabrics(view.surface) if mode == FABRIC else CLOTHS
+        assert contacts is not None
+        return contact_values(surface, *contacts), CONTACT_COLORS
+    return None, _colors_by_fabric(surface) if mode == FABRIC else CLOTHS
 
 
-def contact_kinds(view: View) -> np.ndarray:
-    """The place among TOUCHES of each triangle, by what its corners touch."""
-    assert view.surface is not None
-    kinds = np.zeros(len(view.positions), int)
-    kinds[view.vertices_on_solids] |= 1
-    kinds[view.vertices_on_cloth] |= 2
-    of_triangles = np.bitwise_or.reduce(kinds[view.surface.triangles], axis=1)
+def contact_values(surface: Surface, on_solids: np.ndarray, on_cloth: np.ndarray) -> np.ndarray:
+    """Value of each triangle that selects one of CONTACT_COLORS by the contacts of its corners."""
+    kinds = np.zeros(surface.vertex_count, int)
+    kinds[on_solids] |= 1
+    kinds[on_cloth] |= 2
+    of_triangles = np.bitwise_or.reduce(kinds[surface.triangles], axis=1)
     return (of_triangles + 0.5) / len(CONTACT_COLORS)
 
 
 def legend(mode: str, limit: float, surface: Surface) -> str:
-    """HTML that tells what each color is."""
+    """Returns HTML that explains the colors."""
     if mode in (WARP, WEFT):
         boxes = "".join(f'<div style="flex:1;height:14px;background:{_css(color)}"></div>' for color in SCALE)
         ticks = "".join(f"<span>{100.0 * limit * at:+.3g} %</span>" for at in (-1.0, -0.5, 0.0, 0.5, 1.0))
@@ -63,8 +69,7 @@ def _fabrics(surface: Surface) -> list[str]:
     return list(dict.fromkeys(part.fabric for part in surface.parts))
 
 
-def of_fabrics(surface: Surface) -> list[Color]:
-    """The color of each cloth."""
+def _colors_by_fabric(surface: Surface) -> list[Color]:
     fabrics = _fabrics(surface)
     return [CLOTHS[fabrics.index(part.fabric) % len(CLOTHS)] for part in surface.parts] or list(CLOTHS)
 

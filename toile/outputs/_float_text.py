@@ -1,10 +1,11 @@
-"""Text of many float32 numbers at once: nine significant digits each, which read back as the same float32.
+"""Fast formatting of many float32 numbers: nine significant digits each, which read back as the same float32.
 
     -1.23456789e-01      sign or blank, digit, point, eight digits, exponent: always 15 characters
 
-The digits of |x| are those of the whole number |x| 10^(8 - e), looked up three at a time; e is the decimal exponent.
+The digits of |x| are those of the integer |x| 10^(8 - e), taken from a table three at a time; e is the decimal
+exponent.
 
-Source      nine digits tell all float32 apart: D. Goldberg, "What every computer scientist should know about
+Source      nine digits distinguish all float32 numbers: D. Goldberg, "What every computer scientist should know about
             floating-point arithmetic", 1991, theorem 15
 Deviations  |x| 10^(8 - e) is rounded in double precision, and its last digit may not be that of the nearest decimal;
             that is less than a tenth of the distance to the next float32.
@@ -21,7 +22,7 @@ _EXPONENTS = np.array([list(f"e{n:+03d}".encode()) for n in range(LOWEST, HIGHES
 
 
 def number_lines(keyword: str, rows: np.ndarray) -> bytes:
-    """One line per row: the word, then its numbers. They must be finite."""
+    """Returns one line per row: the keyword, then the numbers of the row, which must be finite."""
     values = np.asarray(rows, np.float32)
     count, columns = values.shape
     start = f"{keyword} ".encode()
@@ -38,7 +39,7 @@ def _write(x: np.ndarray, text_out: np.ndarray) -> None:
     size = np.abs(x)
     exponent = np.floor(np.log10(np.where(size > 0.0, size, 1.0))).astype(np.int64)
     whole = np.rint(size * 10.0 ** (8 - exponent)).astype(np.int64)
-    # Rounding may lead up to the next power of ten.
+    # Rounding may reach the next power of ten.
     over = whole >= 10**9
     whole[over] //= 10
     exponent[over] += 1

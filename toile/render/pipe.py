@@ -1,4 +1,4 @@
-"""A program of its own that gets what it writes through a pipe, and may end before it has taken all of it."""
+"""A child process that reads its data from a pipe, and may end before it has read all of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import IO, Any
 def feed(
     command: list[str], pieces: Iterable[Any], messages: int | IO[bytes], environment: dict[str, str] | None = None
 ) -> int:
-    """Its exit code, after all of the pieces or as many as it took. What it says goes to `messages`."""
+    """Runs a command, writes pieces to its standard input and returns its exit code. `messages` gets its errors."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=messages,
         env=environment,
-        process_group=0,  # the terminal's Ctrl-C is for us: a run that is stopped completes its files
+        process_group=0,  # so that Ctrl-C in the terminal reaches only Toile: an interrupted run completes its files
     )
     assert process.stdin is not None
     try:
@@ -26,8 +26,8 @@ def feed(
                 process.stdin.write(piece)
             process.stdin.close()
         except BrokenPipeError:
-            pass  # it has stopped; its exit code says so
+            pass  # the child has ended; its exit code shows it
         return process.wait()
     finally:
-        process.kill()  # does nothing to a process that has ended
+        process.kill()  # has no effect on a process that has ended
         process.wait()
