@@ -288,7 +288,8 @@ def _method(scene: Scene) -> Iterator[Parameter]:
         given = {name: getattr(old, name) for name in old.model_fields_set if name in new.model_fields}
         return with_value(scene, ("integrator",), new(**given))
 
-    limits = tuple(name for name in names("filters") if find("filters", name).limits_lengths)
+    filters: dict[str, Any] = {name: find("filters", name) for name in names("filters")}
+    limits = tuple(name for name, settings in filters.items() if settings.limits_lengths)
 
     def limit(scene: Scene) -> str:
         return next((item.type_name() for item in scene.filters if item.type_name() in limits), NO_FILTER)
