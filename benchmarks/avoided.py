@@ -53,13 +53,13 @@ def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 def every_second() -> contextlib.AbstractContextManager:
     """Only every second solve makes its preconditioner anew."""
-    renew, count = solver.Solver._renew, [0]
+    renew, count = solver.LinearSolver._renew, [0]
 
     def sometimes(self: Any) -> bool:
         count[0] += 1
         return renew(self) if count[0] % 2 or not self._usable else True
 
-    return changed(solver.Solver, "_renew", sometimes)
+    return changed(solver.LinearSolver, "_renew", sometimes)
 
 
 def kept_factors() -> contextlib.AbstractContextManager:
@@ -75,8 +75,8 @@ def kept_factors() -> contextlib.AbstractContextManager:
 
 
 def to_the_end() -> contextlib.AbstractContextManager:
-    solve = solver.Solver.solve
-    return changed(solver.Solver, "solve", lambda self, again=0.0: solve(self))
+    solve = solver.LinearSolver.solve
+    return changed(solver.LinearSolver, "solve", lambda self, again=0.0: solve(self))
 
 
 def apart() -> contextlib.AbstractContextManager:

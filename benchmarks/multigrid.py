@@ -25,7 +25,7 @@ import numpy as np
 
 from toile.bench.machine import machine, versions
 from toile.device import threads
-from toile.linear.solver import Solver
+from toile.linear.solver import LinearSolver
 from toile.scene.load import load
 from toile.simulation.simulation import Simulation
 
@@ -87,19 +87,19 @@ def iterations(device: str) -> dict[str, Any]:
 def solves(simulation: Simulation) -> list[int]:
     """Iterations of each."""
     needed: list[int] = []
-    solve = Solver.solve
+    solve = LinearSolver.solve
 
-    def counted(self: Solver, *given: Any, **named: Any) -> Any:
+    def counted(self: LinearSolver, *given: Any, **named: Any) -> Any:
         solution = solve(self, *given, **named)
         needed.append(solution.iterations)
         return solution
 
-    Solver.solve = counted  # type: ignore[method-assign]
+    LinearSolver.solve = counted  # type: ignore[method-assign]
     try:
         for _ in simulation.run(FRAMES):
             pass
     finally:
-        Solver.solve = solve  # type: ignore[method-assign]
+        LinearSolver.solve = solve  # type: ignore[method-assign]
     return needed
 
 

@@ -21,7 +21,7 @@ from toile.errors import InputError
 from toile.linear.base import Preconditioner
 from toile.linear.multigrid import uv_hierarchy
 from toile.linear.precondition_block_jacobi import BlockJacobi
-from toile.linear.solver import Solver
+from toile.linear.solver import LinearSolver
 from toile.math.types import vec3
 
 FOUND = plugins.names("preconditioners")
@@ -144,9 +144,9 @@ def test_an_old_one_still_gives_the_right_answer(preconditioner: Preconditioner,
 
 
 def test_solver_remakes_it_when_it_no_longer_serves(preconditioner: Preconditioner, device: str) -> None:
-    """Through `Solver`, over matrices that drift and one that has nothing to do with those before."""
+    """Through `LinearSolver`, over matrices that drift and one that has nothing to do with those before."""
     system = random_system(SIZE, device, seed=7)
-    solver = Solver(system.start(), preconditioner.build(system.matrix, system.device_S), 1e-12, 1000)
+    solver = LinearSolver(system.start(), preconditioner.build(system.matrix, system.device_S), 1e-12, 1000)
     rng = np.random.default_rng(7)
     A = system.A.copy()
     for spread in (0.0, 0.05, 0.1, 3.0):
@@ -182,7 +182,7 @@ def test_factor_refuses_a_matrix_that_is_not_positive_definite(factor: Precondit
     system = random_system(SIZE, device, seed=9, held=0.0)
     lowest = np.linalg.eigvalsh(system.A)[0]
     made = factor.build(system.matrix, system.device_S)
-    solver = Solver(system.start(), made, 1e-6, 100)
+    solver = LinearSolver(system.start(), made, 1e-6, 100)
     system.fill(system.A - 2.0 * lowest * np.eye(3 * SIZE))
     assert not made.update()
     assert not solver.solve().converged
@@ -196,7 +196,7 @@ def test_factor_survives_numbers_that_are_none(factor: Preconditioner, device: s
     good = system.A.copy()
     bad = good.copy()
     bad[4, 4] = np.nan
-    solver = Solver(system.start(), factor.build(system.matrix, system.device_S), 1e-10, 100)
+    solver = LinearSolver(system.start(), factor.build(system.matrix, system.device_S), 1e-10, 100)
     system.fill(bad)
     assert not solver.solve().converged
     system.fill(good)

@@ -20,7 +20,7 @@ from toile.linear.multigrid.galerkin import Product
 from toile.linear.multigrid.galerkin_blocks import HELD
 from toile.linear.multigrid.uv_hierarchy import Sites, find_sites, interpolations
 from toile.linear.precondition_multigrid import Multigrid
-from toile.linear.solver import Solver
+from toile.linear.solver import LinearSolver
 from toile.math.types import mat33, precision, vec3
 from toile.scene.load import load
 from toile.shapes.disc import Disc
@@ -117,7 +117,7 @@ def finest(system: LinearSystem) -> np.ndarray:
     return S @ system.A @ S + float(HELD) * mean[:, None] * (np.eye(3 * n) - S)
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("on_gpu", [False, True])
 def test_galerkin_products_are_those_of_dense_matrices(
     on_gpu: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +238,7 @@ def test_contacts_between_cloths_are_on_every_level(device: str, monkeypatch: py
     n = Q.shape[1] // 3
     assert len(made.weights) >= 2 and n < 10
     found = made.coarsest.inverse.numpy().transpose(0, 2, 1, 3).reshape(3 * n, 3 * n) @ expected
-    np.testing.assert_allclose(found, np.eye(3 * n), rtol=0, atol=1e-3)  # what is inverted is regularised by 1e-6
+    np.testing.assert_allclose(found, np.eye(3 * n), rtol=0, atol=1e-3)  # what is inverted is regularized by 1e-6
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -310,14 +310,14 @@ def test_layers_move_together_in_few_iterations(device: str, monkeypatch: pytest
 def iterations_of(scene: Any, frames: int, device: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of every solve."""
     needed = []
-    solve = Solver.solve
+    solve = LinearSolver.solve
 
-    def counted(self: Solver, again: float = 0.0) -> Any:
+    def counted(self: LinearSolver, again: float = 0.0) -> Any:
         solution = solve(self, again)
         needed.append(solution.iterations)
         return solution
 
-    monkeypatch.setattr(Solver, "solve", counted)
+    monkeypatch.setattr(LinearSolver, "solve", counted)
     for _ in Simulation(scene, device).run(frames):
         pass
     return needed

@@ -93,6 +93,6 @@ def test_contacts_have_one_kernel_for_each_device():
 
 
 def test_every_kernel_by_rows_has_one_for_a_gpu():
-    for kernel, alike in precondition_multigrid.WIDE.items():
+    for kernel, alike in precondition_multigrid.GPU_KERNELS.items():
         labels = [[argument.label for argument in each.adj.args] for each in (kernel, alike)]
         assert labels[0][4:] == labels[1][5:]  # after where the range begins, or the rows, and the matrix

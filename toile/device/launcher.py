@@ -1,7 +1,7 @@
-"""Launches kernels whose arguments are packed once and then reused.
+"""Launches kernels whose arguments are packed once and then reused, and splits large launches among threads.
 
 A step launches some thirty small kernels with the same arrays every time. Packing their arguments takes Warp longer
-than running them: a tenth of a millisecond each, in the middle of a step, against a hundredth for a recorded launch.
+than running them: a tenth of a millisecond each, in the middle of a step, against a hundredth for a packed launch.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,19 @@ import warp as wp
 
 from toile.device import threads
 
-# Entries kept before starting anew. A step needs two per kernel, because states swap; steps of new sizes add more.
+# Packed launches that are kept; one more discards them all. A step needs two per kernel, because states swap, and steps
+# of new sizes add more.
 LARGEST = 64
 
-# Ranges that are shared begin at multiples of this, so that sums of so many indices belong to one thread.
+# Ranges of a split launch begin at multiples of this, so that a sum over SHARE indices belongs to one thread.
 SHARE = 1024
-# So many shares for each thread, or the launch is not shared: handing over costs as much as thousands of rows of a
-# product. With one, two threads took 33 ms for a frame of 2,601 vertices where one takes 24.
+# Each thread gets at least this number of shares, or the launch is not split: handing work to a thread costs as much as
+# thousands of rows of a product. With one share, two threads took 33 ms for a frame of 2,601 vertices and one took 24.
 FEWEST_SHARES = 4
 
 
 class Launcher:
-    """Remembers launches by kernel and arguments. Arrays and structures count by identity, numbers by value."""
+    """Keeps packed launches by kernel and arguments: arrays and structs count by identity, floats by value."""
 
     def __init__(self, device: str):
         self.device = device
@@ -38,17 +39,21 @@ class Launcher:
     def split(
         self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE, fewest: int | None = None
     ) -> None:
-        """A launch that threads may share. The first argument of its kernel, not among `inputs`, is where the range
-        begins; different indices must not write to the same place, unless they lie between multiples of `multiple`.
-        A thread gets at least `fewest` multiples: FEWEST_SHARES when not given, one where an index is a lot of work.
+        """Launches a kernel in ranges that threads share.
+
+        The first argument of the kernel, which is not among `inputs`, is the index at which its range begins. Different
+        indices must not write to the same address, unless they lie between the same multiples of `multiple`. A thread
+        gets at least `fewest` multiples: FEWEST_SHARES by default, one where a single index is much work.
         """
         self.by_color(kernel, (dim,), inputs, multiple, FEWEST_SHARES if fewest is None else fewest)
 
     def by_color(
         self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE, fewest: int = 1
     ) -> None:
-        """Several such launches, one after the other, of ranges that end at `ends`; one launch where none is shared.
-        Multiples count from where each begins."""
+        """Launches a kernel for one color after the other, each split among threads; the colors end at `ends`.
+
+        Multiples count from the beginning of each color. Where no color is split, all of them are one launch.
+        """
         if not ends[-1]:
             return
         pieces = _pieces(ends, threads.count() if self._shares else 1, multiple, fewest)
@@ -69,7 +74,7 @@ class Launcher:
         if found is None:
             found = self._pack(key, inputs, [[self._command(kernel, dim, inputs)]])
         command = found.commands[0][0]
-        if found.dim != dim:  # of a list that is another in every step, the length
+        if found.dim != dim:  # the length of a list may change in every step
             command.set_dim(dim)
             found.dim = dim
         command.launch()
@@ -86,11 +91,11 @@ class Launcher:
 
 @dataclass
 class _PackedLaunches:
-    """Launches that are made together, one list after the other."""
+    """Packed launches: those of an inner list run at the same time, the inner lists one after the other."""
 
     commands: list[list[wp.Launch]]
-    inputs: list[Any]  # kept: as long as they live, no other object can have their identity
-    dim: int = -1  # of a single launch, as it was made last
+    inputs: list[Any]  # kept: while they live, no other object can have their identity
+    dim: int = -1  # of the last single launch
 
 
 def _key(kernel: wp.Kernel, inputs: list[Any]) -> tuple:
@@ -101,7 +106,7 @@ def _key(kernel: wp.Kernel, inputs: list[Any]) -> tuple:
 def _pieces(
     ends: tuple[int, ...], count: int, multiple: int, fewest: int
 ) -> tuple[tuple[tuple[int, int], ...], ...] | None:
-    """Of each range up to an end those that `count` threads share; None if none is shared."""
+    """Returns for each color the ranges that `count` threads share; None if no color is split."""
     found = tuple(
         tuple((begin + low, begin + high) for low, high in shares(end - begin, count, multiple, fewest))
         for begin, end in pairwise((0, *ends))
@@ -110,8 +115,8 @@ def _pieces(
 
 
 def shares(dim: int, count: int, multiple: int, fewest: int = 1) -> list[tuple[int, int]]:
-    """[0, dim) in at most `count` ranges of about the same length that begin at multiples of a number and have `fewest`
-    of them or more."""
+    """Divides [0, dim) into at most `count` ranges of about the same length, which begin at multiples of `multiple`
+    and are at least `fewest` multiples long."""
     count = max(1, min(count, dim // (fewest * multiple)))
     blocks = -(-dim // multiple)
     cuts = [min(dim, multiple * (blocks * k // count)) for k in range(count + 1)]

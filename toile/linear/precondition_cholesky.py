@@ -1,9 +1,9 @@
-"""A sparse Cholesky factor of the constrained matrix: one or two iterations where others need hundreds.
+"""A sparse Cholesky factor of the constrained matrix: one or two iterations where block-Jacobi needs hundreds.
 
     P = S A S + (I - S)
 
-Source      [BW98] sec. 5.3 has room for any P; the filter keeps constraints exact whatever P is, so a factor of an
-            earlier matrix is still a correct preconditioner
+Source      [BW98] sec. 5.3 admits any P; the filter keeps constraints exact whatever P is, so a factor of an earlier
+            matrix is still a correct preconditioner
 Deviations  The paper doubts that elaborate preconditioners pay. On a hanging sheet of 2,601 particles this one makes a
             step several times faster than block-Jacobi (benchmarks/).
 """
@@ -60,11 +60,11 @@ class CholeskyPreconditioner:
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S
         lower = np.flatnonzero(A.rows >= A.columns)
-        order = np.lexsort((A.rows[lower], A.columns[lower]))  # by column, then row, as compressed columns want
+        order = np.lexsort((A.rows[lower], A.columns[lower]))  # by column, then row, for compressed columns
         slots = lower[order]
         rows, columns = A.rows[slots], A.columns[slots]
         heights = np.stack([np.where(rows == columns, 3 - c, 3) for c in range(3)], axis=1)
-        # Scalar column 3 j + c holds rows 3 i .. 3 i + 2 of every block (i, j), below the diagonal only.
+        # Scalar column 3 j + c contains rows 3 i .. 3 i + 2 of every block (i, j), from the diagonal down.
         column_heights = np.stack([np.bincount(columns, heights[:, c], A.row_count) for c in range(3)], axis=1)
         offsets = np.concatenate([[0], np.cumsum(column_heights.ravel())]).astype(np.int64)
         before = np.cumsum(heights, axis=0) - heights

@@ -35,14 +35,14 @@ def scale(inverse: wp.array(dtype=vec3), r: wp.array(dtype=vec3), s_out: wp.arra
 
 
 class Diagonal(Preconditioner):
-    """Cheap to make, slow to converge on stiff cloth."""
+    """Inverse of the diagonal; cheap to make, slow to converge on stiff cloth."""
 
     def build(self, A: BlockMatrix, S: wp.array) -> Any:
         return DiagonalPreconditioner(A)
 
 
 class DiagonalPreconditioner:
-    give_up_after = 0  # making it anew costs less than one iteration
+    give_up_after = 0  # an update costs less than one iteration
 
     def __init__(self, A: BlockMatrix):
         self.A = A

@@ -1,13 +1,13 @@
-"""What contacts add to a matrix outside its pattern, on the levels of a multigrid cycle.
+"""The blocks of contacts outside the pattern of a matrix, on the levels of a multigrid cycle.
 
     C_l = Q^T S C S Q,    Q = P_0 P_1 ... P_(l-1)
 
-C is the sum over groups of four particles of the blocks w_a w_b B (toile/linear/block_matrix.py). Two layers that touch
-resist only what moves them against each other; with C in D alone, a cycle would take them to be held fast. The groups
-change in every step, so that no matrix is made of them: products go through the particles.
+C is the sum over groups of four particles of the blocks w_a w_b B (toile/linear/block_matrix.py). Two layers in contact
+resist only relative motion; with C in D alone, a cycle would treat them as fixed in space. The groups change in every
+step, so that no matrix is assembled from them: products go through the particles.
 
 Source      [BW98] has no such products
-Symbols     w  weights of a group's particles     B  its block     K  what D must have for C
+Symbols     w  weights of a group's particles     B  its block     K  contribution of C to D
 Deviations  none
 """
 
@@ -39,8 +39,8 @@ class CoupledLevels:
         self._on_gpu = wp.get_device(A.device).is_cuda
 
     def update(self) -> None:
-        """K of every level. On the finest it is what is on the diagonal of A; on others it is enough for smoothing:
-        as of elements with four points, C <= 4 K."""
+        """Computes K of every level. On the finest it is the contribution of contacts to the diagonal of A; on the
+        others it is a bound for the smoother: C <= 4 K, as for elements with four points."""
         for level, K in enumerate(self.K):
             K.zero_()
             for groups in self._A.couplings:
@@ -50,7 +50,7 @@ class CoupledLevels:
                     self._launch[level](add_bounds, groups.capacity, [*groups.arrays, *self._through(level), K])
 
     def add_to(self, dense_out: wp.array) -> None:
-        """The dense matrix of the coarsest level."""
+        """Adds C to the dense matrix of the coarsest level."""
         for groups in self._A.couplings:
             inputs = [*groups.arrays, *self._through(-1), dense_out]
             self._launch[-1](add_dense, 4 * groups.capacity, inputs)
@@ -113,7 +113,7 @@ def add_bounds(
     if k >= count[0]:
         return
     at, w = particles[k], weights[k]
-    # |sum of w_a x_a|^2 <= (sum of |w_a|) (sum of |w_a| |x_a|^2), and the same for the weights in Q, whose sum is 1.
+    # |sum of w_a x_a|^2 <= (sum of |w_a|) (sum of |w_a| |x_a|^2), and likewise for the weights in Q, whose sum is 1.
     total = wp.abs(w[0]) + wp.abs(w[1]) + wp.abs(w[2]) + wp.abs(w[3])
     for a in range(4):
         i = at[a]
@@ -170,9 +170,9 @@ def subtract_coupled(
         for e in range(offsets[i], offsets[i + 1]):
             moved += Q[e] * d[columns[e]]
         apart += w[a] * (S[i] * vec3(moved))
-    push = blocks[k] * apart
+    force = blocks[k] * apart
     for a in range(4):
         i = at[a]
-        given = wp.vec3f(w[a] * (S[i] * push))
+        given = wp.vec3f(w[a] * (S[i] * force))
         for e in range(offsets[i], offsets[i + 1]):
             wp.atomic_sub(r_out, columns[e], Q[e] * given)
