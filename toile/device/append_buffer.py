@@ -8,7 +8,7 @@ On a GPU there is one range, and the order of its entries changes from run to ru
 has a key, and the entries are read in the order of their keys, which depends on nothing else.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import warp as wp
@@ -48,8 +48,8 @@ def pair_key(kind: wp.int32, pair: wp.vec2i) -> wp.int64:
 class AppendBuffer:
     """Entries of one type: the first `count` of `values`."""
 
-    def __init__(self, kind: Any, capacity: int, device: str, keyed: bool = False):
-        self.values, self.count, self.device = wp.empty(capacity, dtype=kind, device=device), 0, device
+    def __init__(self, dtype: type, capacity: int, device: str, keyed: bool = False):
+        self.values, self.count, self.device = wp.empty(capacity, dtype=dtype, device=device), 0, device
         self._on_cpu, self._keyed = wp.get_device(device).is_cpu, keyed
         self._keys = self._make_keys()
         self._order = wp.empty(0, dtype=wp.int32, device=device)
@@ -129,8 +129,8 @@ class AppendBuffer:
 
 
 def fill(
-    buffers: list[AppendBuffer], launch: Launcher, kernel: wp.Kernel, dim: int, inputs: list[Any], block: int = SHARE,
-    kept: int = 0,
+    buffers: list[AppendBuffer], launch: Launcher, kernel: wp.Kernel, dim: int, inputs: Sequence[object],
+    block: int = SHARE, kept: int = 0,
 ) -> None:  # fmt: skip
     """Fills buffers behind their first `kept` entries. The kernel's last arguments are ranges and values of each."""
     if not dim:

@@ -5,7 +5,6 @@ with the same arrays are therefore captured in a graph.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import warp as wp
 
@@ -17,10 +16,10 @@ class CudaGraph:
     that may be replaced by others: when one is, the launches are captured anew.
     """
 
-    def __init__(self, device: str, launches: Callable[[], Any]):
+    def __init__(self, device: str, launches: Callable[[], object]):
         self._device = wp.get_device(device)
         self._launches = launches
-        self._graph: Any = None
+        self._graph: wp.Graph | None = None
         self._identities: tuple[int, ...] = ()  # of the arrays it was captured with
         self._kept: tuple[wp.array, ...] = ()  # while they live, no other object can have their identity
         self._loaded = False

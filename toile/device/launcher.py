@@ -4,10 +4,10 @@ A step launches some thirty small kernels with the same arrays every time. Packi
 than running them: a tenth of a millisecond each, in the middle of a step, against a hundredth for a packed launch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import warp as wp
 
@@ -23,6 +23,9 @@ SHARE = 1024
 # thousands of rows of a product. With one share, two threads took 33 ms for a frame of 2,601 vertices and one took 24.
 FEWEST_SHARES = 4
 
+Key = tuple[object, ...]  # kernel, arguments and, of a split launch, its ranges
+Ranges = tuple[tuple[int, int], ...]  # begin and end of each
+
 
 class Launcher:
     """Keeps packed launches by kernel and arguments: arrays and structs count by identity, floats by value."""
@@ -30,14 +33,14 @@ class Launcher:
     def __init__(self, device: str):
         self.device = device
         self._shares = wp.get_device(device).is_cpu
-        self._packed: dict[tuple, _PackedLaunches] = {}
+        self._packed: dict[Key, _PackedLaunches] = {}
 
-    def __call__(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
+    def __call__(self, kernel: wp.Kernel, dim: int, inputs: Sequence[object]) -> None:
         if dim:
             self._launch_one(kernel, dim, inputs)
 
     def split(
-        self, kernel: wp.Kernel, dim: int, inputs: list[Any], multiple: int = SHARE, fewest: int | None = None
+        self, kernel: wp.Kernel, dim: int, inputs: Sequence[object], multiple: int = SHARE, fewest: int | None = None
     ) -> None:
         """Launches a kernel in ranges that threads share.
 
@@ -48,7 +51,7 @@ class Launcher:
         self.by_color(kernel, (dim,), inputs, multiple, FEWEST_SHARES if fewest is None else fewest)
 
     def by_color(
-        self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: list[Any], multiple: int = SHARE, fewest: int = 1
+        self, kernel: wp.Kernel, ends: tuple[int, ...], inputs: Sequence[object], multiple: int = SHARE, fewest: int = 1
     ) -> None:
         """Launches a kernel for one color after the other, each split among threads; the colors end at `ends`.
 
@@ -69,7 +72,7 @@ class Launcher:
         for together in found.commands:
             threads.together([command.launch for command in together])
 
-    def _launch_one(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> None:
+    def _launch_one(self, kernel: wp.Kernel, dim: int, inputs: Sequence[object]) -> None:
         found = self._packed.get(key := _key(kernel, inputs))
         if found is None:
             found = self._pack(key, inputs, [[self._command(kernel, dim, inputs)]])
@@ -79,10 +82,10 @@ class Launcher:
             found.dim = dim
         command.launch()
 
-    def _command(self, kernel: wp.Kernel, dim: int, inputs: list[Any]) -> wp.Launch:
+    def _command(self, kernel: wp.Kernel, dim: int, inputs: Sequence[object]) -> wp.Launch:
         return wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, record_cmd=True)
 
-    def _pack(self, key: tuple, inputs: list[Any], commands: list[list[wp.Launch]]) -> "_PackedLaunches":
+    def _pack(self, key: Key, inputs: Sequence[object], commands: list[list[wp.Launch]]) -> "_PackedLaunches":
         if len(self._packed) >= LARGEST:
             self._packed.clear()
         self._packed[key] = found = _PackedLaunches(commands, inputs)
@@ -94,18 +97,18 @@ class _PackedLaunches:
     """Packed launches: those of an inner list run at the same time, the inner lists one after the other."""
 
     commands: list[list[wp.Launch]]
-    inputs: list[Any]  # kept: while they live, no other object can have their identity
+    inputs: Sequence[object]  # kept: while they live, no other object can have their identity
     dim: int = -1  # of the last single launch
 
 
-def _key(kernel: wp.Kernel, inputs: list[Any]) -> tuple:
+def _key(kernel: wp.Kernel, inputs: Sequence[object]) -> Key:
     return (kernel, *(value if type(value) is float else id(value) for value in inputs))
 
 
 @lru_cache(maxsize=1024)
 def _pieces(
     ends: tuple[int, ...], count: int, multiple: int, fewest: int
-) -> tuple[tuple[tuple[int, int], ...], ...] | None:
+) -> tuple[Ranges, ...] | None:
     """Returns for each color the ranges that `count` threads share; None if no color is split."""
     found = tuple(
         tuple((begin + low, begin + high) for low, high in shares(end - begin, count, multiple, fewest))

@@ -12,7 +12,6 @@ Deviations  The paper's P_ii = 1/A_ii with steps by P^-1 would multiply by A_ii:
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -23,6 +22,7 @@ from toile.device.launcher import SHARE, Launcher
 from toile.device.readback import Readback
 from toile.device.reductions import add_to_sum
 from toile.linear import product_gpu
+from toile.linear.base import BuiltPreconditioner
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, precision, real, vec3
 
@@ -83,9 +83,11 @@ class ModifiedPCG:
         self._advance = [c, q, scalars, dv, r, *sums]
         # On a GPU iterations follow each other until the device itself finds that the limit is reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
-        self._loops: dict[Any, CudaGraph] = {}
+        self._loops: dict[BuiltPreconditioner, CudaGraph] = {}
 
-    def solve(self, preconditioner: Any, tolerance: float, max_iterations: int, again: float = 0.0) -> Solution:
+    def solve(
+        self, preconditioner: BuiltPreconditioner, tolerance: float, max_iterations: int, again: float = 0.0
+    ) -> Solution:
         """Improves dv, whose constrained components are z on entry and on return.
 
         `again` is for a system that was changed a little after it had been solved: the limit of the residual is then
@@ -110,7 +112,7 @@ class ModifiedPCG:
             return Solution(0, 0.0, True)  # the residual was rounding alone
         return Solution(int(scalars[COUNT]), float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start, converged)
 
-    def _iterate(self, preconditioner: Any) -> None:
+    def _iterate(self, preconditioner: BuiltPreconditioner) -> None:
         """Makes one iteration."""
         launch, n, rows = self._launch, self._n, self._rows
         preconditioner.apply(self.r, self._s)
@@ -126,7 +128,7 @@ class ModifiedPCG:
         launch.split(advance, n, self._advance, rows)
         launch(sum_r_r, 1, self._sums)
 
-    def _iterate_on_device(self, preconditioner: Any) -> None:
+    def _iterate_on_device(self, preconditioner: BuiltPreconditioner) -> None:
         """Iterates until `go_on` stops the loop on the device."""
         going = [self.scalars, self._going]
 

@@ -21,7 +21,7 @@ Symbols     P  weights of a level     S  free directions     r  residual     d  
 Deviations  none
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sparse
@@ -29,7 +29,7 @@ import warp as wp
 
 from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
-from toile.linear.base import Preconditioner
+from toile.linear.base import BuiltPreconditioner, Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.multigrid import rows_gpu, uv_hierarchy
 from toile.linear.multigrid.coupled_levels import CoupledLevels
@@ -51,11 +51,11 @@ class Multigrid(Preconditioner):
 
     smoothing: int = quantity(3, doc="terms of the smoother before and after each coarse correction", ge=1, le=10)
 
-    def build(self, A: BlockMatrix, S: wp.array) -> Any:
+    def build(self, A: BlockMatrix, S: wp.array) -> BuiltPreconditioner:
         return MultigridPreconditioner(A, S, self.smoothing)
 
 
-class MultigridPreconditioner:
+class MultigridPreconditioner(BuiltPreconditioner):
     give_up_after = 0  # an update costs as much as a few iterations
 
     def __init__(self, A: BlockMatrix, S: wp.array, smoothing: int):
@@ -164,11 +164,11 @@ class _Level:
         self.d = [wp.zeros(n, dtype=wp.vec3f, device=device) for _ in range(2)]
         self.start = [self.r, self.d[0], self.x]
 
-    def by_rows(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+    def by_rows(self, kernel: wp.Kernel, inputs: Sequence[object]) -> None:
         """Launches a kernel that multiplies by the matrix."""
         self.shared(kernel, [*self._in_cycles, *inputs])
 
-    def shared(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+    def shared(self, kernel: wp.Kernel, inputs: Sequence[object]) -> None:
         """Launches a kernel over the nodes; on a GPU the one with several threads for each node."""
         if self._on_gpu:
             self.launch(GPU_KERNELS[kernel], thread_count(self.n, self._lanes), [self.n, self._lanes, *inputs])

@@ -1,13 +1,12 @@
 """The linear solver of a run: modified CG with a preconditioner, which is updated when it no longer serves."""
 
-from typing import Any
-
 import numpy as np
 import warp as wp
 
 from toile.device.cuda_graph import CudaGraph
+from toile.linear.base import BuiltPreconditioner
 from toile.linear.modified_pcg import ModifiedPCG, Solution
-from toile.model.state_dict import StateDict
+from toile.model.state_dict import StateDict, joined, part_of
 
 # After a solve with a stale preconditioner failed, this number of solves update it before a stale one is tried again.
 SOLVES_BEFORE_RETRY = 8
@@ -16,8 +15,7 @@ SOLVES_BEFORE_RETRY = 8
 class LinearSolver:
     """Solves A dv = b for the current values of A, b and the constraints."""
 
-    def __init__(self, pcg: ModifiedPCG, preconditioner: Any, tolerance: float, max_iterations: int):
-        """`preconditioner` is made by `Preconditioner.build`."""
+    def __init__(self, pcg: ModifiedPCG, preconditioner: BuiltPreconditioner, tolerance: float, max_iterations: int):
         self.pcg, self.preconditioner = pcg, preconditioner
         self.tolerance, self.max_iterations = tolerance, max_iterations
         self._on_cpu = wp.get_device(pcg.A.device).is_cpu
@@ -60,9 +58,10 @@ class LinearSolver:
         """Returns the stale preconditioner, if one is in use: solutions depend on it by rounding."""
         if self.preconditioner.give_up_after == 0 or not self._usable:
             return {}
-        return {"wait": self._wait, "preconditioner": self.preconditioner.made_from()}
+        return {"wait": self._wait, **joined({"preconditioner": self.preconditioner.state_dict()})}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        if "preconditioner" in state_dict:
+        stale = part_of(state_dict, "preconditioner")
+        if stale:
             self._wait = int(state_dict["wait"])
-            self._usable = self.preconditioner.make_again(state_dict["preconditioner"])
+            self._usable = self.preconditioner.load_state_dict(stale)

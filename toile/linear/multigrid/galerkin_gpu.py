@@ -33,15 +33,17 @@ def entries(blocks: wp.array) -> wp.array:
 class GpuProduct:
     """B = A P and P^T B on a GPU; `first` and `second` are the patterns of both."""
 
-    def __init__(self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list, second: list):
+    def __init__(
+        self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list[wp.array], second: list[wp.array]
+    ):
         offsets, columns, values, S = matrix
         rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets.numpy()))
         self._filtered = wp.zeros(len(values), dtype=mat33, device=values.device)
         self._blocks = [wp.array(rows, dtype=wp.int32, device=values.device), columns, values, S]
         offsets_P, _, weights, offsets_B, *targets = first
-        of_B = _terms([offsets, columns, offsets_P, offsets_B, *targets, weights, False], len(B))
+        of_B = _terms([offsets, columns, offsets_P, offsets_B, *targets, weights], False, len(B))
         offsets_P, columns_P, weights, offsets_B, *targets = second
-        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *targets, weights, True], len(coarse[2]))
+        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *targets, weights], True, len(coarse[2]))
         # The views in `_sums` do not keep these alive.
         self._kept = [B, coarse[2]]
         self._sums = [
@@ -59,13 +61,14 @@ class GpuProduct:
             self._launch(sum_terms, count, terms)
 
 
-def _terms(product: list, count: int) -> list[wp.array]:
+def _terms(product: list[wp.array], weights_are_X: bool, count: int) -> list[wp.array]:
     """Returns where the terms of each of the `count` blocks begin, and source and weight of every term."""
     offsets, device, term_count = product[0], product[0].device, len(product[5])
     block, order = (wp.zeros(2 * term_count, dtype=wp.int32, device=device) for _ in range(2))  # the sort needs twice
     source, source_in_order = (wp.zeros(term_count, dtype=wp.int32, device=device) for _ in range(2))
     weight, weight_in_order = (wp.zeros(term_count, dtype=wp.float32, device=device) for _ in range(2))
-    wp.launch(list_terms, len(offsets) - 1, [*product, block, order, source, weight], device=device)
+    inputs = [*product, weights_are_X, block, order, source, weight]
+    wp.launch(list_terms, len(offsets) - 1, inputs, device=device)
     if term_count:
         wp.utils.radix_sort_pairs(block, order, term_count)  # stable
     wp.launch(reorder, term_count, [order, source, weight, source_in_order, weight_in_order], device=device)
