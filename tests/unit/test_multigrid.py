@@ -214,7 +214,8 @@ def layers(device: str) -> LinearSystem:
     blocks = 1e4 * np.einsum("ka,kb->kab", normals, normals)
     couplings = Couplings(device)
     couplings.reserve(capacity)
-    for array, given in zip(couplings.arrays, ([count], particles, weights, blocks), strict=True):
+    arrays = (couplings.count, couplings.particles, couplings.weights, couplings.blocks)
+    for array, given in zip(arrays, ([count], particles, weights, blocks), strict=True):
         array.assign(given)
     diagonal = np.zeros((2 * n, 3, 3))
     for k in range(count):

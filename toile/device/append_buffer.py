@@ -14,12 +14,13 @@ import numpy as np
 import warp as wp
 
 from toile.device import threads
+from toile.device.growable import Growable
 from toile.device.launcher import SHARE, Launcher, shares
 from toile.device.readback import Readback
 
 
 @wp.struct
-class BufferRanges:
+class BufferRanges(Growable):
     """Ranges of a buffer, one for each range of a launch; the range is found by the first block of indices in it."""
 
     block: wp.int32  # indices in a block
@@ -53,6 +54,7 @@ class AppendBuffer:
         self._on_cpu, self._keyed = wp.get_device(device).is_cpu, keyed
         self._keys = self._make_keys()
         self._order = wp.empty(0, dtype=wp.int32, device=device)
+        self.ranges = BufferRanges()
         self._range_on_gpu: tuple[int, int]  # first slot and capacity that the GPU has, so that neither is sent twice
         self._make_ranges(1, SHARE)
 
@@ -120,7 +122,7 @@ class AppendBuffer:
         return wp.empty(len(self.values) if self._keyed else 0, dtype=wp.int64, device=self.device)
 
     def _make_ranges(self, count: int, block: int) -> None:
-        # The struct is a new one each time, because packed launches are found by its identity.
+        self.ranges.retire()
         self.ranges, self._range_on_gpu = BufferRanges(), (-1, -1)
         self.ranges.block, self.ranges.keys = block, self._keys
         for name in ("begin", "capacity", "count"):

@@ -12,6 +12,7 @@ from itertools import pairwise
 import warp as wp
 
 from toile.device import threads
+from toile.device.growable import Generations, check, generations_of
 
 # Packed launches that are kept; one more discards them all. A step needs two per kernel, because states swap, and steps
 # of new sizes add more.
@@ -69,6 +70,8 @@ class Launcher:
                 [self._command(kernel, high - low, [low, *inputs]) for low, high in ranges] for ranges in pieces
             ]
             found = self._pack(key, inputs, commands)
+        if found.generations:
+            check(found.generations, "launch was packed")
         for together in found.commands:
             threads.together([command.launch for command in together])
 
@@ -80,6 +83,8 @@ class Launcher:
         if found.dim != dim:  # the length of a list may change in every step
             command.set_dim(dim)
             found.dim = dim
+        if found.generations:
+            check(found.generations, "launch was packed")
         command.launch()
 
     def _command(self, kernel: wp.Kernel, dim: int, inputs: Sequence[object]) -> wp.Launch:
@@ -88,7 +93,7 @@ class Launcher:
     def _pack(self, key: Key, inputs: Sequence[object], commands: list[list[wp.Launch]]) -> "_PackedLaunches":
         if len(self._packed) >= LARGEST:
             self._packed.clear()
-        self._packed[key] = found = _PackedLaunches(commands, inputs)
+        self._packed[key] = found = _PackedLaunches(commands, inputs, generations_of(inputs))
         return found
 
 
@@ -98,6 +103,7 @@ class _PackedLaunches:
 
     commands: list[list[wp.Launch]]
     inputs: Sequence[object]  # kept: while they live, no other object can have their identity
+    generations: Generations  # of the growable structs among the inputs
     dim: int = -1  # of the last single launch
 
 

@@ -20,40 +20,52 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
+from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.linear.multigrid.uv_hierarchy import Sites
 from toile.math.types import mat33, precision, real, vec3, vec4
 
 
+@wp.struct
+class CouplingGroups(Growable):
+    """Groups of four particles; the block between particles a and b of a group is w_a w_b B."""
+
+    count: wp.array(dtype=wp.int32)  # groups in use, one number; the other arrays may be longer
+    particles: wp.array(dtype=wp.vec4i)
+    weights: wp.array(dtype=vec4)
+    blocks: wp.array(dtype=mat33)
+
+
 class Couplings:
-    """Blocks outside the pattern, in groups of four particles; the block between a and b of a group is w_a w_b B.
+    """Blocks outside the pattern of a matrix, on the device.
 
     A block with a = b is on the diagonal of the matrix as well, and products include it only once.
     """
 
     def __init__(self, device: str):
         self.device = device
-        self.count = wp.zeros(1, dtype=wp.int32, device=device)  # groups in use; the arrays may be longer
+        self.count = wp.zeros(1, dtype=wp.int32, device=device)
+        self.groups = CouplingGroups()
         self.reserve(0)
 
     @property
     def capacity(self) -> int:
         return len(self.blocks)
 
-    @property
-    def arrays(self) -> list[wp.array]:
-        return [self.count, self.particles, self.weights, self.blocks]
-
     def reserve(self, capacity: int) -> None:
         """Replaces the arrays by empty ones for a number of groups; their contents are lost."""
         self.particles = wp.zeros(capacity, dtype=wp.vec4i, device=self.device)
         self.weights = wp.zeros(capacity, dtype=vec4, device=self.device)
         self.blocks = wp.zeros(capacity, dtype=mat33, device=self.device)
+        self.groups.retire()
+        self.groups = CouplingGroups()
+        self.groups.count, self.groups.particles = self.count, self.particles
+        self.groups.weights, self.groups.blocks = self.weights, self.blocks
         self._launch = Launcher(self.device)  # the old one would keep the old arrays alive
 
     def add_product(self, x: wp.array, factor: float, y_out: wp.array) -> None:
         """y += factor C x, with the blocks C that are not in the matrix."""
-        self._launch(add_coupled, self.capacity, [*self.arrays, x, factor, y_out])
+        self._launch(add_coupled, self.capacity, [self.groups, x, factor, y_out])
 
 
 @dataclass
@@ -183,18 +195,17 @@ def block_multiply(
 @wp.kernel
 def add_coupled(
     # in
-    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    blocks: wp.array(dtype=mat33), x: wp.array(dtype=vec3), factor: real,
+    groups: CouplingGroups, x: wp.array(dtype=vec3), factor: real,
     # in and out
     y_out: wp.array(dtype=vec3),
 ):
     k = wp.tid()
-    if k >= count[0]:
+    if k >= groups.count[0]:
         return
-    at, w = particles[k], weights[k]
+    at, w, block = groups.particles[k], groups.weights[k], groups.blocks[k]
     total = w[0] * x[at[0]] + w[1] * x[at[1]] + w[2] * x[at[2]] + w[3] * x[at[3]]
     for a in range(4):
         if wp.static(precision == "single"):  # row_product leaves out the diagonal
-            wp.atomic_add(y_out, at[a], factor * w[a] * (blocks[k] * total))
+            wp.atomic_add(y_out, at[a], factor * w[a] * (block * total))
         else:
-            wp.atomic_add(y_out, at[a], factor * w[a] * (blocks[k] * (total - w[a] * x[at[a]])))
+            wp.atomic_add(y_out, at[a], factor * w[a] * (block * (total - w[a] * x[at[a]])))

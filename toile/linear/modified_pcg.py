@@ -139,7 +139,7 @@ class ModifiedPCG:
         if preconditioner not in self._loops:
             self._loops[preconditioner] = CudaGraph(self.A.device, lambda: wp.capture_while(self._going, iterate))
         self._launch(go_on, 1, going)
-        self._loops[preconditioner](*(array for couplings in self.A.couplings for array in couplings.arrays))
+        self._loops[preconditioner](*(couplings.groups for couplings in self.A.couplings))
 
     def _multiply_coupled(self, x: wp.array) -> None:
         if self.A.couplings:

@@ -51,7 +51,7 @@ class LinearSolver:
         readback, and the result is True: if it was not possible, the iteration yields no finite numbers."""
         if self._on_cpu:
             return self.preconditioner.update()
-        self._update(*(array for couplings in self.pcg.A.couplings for array in couplings.arrays))
+        self._update(*(couplings.groups for couplings in self.pcg.A.couplings))
         return True
 
     def state_dict(self) -> StateDict:
