@@ -212,11 +212,11 @@ def test_pins_farther_apart_than_threads_allow(device: str) -> None:
         integrator="implicit_euler",
         gravity=(0.0, 0.0, 0.0),
     )
-    regularised, rejected = 0, 0
+    regularized, rejected = 0, 0
     for _ in range(200):
         rejected += simulation.advance_frame().certificate["rejected"]
-        regularised += simulation.filters[0].matrix.factor.regularised
-    assert regularised > 20 and rejected == 0
+        regularized += simulation.filters[0].matrix.factor.regularized
+    assert regularized > 20 and rejected == 0
     x = simulation.state.x.numpy().astype(float)
     assert np.abs(x[:, 2]).max() < 1e-9
     row = x[-9:]

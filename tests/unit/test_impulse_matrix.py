@@ -125,7 +125,7 @@ def test_a_singular_system_is_solved(device: str) -> None:
     springs = sheet(device, CORNERS)
     A = springs.whole()
     springs.matrix.factor.factor()
-    assert springs.matrix.factor.regularised
+    assert springs.matrix.factor.regularized
     null = (springs.pairs >= CORNERS[0]).all(axis=1) / np.sqrt(N - 1)
     b = np.random.default_rng(1).normal(size=len(springs.pairs))
     s, dv = springs.correct(b)
@@ -137,11 +137,11 @@ def test_a_singular_system_is_solved(device: str) -> None:
     assert np.linalg.norm(dv) < 2.5 * np.linalg.norm(b)
 
 
-def test_regular_systems_are_not_regularised(device: str) -> None:
+def test_regular_systems_are_not_regularized(device: str) -> None:
     springs = sheet(device, CORNERS[:1])
     A = springs.whole()
     springs.matrix.factor.factor()
-    assert not springs.matrix.factor.regularised
+    assert not springs.matrix.factor.regularized
     b = np.random.default_rng(2).normal(size=len(springs.pairs))
     np.testing.assert_allclose(A @ springs.correct(b)[0], b, atol=1e-10)
 
@@ -155,7 +155,7 @@ def test_held_springs_take_no_part(device: str) -> None:
     assert not A[held].toarray().any()
     springs.upper(np.where(held, 2.0, 0.0))
     springs.matrix.factor.factor()
-    assert not springs.matrix.factor.regularised
+    assert not springs.matrix.factor.regularized
     b = np.where(held, 0.0, np.random.default_rng(3).normal(size=len(springs.pairs)))
     s = springs.correct(b)[0]
     kept = np.flatnonzero(~held)
@@ -205,17 +205,17 @@ def test_pivots_that_are_zero_or_negative(values: list[list[float]]) -> None:
     factor = Ldlt(*upper_of(full))
     factor.values[:] = [values[0][0], values[0][1], values[1][1]]
     factor.factor()
-    assert factor.regularised
+    assert factor.regularized
     assert np.isfinite(factor.solve(np.array([1.0, 1.0]))).all()
     # It is not in the way of what comes next.
     factor.values[:] = [2.0, 1.0, 2.0]
     factor.factor()
-    assert not factor.regularised
+    assert not factor.regularized
     np.testing.assert_allclose(factor.solve(np.array([1.0, 1.0])), 1.0 / 3.0, atol=1e-14)
 
 
 def test_a_heavy_matrix_beside_a_light_one(device: str) -> None:
-    """Two systems that have nothing to do with each other, one with entries a million times smaller: not regularised,
+    """Two systems that have nothing to do with each other, one with entries a million times smaller: not regularized,
     and each has the solution that it has alone."""
     random = np.random.default_rng(3)
     parts = []
@@ -227,7 +227,7 @@ def test_a_heavy_matrix_beside_a_light_one(device: str) -> None:
     both.sort_indices()
     factor.values[:] = both.data
     factor.factor()
-    assert not factor.regularised
+    assert not factor.regularized
     right = random.normal(size=12)
     found = factor.solve(right)
     for part, rows in zip(parts, (slice(0, 6), slice(6, 12)), strict=True):

@@ -214,7 +214,8 @@ def layers(device: str) -> LinearSystem:
     blocks = 1e4 * np.einsum("ka,kb->kab", normals, normals)
     couplings = Couplings(device)
     couplings.reserve(capacity)
-    for array, given in zip(couplings.arrays, ([count], particles, weights, blocks), strict=True):
+    arrays = (couplings.count, couplings.particles, couplings.weights, couplings.blocks)
+    for array, given in zip(arrays, ([count], particles, weights, blocks), strict=True):
         array.assign(given)
     diagonal = np.zeros((2 * n, 3, 3))
     for k in range(count):
@@ -238,7 +239,7 @@ def test_contacts_between_cloths_are_on_every_level(device: str, monkeypatch: py
     n = Q.shape[1] // 3
     assert len(made.weights) >= 2 and n < 10
     found = made.coarsest.inverse.numpy().transpose(0, 2, 1, 3).reshape(3 * n, 3 * n) @ expected
-    np.testing.assert_allclose(found, np.eye(3 * n), rtol=0, atol=1e-3)  # what is inverted is regularised by 1e-6
+    np.testing.assert_allclose(found, np.eye(3 * n), rtol=0, atol=1e-3)  # what is inverted is regularized by 1e-6
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -1,1 +1,1 @@
-"""How kernels are launched, shared by threads, recorded as CUDA graphs, and read back."""
+"""Kernel launches, threads of the CPU, CUDA graphs, append buffers, reductions and readbacks."""

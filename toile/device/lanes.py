@@ -1,23 +1,23 @@
-"""Several threads of a GPU for one row: they run in step and hand each other what they have.
+"""Lanes: several threads of a warp that share a row of a matrix on a GPU, and exchange numbers by shuffles.
 
-A row has 4, 8 or 16 of the 32 threads that run so. On the CPU a row has one, and nothing is handed over.
+A row has 4, 8 or 16 of the 32 threads of a warp. On the CPU a row has one thread, and nothing is exchanged.
 """
 
 import warp as wp
 
 from toile.math.types import real, vec3
 
-# Rows from which four threads each fill the device.
+# From this number of rows on, four threads for each fill the device.
 MANY = 20_000
 
 
 def lanes_for(rows: int) -> int:
-    """Threads for each row of a matrix with so many."""
+    """Returns the number of threads for each row of a matrix."""
     return 4 if rows >= MANY else 16
 
 
 def thread_count(rows: int, lanes: int) -> int:
-    """Threads to launch for so many rows: whole groups of 32."""
+    """Returns the number of threads to launch for all rows: whole warps of 32."""
     return 32 * (-(-rows * lanes // 32))
 
 
@@ -42,19 +42,19 @@ _GATHER = """
 
 @wp.func_native(_SUM)
 def sum_of_lanes(value: wp.float32, apart: int, lanes: int) -> wp.float32:
-    """Over those threads of a row that are multiples of `apart` from each other."""
+    """Sums over the threads of a row whose distance is a multiple of `apart`."""
 
 
 @wp.func_native(_SUM)
 def real_sum_of_lanes(value: real, apart: int, lanes: int) -> real:
-    """The same, in the precision of the solver."""
+    """Does the same in the precision of the solver."""
 
 
 @wp.func_native(_GATHER)
 def components(value: wp.float32) -> wp.vec3f:
-    """Of a row, from the first three of each four threads, which have one each."""
+    """Returns the vector of a row, of which the first three of each four threads have one component each."""
 
 
 @wp.func_native(_GATHER)
 def real_components(value: real) -> vec3:
-    """The same, in the precision of the solver."""
+    """Does the same in the precision of the solver."""

@@ -1,8 +1,8 @@
-"""Looking at a few numbers that a device has.
+"""Readback of a few numbers from the device to the host.
 
 `wp.array.numpy` makes a new array on the host and changes to another stream and back: on a GPU that is a tenth of a
-millisecond for eight bytes, a hundred times in a frame. Here the array on the host is made once, where the device can
-write to it directly. On the CPU it is the array itself.
+millisecond for eight bytes, a hundred times in a frame. Here the array on the host is made once, in pinned memory to
+which the device writes directly. On the CPU it is the array itself.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import warp as wp
 
 
 class Readback:
-    """At one array; what a look shows is true until the next."""
+    """Readback of one array; the values returned are valid until the next call."""
 
     def __init__(self, array: wp.array):
         self._array, self._on_cpu = array, array.device.is_cpu

@@ -1,7 +1,7 @@
-"""Sums over the indices of a launch.
+"""Reductions: sums over the indices of a launch.
 
-On a GPU additions to one number wait for each other, and thousands of them take longer than all else in a small kernel.
-The 32 threads that run in step add up theirs first. On the CPU a range of indices is added one after the other.
+On a GPU atomic additions to one number wait for each other, and thousands of them take longer than all else in a small
+kernel, so the 32 threads of a warp first sum theirs. On the CPU the indices of a range are added one after the other.
 """
 
 import warp as wp
@@ -12,14 +12,14 @@ _ADD = """
         for (int apart = 16; apart > 0; apart /= 2)
             value += __shfl_down_sync(0xffffffffu, value, apart);
         if ((threadIdx.x & 31) == 0)
-            wp::atomic_add(sums, place, value);
+            wp::atomic_add(sums, slot, value);
         return;
     }
 #endif
-    wp::atomic_add(sums, place, value);
+    wp::atomic_add(sums, slot, value);
 """
 
 
 @wp.func_native(_ADD)
-def add_to_sum(sums: wp.array(dtype=wp.float64), place: int, value: wp.float64):
-    """sums[place] += value, for a place that is the same for every 32 indices that follow a multiple of 32."""
+def add_to_sum(sums: wp.array(dtype=wp.float64), slot: int, value: wp.float64):
+    """Adds to sums[slot]; the slot must be the same for every 32 indices that follow a multiple of 32."""

@@ -1,8 +1,8 @@
 """The threads that share the work of large launches on the CPU.
 
-A kernel that runs holds no lock of Python's, so that ranges of one launch run side by side on as many cores. How many
-threads there are changes no result: what one range writes no other reads or writes, and sums are made of parts that do
-not depend on the ranges.
+A running kernel releases Python's global lock, so that the ranges of one launch run in parallel. The number of threads
+changes no result: no range reads or writes what another writes, and sums are made of partial sums that do not depend on
+the ranges.
 """
 
 import os
@@ -13,28 +13,28 @@ from toile.errors import InputError
 
 
 class _Threads:
-    """So many, this one included."""
+    """A number of threads: the main one, and a pool of the others."""
 
     def __init__(self, count: int):
         self.count = count
-        self.others = ThreadPoolExecutor(max(1, count - 1), "toile")  # it makes them when they are first needed
+        self.others = ThreadPoolExecutor(max(1, count - 1), "toile")  # threads start when they are first needed
 
 
 _threads: _Threads | None = None
 
 
 def available() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count() -> int:
-    """Threads in use: as many as `use` or the environment variable TOILE_THREADS says, or one for each core."""
+    """Returns the number of threads in use: set by `use` or by TOILE_THREADS in the environment, or one per core."""
     return _now().count
 
 
 def use(threads: int) -> None:
-    """From now on so many threads."""
+    """Sets the number of threads from now on."""
     global _threads
     if threads < 1:
         raise InputError(f"{threads} threads: must be 1 or more.")
@@ -54,7 +54,7 @@ def _now() -> _Threads:
 
 
 def together(tasks: Sequence[Callable[[], None]]) -> None:
-    """Runs tasks at the same time, at most `count()`; returns when all are done."""
+    """Runs at most `count()` tasks in parallel; returns when all are done."""
     if len(tasks) == 1:
         tasks[0]()
         return
@@ -62,6 +62,6 @@ def together(tasks: Sequence[Callable[[], None]]) -> None:
     try:
         tasks[0]()
     finally:
-        wait(others)  # also after an error: nobody writes any more when it is told
+        wait(others)  # also after an error: no thread writes any more when it is raised
     for other in others:
         other.result()

@@ -1,4 +1,4 @@
-"""Milliseconds per stage, under the names of [BW98] table 1 and some more."""
+"""Milliseconds per stage of a step, by the names of [BW98] table 1 and a few more."""
 
 import time
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ class Timers:
     """Adds up the time spent in each stage."""
 
     def __init__(self, device: str):
-        # Launches on a GPU return before they are done, and to wait for them would cost more than the small ones take:
-        # events between them are looked at afterwards.
+        # Launches on a GPU return before they are done, and waiting for them would cost more than small kernels take:
+        # events are recorded between them and read afterwards.
         self._cuda = wp.get_device(device) if wp.get_device(device).is_cuda else None
         self._spans: list[tuple[str, wp.Event, wp.Event]] = []
         self._unused: list[wp.Event] = []
@@ -40,7 +40,7 @@ class Timers:
         return stream.record_event(event)
 
     def take(self) -> dict[str, float]:
-        """The sums so far; starts again from zero."""
+        """Returns the sums so far and resets them to zero."""
         for name, begun, ended in self._spans:
             self.ms[name] += wp.get_event_elapsed_time(begun, ended)
             self._unused += [begun, ended]

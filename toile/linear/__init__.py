@@ -1,1 +1,1 @@
-"""Solving A dv = b with exact constraints: modified conjugate gradients and its preconditioners."""
+"""The linear solver: A dv = b with exact constraints, by modified conjugate gradients and its preconditioners."""

@@ -1,6 +1,6 @@
-"""Conjugate gradients that hold constraints exactly, whatever the number of iterations.
+"""Modified conjugate gradients, which hold constraints exactly after any number of iterations.
 
-Solves A dv = b in the free directions while (I - S) dv = z in the others, for every particle.
+Solves A dv = b in the free directions and (I - S) dv = z in the held ones, for every particle.
 
 Source      [BW98] sec. 5.3, the procedure modified-pcg; constraint forces sec. 5.4
 Symbols     S  free directions of each particle (eq. (13))     z  prescribed values     P  preconditioner
@@ -12,7 +12,6 @@ Deviations  The paper's P_ii = 1/A_ii with steps by P^-1 would multiply by A_ii:
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -23,45 +22,48 @@ from toile.device.launcher import SHARE, Launcher
 from toile.device.readback import Readback
 from toile.device.reductions import add_to_sum
 from toile.linear import product_gpu
+from toile.linear.base import BuiltPreconditioner
 from toile.linear.block_matrix import BlockMatrix, row_product
 from toile.math.types import mat33, precision, real, vec3
 
-# Places of the dot products among the device scalars, and of what controls the iteration: the value of r.r at which it
-# ends, and what it was for the last new system, how many iterations were made and may be, r.r at the start, and r.r
-# before the filter.
-R_S, R_S_OLD, C_Q, R_R, LIMIT, ASKED, COUNT, MOST, AT_START, WHOLE, SCALARS = (wp.constant(k) for k in range(11))
+# Indices of the device scalars: the dot products, and the numbers that control the iteration. It ends when r.r is at
+# most LIMIT, which for the last new system was NEW_LIMIT, or after MAX_COUNT iterations, of which COUNT were made.
+# R_R_START is r.r at the start, and UNFILTERED is r.r at the start before the filter.
+R_S, R_S_OLD, C_Q, R_R, LIMIT, NEW_LIMIT, COUNT, MAX_COUNT, R_R_START, UNFILTERED, SCALARS = (
+    wp.constant(k) for k in range(11)
+)
 
-# A residual this much smaller than what the constraints carry is rounding: no iteration can reduce it.
+# A residual this much smaller than the constraint forces is rounding: no iteration can reduce it.
 ROUNDING = wp.constant(wp.float64(1e-14 if precision == "double" else 1e-6))
 
-# A dot product is the sum of parts, each of a range of rows: threads never add to the same number, and the result does
-# not depend on how many there are. There are at most so many parts.
+# A dot product is the sum of at most this number of partial sums, each over a range of rows: threads never add to the
+# same number, and the result does not depend on the number of threads.
 MAX_PARTS = 256
 
 
 @dataclass
 class Solution:
-    """How a solve went."""
+    """Iterations and residual of a solve."""
 
     iterations: int
     residual: float  # |r| relative to its start
     converged: bool
 
     def then(self, later: "Solution") -> "Solution":
-        """Both, one after the other."""
+        """Returns the record of this solve and of a later one together."""
         return Solution(self.iterations + later.iterations, later.residual, later.converged)
 
 
 class ModifiedPCG:
-    """The solver for one matrix, with its vectors made once."""
+    """Modified CG for one matrix; its vectors are allocated once."""
 
     def __init__(self, A: BlockMatrix, b: wp.array, S: wp.array, dv: wp.array):
         device, n = A.device, A.row_count
         r, c, q, s = (wp.zeros(n, dtype=vec3, device=device) for _ in range(4))
         scalars = wp.zeros(SCALARS, dtype=wp.float64, device=device)
-        coupled = wp.zeros(n, dtype=vec3, device=device)  # the part of a product that is outside the pattern of A
+        coupled = wp.zeros(n, dtype=vec3, device=device)  # the product with the blocks outside the pattern of A
         matrix = [*A.arrays, coupled]
-        # Rows of a part: a power of two times SHARE.
+        # Rows of a partial sum: a power of two times SHARE.
         self._rows = SHARE << max(0, int(np.ceil(np.log2(max(n, 1) / (SHARE * MAX_PARTS)))))
         part_count = -(-n // self._rows)
         parts, more_parts = (wp.zeros(part_count, dtype=wp.float64, device=device) for _ in range(2))
@@ -79,15 +81,17 @@ class ModifiedPCG:
         in_rows = [*A.arrays[:2], *map(product_gpu.rows_of, A.arrays[2:]), coupled]
         self._multiply_direction_lanes = [n, lanes_for(n), *in_rows, S, c, q, *sums]
         self._advance = [c, q, scalars, dv, r, *sums]
-        # On a GPU iterations follow each other until the device itself finds the limit reached.
+        # On a GPU iterations follow each other until the device itself finds that the limit is reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
-        self._loops: dict[Any, CudaGraph] = {}
+        self._loops: dict[BuiltPreconditioner, CudaGraph] = {}
 
-    def solve(self, preconditioner: Any, tolerance: float, max_iterations: int, again: float = 0.0) -> Solution:
-        """Improves dv, whose constrained components hold z on entry and still do on return.
+    def solve(
+        self, preconditioner: BuiltPreconditioner, tolerance: float, max_iterations: int, again: float = 0.0
+    ) -> Solution:
+        """Improves dv, whose constrained components are z on entry and on return.
 
-        `again` is for a system that was changed a little after it had been solved: it is solved to that share of the
-        residual that was small enough then, and not to the tolerance times the little that is left.
+        `again` is for a system that was changed a little after it had been solved: the limit of the residual is then
+        `again` times the limit of that solve, instead of the tolerance times the small residual at the start.
         """
         if not self._n:
             return Solution(0, 0.0, True)  # a scene without cloth
@@ -96,20 +100,20 @@ class ModifiedPCG:
         launch.split(start, self._n, self._start, self._rows)
         launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._limit])
         if self._on_cpu:
-            scalars = self._readback()  # what it shows changes with them
+            scalars = self._readback()  # a view: it changes with the scalars
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
                 self._iterate(preconditioner)
         else:
             self._iterate_on_device(preconditioner)
             scalars = self._readback()
-        at_start, r_r = float(scalars[AT_START]), float(scalars[R_R])
-        converged = bool(r_r <= scalars[LIMIT] < np.inf)  # not so for NaN either
+        at_start, r_r = float(scalars[R_R_START]), float(scalars[R_R])
+        converged = bool(r_r <= scalars[LIMIT] < np.inf)  # false for NaN too
         if converged and not scalars[COUNT]:
-            return Solution(0, 0.0, True)  # there was nothing to do, but for rounding
+            return Solution(0, 0.0, True)  # the residual was rounding alone
         return Solution(int(scalars[COUNT]), float(np.sqrt(r_r / at_start)) if at_start > 0.0 else at_start, converged)
 
-    def _iterate(self, preconditioner: Any) -> None:
-        """One iteration."""
+    def _iterate(self, preconditioner: BuiltPreconditioner) -> None:
+        """Makes one iteration."""
         launch, n, rows = self._launch, self._n, self._rows
         preconditioner.apply(self.r, self._s)
         launch.split(dot_residual, n, self._dot_residual, rows)
@@ -124,8 +128,8 @@ class ModifiedPCG:
         launch.split(advance, n, self._advance, rows)
         launch(sum_r_r, 1, self._sums)
 
-    def _iterate_on_device(self, preconditioner: Any) -> None:
-        """Iterations as long as `go_on` says so."""
+    def _iterate_on_device(self, preconditioner: BuiltPreconditioner) -> None:
+        """Iterates until `go_on` stops the loop on the device."""
         going = [self.scalars, self._going]
 
         def iterate() -> None:
@@ -135,7 +139,7 @@ class ModifiedPCG:
         if preconditioner not in self._loops:
             self._loops[preconditioner] = CudaGraph(self.A.device, lambda: wp.capture_while(self._going, iterate))
         self._launch(go_on, 1, going)
-        self._loops[preconditioner](*(array for couplings in self.A.couplings for array in couplings.arrays))
+        self._loops[preconditioner](*(couplings.groups for couplings in self.A.couplings))
 
     def _multiply_coupled(self, x: wp.array) -> None:
         if self.A.couplings:
@@ -153,21 +157,21 @@ def start(
     b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), rows: wp.int32, r_r_out: wp.array(dtype=wp.float64),
-    whole_out: wp.array(dtype=wp.float64),
+    unfiltered_out: wp.array(dtype=wp.float64),
 ):
     i = first + wp.tid()
-    whole = b[i] - row_product(offsets, columns, values, row_sum, dv, i) - coupled[i]
-    # Twice: what the filter leaves of a large force in a held direction by rounding, it takes out the second time. CG
-    # cannot reduce it, and would take it for a residual that it must.
-    r = S[i] * (S[i] * whole)
+    unfiltered = b[i] - row_product(offsets, columns, values, row_sum, dv, i) - coupled[i]
+    # The filter is applied twice: of a large force in a held direction the first time leaves a rounding error, which
+    # the second removes. CG could not reduce it, and would iterate on it as on a residual.
+    r = S[i] * (S[i] * unfiltered)
     r_out[i] = r
     add_to_sum(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
-    add_to_sum(whole_out, i // rows, wp.float64(wp.dot(whole, whole)))
+    add_to_sum(unfiltered_out, i // rows, wp.float64(wp.dot(unfiltered, unfiltered)))
 
 
 @wp.func
 def take_sum(parts: wp.array(dtype=wp.float64)) -> wp.float64:
-    """Leaves zeros for the next sum."""
+    """Returns the sum of the partial sums and sets them to zero for the next one."""
     total = wp.float64(0.0)
     for p in range(parts.shape[0]):
         total += parts[p]
@@ -178,19 +182,19 @@ def take_sum(parts: wp.array(dtype=wp.float64)) -> wp.float64:
 @wp.kernel
 def set_limit(
     # in
-    tolerance2: wp.float64, most: wp.float64, again2: wp.float64, r_r: wp.array(dtype=wp.float64),
-    whole: wp.array(dtype=wp.float64),
+    tolerance2: wp.float64, max_count: wp.float64, again2: wp.float64, r_r: wp.array(dtype=wp.float64),
+    unfiltered: wp.array(dtype=wp.float64),
     # out
     scalars_out: wp.array(dtype=wp.float64),
 ):
     scalars_out[R_R] = take_sum(r_r)
-    scalars_out[WHOLE] = take_sum(whole)
+    scalars_out[UNFILTERED] = take_sum(unfiltered)
     if again2 == wp.float64(0.0):
-        scalars_out[ASKED] = tolerance2 * scalars_out[R_R]
-    asked = scalars_out[ASKED] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
-    scalars_out[LIMIT] = wp.max(asked, ROUNDING * ROUNDING * scalars_out[WHOLE])
-    scalars_out[AT_START] = scalars_out[R_R]
-    scalars_out[MOST] = most
+        scalars_out[NEW_LIMIT] = tolerance2 * scalars_out[R_R]
+    limit = scalars_out[NEW_LIMIT] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
+    scalars_out[LIMIT] = wp.max(limit, ROUNDING * ROUNDING * scalars_out[UNFILTERED])
+    scalars_out[R_R_START] = scalars_out[R_R]
+    scalars_out[MAX_COUNT] = max_count
     scalars_out[R_S] = wp.float64(0.0)
     scalars_out[COUNT] = wp.float64(0.0)
 
@@ -223,7 +227,7 @@ def update_direction(
 ):
     i = first + wp.tid()
     c = s[i]
-    if scalars[R_S_OLD] > wp.float64(0.0):  # the first direction has no predecessor, whatever c_out holds
+    if scalars[R_S_OLD] > wp.float64(0.0):  # the first direction has no predecessor, whatever c_out contains
         c += real(scalars[R_S] / scalars[R_S_OLD]) * c_out[i]
     c_out[i] = S[i] * c
 
@@ -278,5 +282,5 @@ def sum_r_r(parts: wp.array(dtype=wp.float64), scalars_out: wp.array(dtype=wp.fl
 
 @wp.kernel
 def go_on(scalars: wp.array(dtype=wp.float64), going_out: wp.array(dtype=wp.int32)):
-    more = scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < scalars[MOST]
+    more = scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < scalars[MAX_COUNT]
     going_out[0] = wp.where(more, 1, 0)

@@ -1,15 +1,13 @@
-"""The inverse of each particle's own 3x3 block; runs everywhere, and is the check on the others.
+"""Block-Jacobi: the inverse of each particle's own 3x3 block. It runs everywhere and is the reference for the others.
 
 Source      [BW98] sec. 5.3 with blocks for the diagonal
-Deviations  The block of the free directions is inverted, S A_ii S + (I - S), so that constrained particles fit in.
+Deviations  The block of the free directions is inverted, S A_ii S + (I - S), so that it exists for held particles too.
 """
-
-from typing import Any
 
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.linear.base import Preconditioner
+from toile.linear.base import BuiltPreconditioner, Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import identity, mat33, vec3
 
@@ -34,14 +32,14 @@ def apply_blocks(inverse: wp.array(dtype=mat33), r: wp.array(dtype=vec3), s_out:
 
 
 class BlockJacobi(Preconditioner):
-    """One small inverse per particle."""
+    """One 3x3 inverse per particle."""
 
-    def build(self, A: BlockMatrix, S: wp.array) -> Any:
+    def build(self, A: BlockMatrix, S: wp.array) -> BuiltPreconditioner:
         return BlockJacobiPreconditioner(A, S)
 
 
-class BlockJacobiPreconditioner:
-    give_up_after = 0  # making it anew costs less than one iteration
+class BlockJacobiPreconditioner(BuiltPreconditioner):
+    give_up_after = 0  # an update costs less than one iteration
 
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S

@@ -1,25 +1,24 @@
-"""A sparse Cholesky factor of the constrained matrix: one or two iterations where others need hundreds.
+"""A sparse Cholesky factor of the constrained matrix: one or two iterations where block-Jacobi needs hundreds.
 
     P = S A S + (I - S)
 
-Source      [BW98] sec. 5.3 has room for any P; the filter keeps constraints exact whatever P is, so a factor of an
-            earlier matrix is still a correct preconditioner
+Source      [BW98] sec. 5.3 admits any P; the filter keeps constraints exact whatever P is, so a factor of an earlier
+            matrix is still a correct preconditioner
 Deviations  The paper doubts that elaborate preconditioners pay. On a hanging sheet of 2,601 particles this one makes a
             step several times faster than block-Jacobi (benchmarks/).
 """
-
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.errors import InputError
-from toile.linear.base import Preconditioner
+from toile.linear.base import BuiltPreconditioner, Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.direct.nested_dissection import nested_dissection
 from toile.linear.direct.sparse_factor import make_factor
 from toile.math.types import identity, mat33
+from toile.model.state_dict import StateDict
 
 
 @wp.kernel
@@ -50,21 +49,21 @@ def fill_lower_triangle(
 class Cholesky(Preconditioner):
     """Sparse direct factor (CHOLMOD or QDLDL); for the CPU."""
 
-    def build(self, A: BlockMatrix, S: wp.array) -> Any:
+    def build(self, A: BlockMatrix, S: wp.array) -> BuiltPreconditioner:
         if not wp.get_device(A.device).is_cpu:
             raise InputError("solver.preconditioner = cholesky runs on the CPU only: choose block_jacobi.")
         return CholeskyPreconditioner(A, S)
 
 
-class CholeskyPreconditioner:
+class CholeskyPreconditioner(BuiltPreconditioner):
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S
         lower = np.flatnonzero(A.rows >= A.columns)
-        order = np.lexsort((A.rows[lower], A.columns[lower]))  # by column, then row, as compressed columns want
+        order = np.lexsort((A.rows[lower], A.columns[lower]))  # by column, then row, for compressed columns
         slots = lower[order]
         rows, columns = A.rows[slots], A.columns[slots]
         heights = np.stack([np.where(rows == columns, 3 - c, 3) for c in range(3)], axis=1)
-        # Scalar column 3 j + c holds rows 3 i .. 3 i + 2 of every block (i, j), below the diagonal only.
+        # Scalar column 3 j + c contains rows 3 i .. 3 i + 2 of every block (i, j), from the diagonal down.
         column_heights = np.stack([np.bincount(columns, heights[:, c], A.row_count) for c in range(3)], axis=1)
         offsets = np.concatenate([[0], np.cumsum(column_heights.ravel())]).astype(np.int64)
         before = np.cumsum(heights, axis=0) - heights
@@ -97,12 +96,12 @@ class CholeskyPreconditioner:
         self._launch(fill_lower_triangle, len(self._model[0]), inputs)
         return self.factor.factor()
 
-    def made_from(self) -> np.ndarray:
-        return self.factor.values
-
-    def make_again(self, values: np.ndarray) -> bool:
-        self.factor.values[:] = values
-        return self.factor.factor()
-
     def apply(self, r: wp.array, s_out: wp.array) -> None:
         self.factor.solve(r.numpy().ravel(), s_out.numpy().reshape(-1))
+
+    def state_dict(self) -> StateDict:
+        return {"values": self.factor.values}
+
+    def load_state_dict(self, state_dict: StateDict) -> bool:
+        self.factor.values[:] = state_dict["values"]
+        return self.factor.factor()

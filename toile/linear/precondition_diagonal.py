@@ -4,12 +4,10 @@ Source      [BW98] sec. 5.3
 Deviations  P_ii = A_ii; the paper prints its inverse.
 """
 
-from typing import Any
-
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.linear.base import Preconditioner
+from toile.linear.base import BuiltPreconditioner, Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.math.types import mat33, real, vec3
 
@@ -35,14 +33,14 @@ def scale(inverse: wp.array(dtype=vec3), r: wp.array(dtype=vec3), s_out: wp.arra
 
 
 class Diagonal(Preconditioner):
-    """Cheap to make, slow to converge on stiff cloth."""
+    """Inverse of the diagonal; cheap to make, slow to converge on stiff cloth."""
 
-    def build(self, A: BlockMatrix, S: wp.array) -> Any:
+    def build(self, A: BlockMatrix, S: wp.array) -> BuiltPreconditioner:
         return DiagonalPreconditioner(A)
 
 
-class DiagonalPreconditioner:
-    give_up_after = 0  # making it anew costs less than one iteration
+class DiagonalPreconditioner(BuiltPreconditioner):
+    give_up_after = 0  # an update costs less than one iteration
 
     def __init__(self, A: BlockMatrix):
         self.A = A

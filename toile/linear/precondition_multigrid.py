@@ -1,27 +1,27 @@
-"""Multigrid over grids in uv: iterations hardly grow with the size of the mesh.
+"""Multigrid over grids in uv: the number of iterations hardly grows with the size of the mesh.
 
     A_0 = S A S + eps (I - S),    A_(l+1) = P^T A_l P
 
-One V-cycle is the preconditioner: smooth on each level from fine to coarse, solve on the coarsest, correct and smooth
-back. The smoother is a Chebyshev polynomial in D^-1 A_l, D the blocks on the diagonal; before and after are the same,
-so that the whole is symmetric.
+The preconditioner is one V-cycle: smooth on each level from fine to coarse, solve on the coarsest, then correct and
+smooth from coarse to fine. The smoother is a Chebyshev polynomial in D^-1 A_l, where D are the blocks on the diagonal;
+it is the same before and after the coarse correction, so that the cycle is symmetric.
 
-The hierarchy depends on the mesh alone and is made once (toile/linear/multigrid/uv_hierarchy.py), with the patterns of
-its matrices (toile/linear/multigrid/galerkin.py). What contacts between cloths add outside the pattern of A is on all
-levels too (toile/linear/multigrid/coupled_levels.py): on the finest in every product, on others in residuals alone, and
-smoothing there knows of it by D. After that there are launches and no looks at results, so that a GPU can repeat both
-`update` and `apply` by itself.
+The hierarchy depends on the mesh alone and is built once (toile/linear/multigrid/uv_hierarchy.py), with the patterns of
+its matrices (toile/linear/multigrid/galerkin.py). Contacts between cloths add blocks outside the pattern of A, which
+act on all levels too (toile/linear/multigrid/coupled_levels.py): on the finest in every product, on the others in
+residuals alone, while smoothing there has their contribution in D. `update` and `apply` consist of launches without
+readbacks, so that both can be captured in CUDA graphs.
 
-Cycles are in single precision, whatever the solver has: they only have to be roughly right, and most of their time is
-that of reading matrices. The products P^T A P are not rounded so.
+Cycles are in single precision, whatever that of the solver: they only have to be approximate, and spend most of their
+time on reading matrices. The products P^T A P keep the precision of the solver.
 
-Source      [BW98] sec. 5.3 has room for any P; Chebyshev smoothing: Adams, Brezina, Hu & Tuminaro 2003
+Source      [BW98] sec. 5.3 admits any P; Chebyshev smoothing: Adams, Brezina, Hu & Tuminaro 2003
 Symbols     P  weights of a level     S  free directions     r  residual     d  correction
             lambda  bound of the eigenvalues of D^-1 A_l
 Deviations  none
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sparse
@@ -29,7 +29,7 @@ import warp as wp
 
 from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
-from toile.linear.base import Preconditioner
+from toile.linear.base import BuiltPreconditioner, Preconditioner
 from toile.linear.block_matrix import BlockMatrix
 from toile.linear.multigrid import rows_gpu, uv_hierarchy
 from toile.linear.multigrid.coupled_levels import CoupledLevels
@@ -38,25 +38,25 @@ from toile.linear.multigrid.galerkin import Matrix, Product
 from toile.math.types import mat33, vec3
 from toile.plugins import quantity
 
-# The part of the eigenvalues that smoothing is for: above lambda / SMOOTHED. The rest is smooth on the next grid.
+# Smoothing reduces the errors with eigenvalues above lambda / SMOOTHED. Those below are smooth on the next grid.
 SMOOTHED = 20.0
-# Of elements with p points D^-1 A has no eigenvalue above p, because x A_e x <= p (sum of x_i A_e,ii x_i) for each of
-# them. Hinges have 4. On coarser grids elements reach more nodes, but as smooth functions: 2.9 was the largest found in
-# the plane. Grids through the room are crossed by the cloth in all directions; there it was 5.5.
+# D^-1 A of elements with p points has no eigenvalue above p, because x A_e x <= p (sum of x_i A_e,ii x_i) for each of
+# them. Hinges have 4. On coarser grids elements reach more nodes, but as smooth functions: the largest eigenvalue found
+# in the plane was 2.9. The cloth passes through three-dimensional grids in all directions; there it was 5.5.
 BOUND, BOUND_3D = 4.0, 8.0
 
 
 class Multigrid(Preconditioner):
-    """V-cycle over grids in uv; for large meshes, and for the GPU."""
+    """V-cycle over grids in uv; for large meshes and for the GPU."""
 
     smoothing: int = quantity(3, doc="terms of the smoother before and after each coarse correction", ge=1, le=10)
 
-    def build(self, A: BlockMatrix, S: wp.array) -> Any:
+    def build(self, A: BlockMatrix, S: wp.array) -> BuiltPreconditioner:
         return MultigridPreconditioner(A, S, self.smoothing)
 
 
-class MultigridPreconditioner:
-    give_up_after = 0  # making it anew costs a few iterations
+class MultigridPreconditioner(BuiltPreconditioner):
+    give_up_after = 0  # an update costs as much as a few iterations
 
     def __init__(self, A: BlockMatrix, S: wp.array, smoothing: int):
         self.A, self.S, n = A, S, A.row_count
@@ -87,7 +87,7 @@ class MultigridPreconditioner:
         return self.coarsest.invert()
 
     def _couple(self) -> None:
-        """Takes in the contacts there are now."""
+        """Updates the contributions of the current contacts."""
         if self._coupled is None and self.A.couplings:
             self._coupled = CoupledLevels(self.A, self.S, self.weights)
             for level, K in zip(self.levels, self._coupled.K, strict=True):
@@ -120,8 +120,8 @@ class MultigridPreconditioner:
             finest.launch.split(filter_vectors, finest.n, [finest.x, self.S, s_out])
 
     def _smooth(self, k: int, steps: list[tuple[float, float]]) -> int:
-        """Steps from the correction in d[0], which the residual does not know yet; in which d the last one is. Contacts
-        take part on the finest level."""
+        """Smooths from the correction in d[0], which is not yet in the residual; returns the index in d of the last
+        correction. Contacts are included on the finest level."""
         level, at = self.levels[k], 0
         for keep, add in steps:
             if k == 0:
@@ -131,14 +131,14 @@ class MultigridPreconditioner:
         return at
 
     def _apply_contacts(self, k: int, d: wp.array) -> None:
-        """The part of contacts in r -= A_k d."""
+        """Subtracts the contribution of contacts in r -= A_k d."""
         if self._coupled is not None:
             self._coupled.subtract_product(k, d, self.levels[k].r)
 
 
 def _weights(A: BlockMatrix) -> tuple[list[sparse.csr_array], bool]:
-    """P of every level, and whether a grid is laid through the room. Pieces that are not sewn together each have a node
-    of the coarsest grid; where they are too many for a direct solve, smoothing does for them and the last P is empty.
+    """Returns P of every level, and whether any grid is three-dimensional. Pieces that are not sewn together each have
+    a node of the coarsest grid; too many for a direct solve, they are only smoothed, and the last P is empty.
     """
     sites = None if A.sites is None else A.sites()
     found = [] if sites is None else uv_hierarchy.interpolations(sites, A.row_count)
@@ -148,7 +148,7 @@ def _weights(A: BlockMatrix) -> tuple[list[sparse.csr_array], bool]:
 
 
 class _Level:
-    """A matrix, as it is and for cycles, and the vectors of a cycle."""
+    """A matrix of the hierarchy, its rounded copy for cycles, and the vectors of a cycle."""
 
     def __init__(self, matrix: Matrix, device: str):
         self.matrix, n = matrix, matrix.pattern.shape[0]
@@ -159,17 +159,17 @@ class _Level:
         rows = wp.array(ptr=at, shape=count, dtype=wp.vec3f, device=device) if self._on_gpu else self.rounded
         self._in_cycles = [matrix.offsets, matrix.columns, rows]
         self.inverse = wp.zeros(n, dtype=wp.mat33f, device=device)  # of D
-        self.contact = wp.zeros(0, dtype=mat33, device=device)  # what contacts add to D; nothing without any
+        self.contact = wp.zeros(0, dtype=mat33, device=device)  # contribution of contacts to D; empty without contacts
         self.x, self.r = (wp.zeros(n, dtype=wp.vec3f, device=device) for _ in range(2))
         self.d = [wp.zeros(n, dtype=wp.vec3f, device=device) for _ in range(2)]
         self.start = [self.r, self.d[0], self.x]
 
-    def by_rows(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
+    def by_rows(self, kernel: wp.Kernel, inputs: Sequence[object]) -> None:
         """Launches a kernel that multiplies by the matrix."""
         self.shared(kernel, [*self._in_cycles, *inputs])
 
-    def shared(self, kernel: wp.Kernel, inputs: list[Any]) -> None:
-        """Launches a kernel for each node; on a GPU the one that has several threads for each."""
+    def shared(self, kernel: wp.Kernel, inputs: Sequence[object]) -> None:
+        """Launches a kernel over the nodes; on a GPU the one with several threads for each node."""
         if self._on_gpu:
             self.launch(GPU_KERNELS[kernel], thread_count(self.n, self._lanes), [self.n, self._lanes, *inputs])
         else:
@@ -177,7 +177,7 @@ class _Level:
 
 
 def _chebyshev(terms: int, high: float) -> list[tuple[float, float]]:
-    """Of each step d = keep d + add (D^-1 r): the two factors, for eigenvalues up to `high`."""
+    """Returns the two factors of each step d = keep d + add (D^-1 r), for eigenvalues up to `high`."""
     low = high / SMOOTHED
     middle, half = 0.5 * (high + low), 0.5 * (high - low)
     rho = half / middle
@@ -190,8 +190,8 @@ def _chebyshev(terms: int, high: float) -> list[tuple[float, float]]:
 
 
 def _contact_share(steps: list[tuple[float, float]], bound: float) -> float:
-    """How much of K belongs in D where smoothing leaves contacts out. It multiplies by q(D^-1 A) D^-1, with A without
-    C, and stays a contraction while q(l) (l + C/D) < 2 for every eigenvalue l. C is at most 4 K, as of elements with
+    """Returns the factor of K in D where smoothing leaves out contacts. It multiplies by q(D^-1 A) D^-1, with A without
+    C, and stays a contraction while q(l) (l + C/D) < 2 for every eigenvalue l. C is at most 4 K, as for elements with
     four points."""
     eigenvalues = np.linspace(0.0, bound, 2001)
     q, d, left = np.zeros(2001), np.zeros(2001), np.ones(2001)  # `left` is 1 - l q
@@ -206,7 +206,7 @@ def product(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), values: wp.array(dtype=wp.mat33f),
     x: wp.array(dtype=wp.vec3f), i: int,
 ) -> wp.vec3f:
-    """Row i of A times x."""
+    """Returns row i of A times x."""
     total = wp.vec3f()
     slot, end = offsets[i] + 0, offsets[i + 1] + 0
     while slot < end:  # a fifth faster than `for` over a range
@@ -264,7 +264,7 @@ def smooth_last(
     # out
     s_out: wp.array(dtype=vec3),
 ):
-    """As `smooth`, and back to the precision of the solver."""
+    """Smooths as `smooth`, and converts the result to the precision of the solver."""
     i = first + wp.tid()
     step = keep * d[i] + add * (inverse[i] * (r[i] - product(offsets, columns, values, d, i)))
     s_out[i] = S[i] * vec3(x[i] + step)
@@ -307,7 +307,7 @@ def restrict(
     # out
     r_out: wp.array(dtype=wp.vec3f), d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
 ):
-    """P^T r, and what `begin` makes of it."""
+    """Restricts the residual, P^T r, and makes the first correction of the coarser level as `begin` does."""
     a = first + wp.tid()
     r = weighted(offsets, columns, weights, fine_r, a)
     d = add * (inverse[a] * r)
@@ -344,7 +344,7 @@ def filter_vectors(
     s_out[i] = S[i] * vec3(x[i])
 
 
-# What a GPU has in place of these.
+# The kernels with several threads for each row, which replace these on a GPU.
 GPU_KERNELS = {
     smooth: rows_gpu.smooth,
     smooth_last: rows_gpu.smooth_last,

@@ -1,7 +1,7 @@
 """Sparse Cholesky of a symmetric matrix on a fixed pattern: CHOLMOD when it is installed, QDLDL otherwise.
 
 Both take the lower triangle in compressed columns and keep their symbolic analysis. CHOLMOD's supernodal factor is
-several times as fast at the sizes of cloth; it comes with cvxopt, which is GPL and therefore an extra.
+several times as fast at the sizes of cloth; it comes with cvxopt, which is GPL and therefore an optional dependency.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def make_factor(offsets: np.ndarray, rows: np.ndarray, order: np.ndarray | None = None) -> Cholmod | Qdldl:
-    """The best factor this installation has, for a lower triangle given by column offsets and row indices.
+    """Returns the fastest factor that is installed, for a lower triangle given by column offsets and row indices.
 
-    `order` is an elimination order; each has minimum degree as its own, and QDLDL takes no other.
+    `order` is an elimination order; minimum degree is the default of both, and QDLDL takes no other.
     """
     try:
         return Cholmod(offsets, rows, order)
@@ -31,7 +31,7 @@ def make_factor(offsets: np.ndarray, rows: np.ndarray, order: np.ndarray | None 
 class Cholmod:
     """CHOLMOD through cvxopt."""
 
-    # A fresh factor costs about as much as six iterations; with the one of the step before, thirty are needed.
+    # A new factor costs about as much as six iterations; with that of the step before, thirty are needed.
     give_up_after = 0
 
     def __init__(self, offsets: np.ndarray, rows: np.ndarray, order: np.ndarray | None = None):
@@ -41,7 +41,7 @@ class Cholmod:
         columns = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         n = len(offsets) - 1
         self._V = matrix(0.0, (len(rows), 1))
-        self.values = np.asarray(self._V).ravel()  # a view: what is written here is what gets factored
+        self.values = np.asarray(self._V).ravel()  # a view of what is factored
         self._matrix = spmatrix(1.0, rows.astype(int).tolist(), columns.tolist(), (n, n))
         cholmod.options["supernodal"] = 2
         permutation = [] if order is None else [matrix(order.tolist())]  # cvxopt takes no None here
@@ -50,7 +50,7 @@ class Cholmod:
         self._right_view = np.asarray(self._right).ravel()
 
     def factor(self) -> bool:
-        """Factor the present `values`; False when the matrix is not positive definite."""
+        """Factors the current `values`; returns False when the matrix is not positive definite."""
         self._matrix.V = self._V
         try:
             self._cholmod.numeric(self._matrix, self._symbolic)
@@ -65,14 +65,14 @@ class Cholmod:
 
 
 class Qdldl:
-    """QDLDL, simplicial: slower to factor, so a stale factor is kept while it serves."""
+    """QDLDL, simplicial and slower to factor, so that a stale factor is kept while it serves."""
 
-    give_up_after = 30  # a factor costs as much as some thirty iterations: it is kept while it serves
+    give_up_after = 30  # a factor costs as much as some thirty iterations
 
     def __init__(self, offsets: np.ndarray, rows: np.ndarray):
         n = len(offsets) - 1
         self.values = np.zeros(len(rows))
-        # QDLDL wants the upper triangle: the transpose of the lower, the same numbers in another order.
+        # QDLDL takes the upper triangle: the transpose of the lower, the same numbers in another order.
         order = sparse.csc_matrix((np.arange(1.0, len(rows) + 1), rows, offsets), (n, n)).T.tocsc()
         self._order = order.data.astype(np.int64) - 1
         self._upper = sparse.csc_matrix((np.zeros(len(rows)), order.indices, order.indptr), (n, n))
@@ -89,7 +89,7 @@ class Qdldl:
                 self._solver.update(self._upper, upper=True)
         except RuntimeError:
             return False
-        # LDL^T exists for indefinite matrices too: the pivots tell. NaN is not greater than 0 either.
+        # LDL^T exists for indefinite matrices too: the signs of the pivots decide. NaN is not greater than 0 either.
         return bool((self._solver.factors()[1] > 0.0).all())
 
     def solve(self, right: np.ndarray, out: np.ndarray) -> None:
@@ -98,10 +98,10 @@ class Qdldl:
 
 @contextmanager
 def _fast_blas() -> Iterator[None]:
-    """Lets cvxopt's BLAS use the CPU it is on.
+    """Makes cvxopt's BLAS use AVX2 where the CPU has it.
 
     The OpenBLAS inside cvxopt 1.3 does not know CPUs newer than itself and falls back to SSE3 kernels, which makes a
-    factor half as fast. NumPy's OpenBLAS is recent: where it found AVX2, Haswell's kernels run.
+    factorization half as fast. NumPy's OpenBLAS is recent: where it found AVX2, Haswell's kernels run.
     """
     from threadpoolctl import threadpool_info
 

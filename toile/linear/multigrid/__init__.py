@@ -1,1 +1,1 @@
-"""The multigrid hierarchy, its Galerkin products, smoothing and coarsest solve."""
+"""The multigrid preconditioner: hierarchy, Galerkin products, smoothing and coarsest solve."""

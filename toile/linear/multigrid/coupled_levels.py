@@ -1,13 +1,13 @@
-"""What contacts add to a matrix outside its pattern, on the levels of a multigrid cycle.
+"""The blocks of contacts outside the pattern of a matrix, on the levels of a multigrid cycle.
 
     C_l = Q^T S C S Q,    Q = P_0 P_1 ... P_(l-1)
 
-C is the sum over groups of four particles of the blocks w_a w_b B (toile/linear/block_matrix.py). Two layers that touch
-resist only what moves them against each other; with C in D alone, a cycle would take them to be held fast. The groups
-change in every step, so that no matrix is made of them: products go through the particles.
+C is the sum over groups of four particles of the blocks w_a w_b B (toile/linear/block_matrix.py). Two layers in contact
+resist only relative motion; with C in D alone, a cycle would treat them as fixed in space. The groups change in every
+step, so that no matrix is assembled from them: products go through the particles.
 
 Source      [BW98] has no such products
-Symbols     w  weights of a group's particles     B  its block     K  what D must have for C
+Symbols     w  weights of a group's particles     B  its block     K  contribution of C to D
 Deviations  none
 """
 
@@ -17,11 +17,11 @@ import warp as wp
 
 from toile.device.lanes import thread_count
 from toile.device.launcher import Launcher
-from toile.linear.block_matrix import BlockMatrix
+from toile.linear.block_matrix import BlockMatrix, CouplingGroups
 from toile.linear.multigrid import couplings_gpu
 from toile.linear.multigrid.galerkin import Weights
 from toile.linear.multigrid.galerkin_blocks import is_held
-from toile.math.types import mat33, real, vec3, vec4
+from toile.math.types import mat33, real, vec3
 
 
 class CoupledLevels:
@@ -39,31 +39,31 @@ class CoupledLevels:
         self._on_gpu = wp.get_device(A.device).is_cuda
 
     def update(self) -> None:
-        """K of every level. On the finest it is what is on the diagonal of A; on others it is enough for smoothing:
-        as of elements with four points, C <= 4 K."""
+        """Computes K of every level. On the finest it is the contribution of contacts to the diagonal of A; on the
+        others it is a bound for the smoother: C <= 4 K, as for elements with four points."""
         for level, K in enumerate(self.K):
             K.zero_()
-            for groups in self._A.couplings:
+            for couplings in self._A.couplings:
                 if level == 0:
-                    self._launch[0](add_squares, groups.capacity, [*groups.arrays, K])
+                    self._launch[0](add_squares, couplings.capacity, [couplings.groups, K])
                 else:
-                    self._launch[level](add_bounds, groups.capacity, [*groups.arrays, *self._through(level), K])
+                    self._launch[level](add_bounds, couplings.capacity, [couplings.groups, *self._through(level), K])
 
     def add_to(self, dense_out: wp.array) -> None:
-        """The dense matrix of the coarsest level."""
-        for groups in self._A.couplings:
-            inputs = [*groups.arrays, *self._through(-1), dense_out]
-            self._launch[-1](add_dense, 4 * groups.capacity, inputs)
+        """Adds C to the dense matrix of the coarsest level."""
+        for couplings in self._A.couplings:
+            inputs = [couplings.groups, *self._through(-1), dense_out]
+            self._launch[-1](add_dense, 4 * couplings.capacity, inputs)
 
     def subtract_product(self, level: int, d: wp.array, r_out: wp.array) -> None:
         """r -= C_l d."""
-        for groups in self._A.couplings:
-            inputs = [*groups.arrays, *self._through(level), d, r_out]
+        for couplings in self._A.couplings:
+            inputs = [couplings.groups, *self._through(level), d, r_out]
             if self._on_gpu:
-                threads = thread_count(groups.capacity, int(couplings_gpu.LANES))
+                threads = thread_count(couplings.capacity, int(couplings_gpu.LANES))
                 self._launch[level](couplings_gpu.subtract_coupled, threads, inputs)
             else:
-                self._launch[level](subtract_coupled, groups.capacity, inputs)
+                self._launch[level](subtract_coupled, couplings.capacity, inputs)
 
     def _through(self, level: int) -> list[wp.array]:
         return [self._S, *self._Q[level].arrays]
@@ -72,17 +72,16 @@ class CoupledLevels:
 @wp.kernel
 def add_squares(
     # in
-    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    blocks: wp.array(dtype=mat33),
+    groups: CouplingGroups,
     # in and out
     K_out: wp.array(dtype=mat33),
 ):
     k = wp.tid()
-    if k >= count[0]:
+    if k >= groups.count[0]:
         return
-    at, w = particles[k], weights[k]
+    at, w = groups.particles[k], groups.weights[k]
     for a in range(4):
-        wp.atomic_add(K_out, at[a], w[a] * w[a] * blocks[k])
+        wp.atomic_add(K_out, at[a], w[a] * w[a] * groups.blocks[k])
 
 
 @wp.func
@@ -102,22 +101,21 @@ def filtered_right(block: mat33, S: mat33) -> mat33:
 @wp.kernel
 def add_bounds(
     # in
-    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    groups: CouplingGroups, S: wp.array(dtype=mat33),
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     # in and out
     K_out: wp.array(dtype=mat33),
 ):
     k = wp.tid()
-    if k >= count[0]:
+    if k >= groups.count[0]:
         return
-    at, w = particles[k], weights[k]
-    # |sum of w_a x_a|^2 <= (sum of |w_a|) (sum of |w_a| |x_a|^2), and the same for the weights in Q, whose sum is 1.
+    at, w = groups.particles[k], groups.weights[k]
+    # |sum of w_a x_a|^2 <= (sum of |w_a|) (sum of |w_a| |x_a|^2), and likewise for the weights in Q, whose sum is 1.
     total = wp.abs(w[0]) + wp.abs(w[1]) + wp.abs(w[2]) + wp.abs(w[3])
     for a in range(4):
         i = at[a]
-        block = real(0.25) * total * wp.abs(w[a]) * filtered_right(filtered_left(S[i], blocks[k]), S[i])
+        block = real(0.25) * total * wp.abs(w[a]) * filtered_right(filtered_left(S[i], groups.blocks[k]), S[i])
         for e in range(offsets[i], offsets[i + 1]):
             wp.atomic_add(K_out, columns[e], real(Q[e]) * block)
 
@@ -125,8 +123,7 @@ def add_bounds(
 @wp.kernel
 def add_dense(
     # in
-    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    groups: CouplingGroups, S: wp.array(dtype=mat33),
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     # in and out
@@ -134,11 +131,11 @@ def add_dense(
 ):
     t = wp.tid()
     k, a = t // 4, t % 4
-    if k >= count[0]:
+    if k >= groups.count[0]:
         return
-    at, w = particles[k], weights[k]
+    at, w = groups.particles[k], groups.weights[k]
     i = at[a]
-    left = w[a] * filtered_left(S[i], blocks[k])
+    left = w[a] * filtered_left(S[i], groups.blocks[k])
     for b in range(4):
         j = at[b]
         block = w[b] * filtered_right(left, S[j])
@@ -150,8 +147,7 @@ def add_dense(
 @wp.kernel
 def subtract_coupled(
     # in
-    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    groups: CouplingGroups, S: wp.array(dtype=mat33),
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     # in
@@ -160,9 +156,9 @@ def subtract_coupled(
     r_out: wp.array(dtype=wp.vec3f),
 ):
     k = wp.tid()
-    if k >= count[0]:
+    if k >= groups.count[0]:
         return
-    at, w = particles[k], weights[k]
+    at, w = groups.particles[k], groups.weights[k]
     apart = vec3()
     for a in range(4):
         i = at[a]
@@ -170,9 +166,9 @@ def subtract_coupled(
         for e in range(offsets[i], offsets[i + 1]):
             moved += Q[e] * d[columns[e]]
         apart += w[a] * (S[i] * vec3(moved))
-    push = blocks[k] * apart
+    force = groups.blocks[k] * apart
     for a in range(4):
         i = at[a]
-        given = wp.vec3f(w[a] * (S[i] * push))
+        given = wp.vec3f(w[a] * (S[i] * force))
         for e in range(offsets[i], offsets[i + 1]):
             wp.atomic_sub(r_out, columns[e], Q[e] * given)

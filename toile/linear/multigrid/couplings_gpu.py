@@ -11,7 +11,8 @@ Deviations  none
 import warp as wp
 
 from toile.device.lanes import sum_of_lanes
-from toile.math.types import mat33, real, vec3, vec4
+from toile.linear.block_matrix import CouplingGroups
+from toile.math.types import mat33, real, vec3
 
 LANES = wp.constant(16)  # for each contact
 SHARE = wp.constant(4)  # for each of its particles
@@ -20,8 +21,7 @@ SHARE = wp.constant(4)  # for each of its particles
 @wp.kernel
 def subtract_coupled(
     # in
-    count: wp.array(dtype=wp.int32), particles: wp.array(dtype=wp.vec4i), weights: wp.array(dtype=vec4),
-    blocks: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
+    groups: CouplingGroups, S: wp.array(dtype=mat33),
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     # in
@@ -30,11 +30,11 @@ def subtract_coupled(
     r_out: wp.array(dtype=wp.vec3f),
 ):
     k, lane = wp.tid() // LANES, wp.tid() % LANES
-    if 32 * (wp.tid() // 32) >= LANES * count[0]:
+    if 32 * (wp.tid() // 32) >= LANES * groups.count[0]:
         return  # all that hand numbers to each other leave together
-    own = wp.min(k, count[0] - 1)
+    own = wp.min(k, groups.count[0] - 1)
     a = lane // SHARE
-    i, w, block = particles[own][a], weights[own][a], real(1.0) * blocks[own]
+    i, w, block = groups.particles[own][a], groups.weights[own][a], real(1.0) * groups.blocks[own]
     free = real(1.0) * S[i]
     begin, end = offsets[i] + lane % SHARE, offsets[i + 1] + 0
     moved = wp.vec3f()

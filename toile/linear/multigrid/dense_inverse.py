@@ -1,8 +1,8 @@
-"""The inverse of a small matrix of blocks, dense, on the device that has the matrix.
+"""Dense inverse of a small matrix of blocks, for the coarsest level of a multigrid cycle.
 
-On the CPU LAPACK makes it. On a GPU it is made by Gauss and Jordan's elimination, two blocks of pivots in each launch.
+On the CPU LAPACK computes it, on a GPU a Gauss-Jordan elimination with two pivot blocks in each launch.
 
-Source      [BW98] has no direct solves; elimination without choice of pivots is safe for positive definite matrices
+Source      [BW98] has no direct solves; elimination without pivoting is stable for positive definite matrices
 Symbols     a  the matrix, which its inverse replaces step by step
 Deviations  none
 """
@@ -14,22 +14,22 @@ from scipy.linalg import get_lapack_funcs
 from toile.device.lanes import lanes_for, thread_count
 from toile.device.launcher import Launcher
 from toile.linear.multigrid import rows_gpu
-from toile.linear.multigrid.galerkin import Matrix, find
-from toile.linear.multigrid.galerkin_blocks import REGULARISED, TINY_BLOCK, filtered, held_part
+from toile.linear.multigrid.galerkin import Matrix, find_column
+from toile.linear.multigrid.galerkin_blocks import REGULARIZATION, TINY_BLOCK, filtered, held_part
 from toile.math.types import identity, mat33, real, vec3
 
 NOT_A_NUMBER = wp.constant(real(float("nan")))
 
 
 def dense_inverse(A: Matrix, device: str) -> "DenseInverse":
-    """The one for a device."""
+    """Returns the implementation for a device."""
     return ByLapack(A, device) if wp.get_device(device).is_cpu else ByElimination(A, device)
 
 
 class DenseInverse:
-    """Of S A S + eps (I - S), for at most a few hundred rows."""
+    """Dense inverse of S A S + eps (I - S), for at most a few hundred rows."""
 
-    matrix: wp.array  # what is inverted: anything may be added to it between `fill` and `invert`
+    matrix: wp.array  # other terms may be added to it between `fill` and `invert`
 
     def __init__(self, A: Matrix, device: str):
         self._A, self._n, self._launch = A, A.pattern.shape[0], Launcher(device)
@@ -37,11 +37,11 @@ class DenseInverse:
         self.matrix = self.inverse = wp.zeros((self._n, self._n), dtype=mat33, device=device)
 
     def fill(self) -> None:
-        """With the values that A has now."""
-        self._launch(spread, self._n * self._n, [*self._A.arrays, self.matrix])
+        """Sets `matrix` to the current values of A."""
+        self._launch(fill_dense, self._n * self._n, [*self._A.arrays, self.matrix])
 
     def invert(self) -> bool:
-        """False when the matrix is seen not to be positive definite."""
+        """Computes the inverse; returns False when the matrix is found not to be positive definite."""
         raise NotImplementedError
 
     def multiply(self, given: wp.array, x_out: wp.array) -> None:
@@ -54,13 +54,13 @@ class DenseInverse:
 
 
 class ByLapack(DenseInverse):
-    """On the host, which has the same memory."""
+    """Inverse by LAPACK, on the CPU."""
 
     def invert(self) -> bool:
         blocks, n = self.matrix.numpy(), self._n  # the array itself, not a copy
         if not n:
             return True
-        # In double precision: what is nearly singular stays positive definite.
+        # In double precision nearly singular matrices stay positive definite.
         dense = blocks.transpose(0, 2, 1, 3).reshape(3 * n, 3 * n).astype(np.float64)
         factorize, invert = get_lapack_funcs(("potrf", "potri"), (dense,))
         factor, failed = factorize(dense, lower=1)
@@ -72,11 +72,11 @@ class ByLapack(DenseInverse):
 
 
 class ByElimination(DenseInverse):
-    """Nobody looks at the result: where the matrix is not positive definite, it is not a number."""
+    """Inverse by elimination, without a readback: where the matrix is not positive definite, the inverse is NaN."""
 
     def __init__(self, A: Matrix, device: str):
         super().__init__(A, device)
-        # Launches write from one array to the other in turn, and the last one to the inverse.
+        # Launches alternate between two arrays, and the last one writes the inverse.
         other = wp.zeros_like(self.inverse)
         self._turns = list(range(0, self._n, 2))
         self._arrays = [self.inverse, other] if len(self._turns) % 2 == 0 else [other, self.inverse]
@@ -89,7 +89,7 @@ class ByElimination(DenseInverse):
 
 
 @wp.kernel
-def spread(
+def fill_dense(
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
@@ -100,14 +100,14 @@ def spread(
     k = wp.tid()
     i, j = k // dense_out.shape[0], k % dense_out.shape[0]
     block = mat33()
-    at = find(columns, offsets[i], offsets[i + 1], j)
+    at = find_column(columns, offsets[i], offsets[i + 1], j)
     if at >= 0:
         block = filtered(values[at], S[i], S[j])
         if i == j:
             block += held_part(values[at], S[i])
     if i == j:
         mean = wp.trace(block) / real(3.0)
-        block += wp.where(mean > TINY_BLOCK, REGULARISED * mean, real(1.0)) * identity()
+        block += wp.where(mean > TINY_BLOCK, REGULARIZATION * mean, real(1.0)) * identity()
     dense_out[i, j] = block
 
 
@@ -116,12 +116,12 @@ def inverse_of_pivot(pivot: mat33) -> mat33:
     minor = pivot[0, 0] * pivot[1, 1] - pivot[0, 1] * pivot[1, 0]
     if pivot[0, 0] > real(0.0) and minor > real(0.0) and wp.determinant(pivot) > real(0.0):
         return wp.inverse(pivot)
-    return NOT_A_NUMBER * identity()  # not positive definite: whoever uses the inverse will notice
+    return NOT_A_NUMBER * identity()  # not positive definite: the NaN shows in every product with the inverse
 
 
 @wp.func
 def eliminated(block: mat33, row: mat33, column: mat33, pivot: mat33, i: int, j: int, k: int) -> mat33:
-    """Block (i, j) after step k of Gauss and Jordan; row is (k, j) before it, and column (i, k)."""
+    """Returns block (i, j) after step k of Gauss-Jordan; `row` is block (k, j) before it, and `column` is (i, k)."""
     inverse = inverse_of_pivot(pivot)
     if i == k and j == k:
         return inverse
@@ -144,7 +144,7 @@ def eliminate(
     # out
     a_out: wp.array2d(dtype=mat33),
 ):
-    """Steps k and k + 1. What the second needs of the first every index makes for itself."""
+    """Makes steps k and k + 1. Each thread computes for itself the blocks of the first that the second needs."""
     t = wp.tid()
     i, j, m = t // a.shape[0], t % a.shape[0], k + 1
     block = after_one(a, i, j, k)

@@ -1,14 +1,14 @@
-"""P^T A P for a matrix of blocks and a matrix of numbers, on patterns that do not change.
+"""Galerkin products P^T A P of a matrix A of blocks and a matrix P of weights, on fixed patterns.
 
     B = A P,    A_coarse = P^T B
 
-The patterns are found once. So is, for each term of a sum, the place of the sum in its row: two bytes a term, in the
-order in which the rows of the factors are run through. Every row is one independent sum, in the same order on every
-device and for any number of threads.
+The patterns are found once. So is the target of each term, the index in its row of the block to which it is added: two
+bytes a term, in the order in which the rows of the factors are traversed. Every row is one independent sum, in the same
+order on every device and for any number of threads.
 
 Source      [BW98] has no such products; they are those of any multigrid method
-Symbols     S  free directions: what is multiplied is S A S + eps (I - S)     D  blocks on the diagonal
-            K  what contacts add to D beside the elastic part
+Symbols     S  free directions: the matrix is S A S + eps (I - S)     D  blocks on the diagonal
+            K  contribution of contacts to D, beside the elastic part
 Deviations  none
 """
 
@@ -23,7 +23,7 @@ from toile.math.types import mat33, real
 
 
 class Matrix:
-    """A matrix of blocks on a pattern, with the directions that are free."""
+    """A matrix of blocks on a fixed pattern, with the free directions of its rows."""
 
     def __init__(self, pattern: sparse.csr_array, offsets: wp.array, columns: wp.array, values: wp.array, S: wp.array):
         self.pattern, self.offsets, self.columns, self.values, self.S = pattern, offsets, columns, values, S
@@ -34,7 +34,7 @@ class Matrix:
 
 
 class Weights:
-    """P on a device: rows are the finer, columns the coarser nodes."""
+    """P on a device: rows are the finer nodes, columns the coarser ones."""
 
     def __init__(self, P: sparse.csr_array, device: str):
         self.offsets = wp.array(P.indptr, dtype=wp.int32, device=device)
@@ -47,7 +47,7 @@ class Weights:
 
 
 class Product:
-    """P^T A P; `coarse` is what it makes."""
+    """The product P^T A P; its result is `coarse`."""
 
     def __init__(self, A: Matrix, P: sparse.csr_array, device: str):
         down = sparse.csr_array(P.T)
@@ -57,8 +57,8 @@ class Product:
         self._A, self._launch = A, Launcher(device)
         self._B = wp.zeros(half.nnz, dtype=mat33, device=device)
         offsets_B = wp.array(half.indptr, dtype=wp.int32, device=device)
-        self._first = [*self.up.arrays, offsets_B, *_places(A.pattern, P, half, device)]
-        self._second = [*self.down.arrays, offsets_B, *_places(down, half, whole, device)]
+        self._first = [*self.up.arrays, offsets_B, *_targets(A.pattern, P, half, device)]
+        self._second = [*self.down.arrays, offsets_B, *_targets(down, half, whole, device)]
         n = whole.shape[0]
         free = wp.full(n, mat33(np.eye(3)), dtype=mat33, device=device)
         values = wp.zeros(whole.nnz, dtype=mat33, device=device)
@@ -75,35 +75,37 @@ class Product:
     def update(
         self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
     ) -> None:
-        """With the values that A has now; and these for cycles. `shares` of K are in the values, and belong in D."""
+        """Computes the product from the current values of A, and the rounded blocks and inverses for cycles. `shares`
+        are the factors of K in the values of A and in D."""
         if self._on_gpu is not None:
             self._on_gpu.update(contact, shares, rounded_out, inverse_out)
             return
         A, coarse = self._A, self.coarse
         inputs = [*A.arrays, contact, *shares, *self._first, rounded_out, inverse_out, self._B]
-        self._launch.split(take_in, A.pattern.shape[0], inputs, fewest=1)
-        self._launch.split(gather, coarse.pattern.shape[0], [*self._second, coarse.offsets, self._B, coarse.values])
+        self._launch.split(multiply_right, A.pattern.shape[0], inputs, fewest=1)
+        inputs = [*self._second, coarse.offsets, self._B, coarse.values]
+        self._launch.split(multiply_left, coarse.pattern.shape[0], inputs)
 
 
 def _product(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
-    """The pattern of X Y, columns increasing."""
+    """Returns the pattern of X Y with increasing columns."""
     found = sparse.csr_array(X @ Y)
     found.sort_indices()
     return found
 
 
-def _places(X: sparse.csr_array, Y: sparse.csr_array, Z: sparse.csr_array, device: str) -> list[wp.array]:
-    """Where the terms of a row of Z = X Y start, and where in the row each belongs."""
+def _targets(X: sparse.csr_array, Y: sparse.csr_array, Z: sparse.csr_array, device: str) -> list[wp.array]:
+    """Returns where the terms of each row of Z = X Y start, and the target of each term in its row."""
     ends = np.concatenate([[0], np.cumsum(np.diff(Y.indptr)[X.indices], dtype=np.int64)])
     starts = wp.array(ends[X.indptr], dtype=wp.int32, device=device)
-    places = wp.zeros(int(ends[-1]), dtype=wp.uint16, device=device)
+    targets = wp.zeros(int(ends[-1]), dtype=wp.uint16, device=device)
     patterns = [array for matrix in (X, Y, Z) for array in Weights(matrix, device).arrays[:2]]
-    Launcher(device).split(find_places, X.shape[0], [*patterns, starts, places])
-    return [starts, places]
+    Launcher(device).split(find_targets, X.shape[0], [*patterns, starts, targets])
+    return [starts, targets]
 
 
 @wp.kernel
-def take_in(
+def multiply_right(
     first: wp.int32,
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
@@ -112,16 +114,16 @@ def take_in(
     in_D: real,
     # model
     offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), targets: wp.array(dtype=wp.uint16),
     # out
     rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f), B_out: wp.array(dtype=mat33),
 ):
-    """Row i of A as cycles use it, of D^-1 and of A P."""
+    """Computes row i of A as cycles use it, of D^-1 and of B = A P."""
     i = first + wp.tid()
     for at in range(offsets_B[i], offsets_B[i + 1]):
         B_out[at] = mat33()
     D = mat33()
-    place = starts[i] + 0
+    t = starts[i] + 0
     slot, end = offsets[i] + 0, offsets[i + 1] + 0
     while slot < end:
         j = columns[slot]
@@ -133,46 +135,46 @@ def take_in(
         rounded_out[slot] = wp.mat33f((block + ROUNDER) - ROUNDER)
         e, end_P = offsets_P[j] + 0, offsets_P[j + 1] + 0
         while e < end_P:
-            at = offsets_B[i] + int(places[place])
+            at = offsets_B[i] + int(targets[t])
             B_out[at] = B_out[at] + real(weights[e]) * block
-            place += 1
+            t += 1
             e += 1
         slot += 1
     inverse_out[i] = inverse_of(D)
 
 
 @wp.kernel
-def gather(
+def multiply_left(
     first: wp.int32,
     # model
     offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
+    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), targets: wp.array(dtype=wp.uint16),
     offsets: wp.array(dtype=wp.int32),
     # in
     B: wp.array(dtype=mat33),
     # out
     values_out: wp.array(dtype=mat33),
 ):
-    """Row a of P^T B; rows of P are its columns here."""
+    """Computes row a of P^T B, where the weights are those of P^T."""
     a = first + wp.tid()
     for slot in range(offsets[a], offsets[a + 1]):
         values_out[slot] = mat33()
-    place = starts[a] + 0
+    t = starts[a] + 0
     e, end_P = offsets_P[a] + 0, offsets_P[a + 1] + 0
     while e < end_P:
         i = columns_P[e]
         at, end = offsets_B[i] + 0, offsets_B[i + 1] + 0
         while at < end:
-            slot = offsets[a] + int(places[place])
+            slot = offsets[a] + int(targets[t])
             values_out[slot] = values_out[slot] + real(weights[e]) * B[at]
-            place += 1
+            t += 1
             at += 1
         e += 1
 
 
 @wp.func
-def find(columns: wp.array(dtype=wp.int32), begin: int, end: int, wanted: int) -> int:
-    """Where `wanted` is among increasing columns, or -1."""
+def find_column(columns: wp.array(dtype=wp.int32), begin: int, end: int, wanted: int) -> int:
+    """Returns the index of `wanted` among increasing columns, or -1."""
     low, high = begin + 0, end + 0
     while low < high:
         middle = (low + high) // 2
@@ -186,20 +188,20 @@ def find(columns: wp.array(dtype=wp.int32), begin: int, end: int, wanted: int) -
 
 
 @wp.kernel
-def find_places(
+def find_targets(
     first: wp.int32,
     # model
     offsets_X: wp.array(dtype=wp.int32), columns_X: wp.array(dtype=wp.int32),
     offsets_Y: wp.array(dtype=wp.int32), columns_Y: wp.array(dtype=wp.int32),
     offsets_Z: wp.array(dtype=wp.int32), columns_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32),
     # out
-    places_out: wp.array(dtype=wp.uint16),
+    targets_out: wp.array(dtype=wp.uint16),
 ):
     i = first + wp.tid()
-    place = starts[i] + 0
+    t = starts[i] + 0
     for slot in range(offsets_X[i], offsets_X[i + 1]):
         j = columns_X[slot]
         for e in range(offsets_Y[j], offsets_Y[j + 1]):
-            at = find(columns_Z, offsets_Z[i], offsets_Z[i + 1], columns_Y[e])
-            places_out[place] = wp.uint16(at - offsets_Z[i])
-            place += 1
+            at = find_column(columns_Z, offsets_Z[i], offsets_Z[i + 1], columns_Y[e])
+            targets_out[t] = wp.uint16(at - offsets_Z[i])
+            t += 1

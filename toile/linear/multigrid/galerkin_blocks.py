@@ -1,8 +1,8 @@
-"""One block of a matrix on its way into a multigrid cycle: its free directions, and its inverse.
+"""Blocks of a matrix as a multigrid cycle uses them: filtered to the free directions, and inverted on the diagonal.
 
 Source      none
-Symbols     S  free directions     D  a block on the diagonal     eps  what resists in held directions
-            K  what contacts add to D beside the elastic part
+Symbols     S  free directions     D  a block on the diagonal     eps  stiffness in held directions
+            K  contribution of contacts to D, beside the elastic part
 Deviations  none
 """
 
@@ -11,28 +11,28 @@ import warp as wp
 
 from toile.math.types import identity, mat33, numpy_real, real
 
-# Added to diagonal blocks, of their mean: nodes that only held particles reach, or two that the same ones do, would
-# make them singular.
-REGULARISED = wp.constant(real(1e-6))
-# What resists in held directions, of the mean of the particle's block. Nothing may move there, so it only has to be
-# far from rounding; as large as the block itself it would keep a grid node from moving the free among its particles.
+# Share of their mean that is added to diagonal blocks. They would be singular at nodes that only held particles reach,
+# and where two nodes are reached by the same particles only.
+REGULARIZATION = wp.constant(real(1e-6))
+# eps, relative to the mean of the particle's block. Nothing may move in held directions, so it only has to be far from
+# rounding; as large as the block itself it would keep a grid node from moving the free ones among its particles.
 HELD = wp.constant(real(1e-3))
 TINY_BLOCK = wp.constant(real(1e-30))
-# [kg]  Entries below this are nothing beside any mass. In single precision their products would leave the range of
-# normal numbers, which takes processors many times as long. Adding and subtracting ROUNDER makes them zero.
+# [kg]  Entries below this are negligible beside any mass. In single precision their products would be denormal numbers,
+# which take processors many times as long. Adding and subtracting ROUNDER makes them zero.
 FAINT = 1e-16
 ROUNDER = wp.constant(mat33(*(9 * [FAINT / float(np.finfo(numpy_real).eps)])))
 
 
 @wp.func
 def is_held(S: mat33) -> bool:
-    """Whether a direction is."""
+    """Returns whether any direction is held."""
     return wp.trace(S) < real(2.5)
 
 
 @wp.func
 def filtered(block: mat33, S_i: mat33, S_j: mat33) -> mat33:
-    """S_i A_ij S_j."""
+    """Returns S_i A_ij S_j."""
     found = real(1.0) * block
     if is_held(S_j):
         found = found * S_j
@@ -43,20 +43,20 @@ def filtered(block: mat33, S_i: mat33, S_j: mat33) -> mat33:
 
 @wp.func
 def held_part(block: mat33, S: mat33) -> mat33:
-    """eps (I - S), of a block on the diagonal."""
+    """Returns eps (I - S) for a block on the diagonal."""
     return HELD * wp.trace(block) / real(3.0) * (identity() - S)
 
 
 @wp.struct
 class OnDiagonal:
-    block: mat33  # of the matrix that is multiplied
-    D: mat33  # what smoothing divides by
+    block: mat33  # without the contacts
+    D: mat33  # the block that the smoother inverts
 
 
 @wp.func
 def on_diagonal(value: mat33, S: mat33, K: wp.array(dtype=mat33), i: int, in_value: real, in_D: real) -> OnDiagonal:
-    """Block i on the diagonal. Of what contacts add, K, the block has nothing: `in_value` is how much of it `value`
-    has, and `in_D` how much D is to have."""
+    """Returns block i of the diagonal, without the contribution K of contacts, and D. `value` contains `in_value` K,
+    and D gets `in_D` K."""
     found = OnDiagonal()
     found.block = filtered(value, S, S) + held_part(value, S)
     found.D = found.block
@@ -70,7 +70,7 @@ def on_diagonal(value: mat33, S: mat33, K: wp.array(dtype=mat33), i: int, in_val
 @wp.func
 def inverse_of(D: mat33) -> wp.mat33f:
     mean = wp.trace(D) / real(3.0)
-    inverse = wp.mat33f()  # where nothing is free
+    inverse = wp.mat33f()  # zero where no direction is free
     if mean > TINY_BLOCK:
-        inverse = wp.mat33f(wp.inverse(D + REGULARISED * mean * identity()))
+        inverse = wp.mat33f(wp.inverse(D + REGULARIZATION * mean * identity()))
     return inverse

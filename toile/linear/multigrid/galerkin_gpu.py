@@ -1,13 +1,12 @@
-"""The sums of toile/linear/multigrid/galerkin.py for a GPU: nine threads for every block of a product, one for each
-number.
+"""Galerkin products (toile/linear/multigrid/galerkin.py) on a GPU, by nine threads for every block: one for each entry.
 
-One thread for a row would run through some hundred blocks, one after the other, and wait for each; a GPU has far more
-threads than a mesh has rows. So the terms of every sum are listed, once: which block, and by which weight. Both
+One thread for a row would traverse some hundred blocks one after the other, and wait for each; a GPU has far more
+threads than a mesh has rows. So the terms of every sum are listed once, each with its source block and its weight. Both
 products are then the same sum,
 
     Z_z = sum over the terms of z of weight_t Y_(source_t)
 
-with terms in the order of the other file. What mixes the numbers of a block, the filter and the inverse, is done first,
+with the terms in the order of the CPU. The filter and the inverse mix the entries of a block; they are computed first,
 by one thread for each block.
 
 Source      none
@@ -22,28 +21,30 @@ from toile.device.launcher import Launcher
 from toile.linear.multigrid.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
 from toile.math.types import mat33, real
 
-# Numbers in a block.
+# Entries of a block.
 ENTRIES = wp.constant(9)
 
 
 def entries(blocks: wp.array) -> wp.array:
-    """The numbers of an array of blocks, in the same place."""
+    """Returns a view of the entries of an array of blocks; it does not keep that array alive."""
     return wp.array(ptr=blocks.ptr, shape=9 * len(blocks), dtype=real, device=blocks.device)
 
 
 class GpuProduct:
-    """B = A P and P^T B on a GPU; `first` and `second` are the lists of both."""
+    """B = A P and P^T B on a GPU; `first` and `second` are the patterns of both."""
 
-    def __init__(self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list, second: list):
+    def __init__(
+        self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list[wp.array], second: list[wp.array]
+    ):
         offsets, columns, values, S = matrix
         rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets.numpy()))
         self._filtered = wp.zeros(len(values), dtype=mat33, device=values.device)
         self._blocks = [wp.array(rows, dtype=wp.int32, device=values.device), columns, values, S]
-        offsets_P, _, weights, offsets_B, *places = first
-        of_B = _terms([offsets, columns, offsets_P, offsets_B, *places, weights, False], len(B))
-        offsets_P, columns_P, weights, offsets_B, *places = second
-        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *places, weights, True], len(coarse[2]))
-        # Arrays that only show the numbers of others do not keep these.
+        offsets_P, _, weights, offsets_B, *targets = first
+        of_B = _terms([offsets, columns, offsets_P, offsets_B, *targets, weights], False, len(B))
+        offsets_P, columns_P, weights, offsets_B, *targets = second
+        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *targets, weights], True, len(coarse[2]))
+        # The views in `_sums` do not keep these alive.
         self._kept = [B, coarse[2]]
         self._sums = [
             (9 * len(B), [*of_B, entries(self._filtered), entries(B)]),
@@ -60,16 +61,17 @@ class GpuProduct:
             self._launch(sum_terms, count, terms)
 
 
-def _terms(product: list, count: int) -> list[wp.array]:
-    """Of the `count` blocks of a product: where the terms of each begin, and source and weight of every term."""
+def _terms(product: list[wp.array], weights_are_X: bool, count: int) -> list[wp.array]:
+    """Returns where the terms of each of the `count` blocks begin, and source and weight of every term."""
     offsets, device, term_count = product[0], product[0].device, len(product[5])
-    block, order = (wp.zeros(2 * term_count, dtype=wp.int32, device=device) for _ in range(2))  # sorting needs twice
+    block, order = (wp.zeros(2 * term_count, dtype=wp.int32, device=device) for _ in range(2))  # the sort needs twice
     source, source_in_order = (wp.zeros(term_count, dtype=wp.int32, device=device) for _ in range(2))
     weight, weight_in_order = (wp.zeros(term_count, dtype=wp.float32, device=device) for _ in range(2))
-    wp.launch(list_terms, len(offsets) - 1, [*product, block, order, source, weight], device=device)
+    inputs = [*product, weights_are_X, block, order, source, weight]
+    wp.launch(list_terms, len(offsets) - 1, inputs, device=device)
     if term_count:
         wp.utils.radix_sort_pairs(block, order, term_count)  # stable
-    wp.launch(arrange, term_count, [order, source, weight, source_in_order, weight_in_order], device=device)
+    wp.launch(reorder, term_count, [order, source, weight, source_in_order, weight_in_order], device=device)
     ends = np.cumsum(np.bincount(block.numpy()[:term_count], minlength=count))
     starts = wp.array(np.concatenate([[0], ends]), dtype=wp.int32, device=device)
     return [starts, source_in_order, weight_in_order]
@@ -79,27 +81,27 @@ def _terms(product: list, count: int) -> list[wp.array]:
 def list_terms(
     # model
     offsets_X: wp.array(dtype=wp.int32), columns_X: wp.array(dtype=wp.int32), offsets_Y: wp.array(dtype=wp.int32),
-    offsets_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.uint16),
-    weights: wp.array(dtype=wp.float32), are_of_X: wp.bool,
+    offsets_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), targets: wp.array(dtype=wp.uint16),
+    weights: wp.array(dtype=wp.float32), weights_are_X: wp.bool,
     # out
     block_out: wp.array(dtype=wp.int32), order_out: wp.array(dtype=wp.int32), source_out: wp.array(dtype=wp.int32),
     weight_out: wp.array(dtype=wp.float32),
 ):
-    """Terms of row i of Z = X Y. One of the two has weights, and the other blocks."""
+    """Lists the terms of row i of Z = X Y. One of the factors consists of weights, the other of blocks."""
     i = wp.tid()
     t = starts[i] + 0
     for slot in range(offsets_X[i], offsets_X[i + 1]):
         j = columns_X[slot]
         for e in range(offsets_Y[j], offsets_Y[j + 1]):
-            block_out[t] = offsets_Z[i] + int(places[t])
+            block_out[t] = offsets_Z[i] + int(targets[t])
             order_out[t] = t
-            source_out[t] = wp.where(are_of_X, e, slot)
-            weight_out[t] = weights[wp.where(are_of_X, slot, e)]
+            source_out[t] = wp.where(weights_are_X, e, slot)
+            weight_out[t] = weights[wp.where(weights_are_X, slot, e)]
             t += 1
 
 
 @wp.kernel
-def arrange(
+def reorder(
     # in
     order: wp.array(dtype=wp.int32), source: wp.array(dtype=wp.int32), weight: wp.array(dtype=wp.float32),
     # out
@@ -140,7 +142,7 @@ def sum_terms(
     # out
     Z_out: wp.array(dtype=real),
 ):
-    """One number of block z."""
+    """Sums one entry of block z."""
     z, k = wp.tid() // ENTRIES, wp.tid() % ENTRIES
     total = real(0.0)
     t, end = starts[z] + 0, starts[z + 1] + 0

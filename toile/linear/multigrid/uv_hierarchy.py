@@ -1,4 +1,4 @@
-"""Ever coarser regular grids in the plane of the cloth, and the weights by which one interpolates the next finer.
+"""Successively coarser regular grids in the plane of the cloth, and the weights of interpolation between them.
 
     x_i = sum_a P_ia x_a,    sum_a P_ia = 1
 
@@ -10,7 +10,7 @@ Source      Baraff & Witkin give every particle uv ([BW98] sec. 2.2, footnote 3 
             go with interpolation by weights are those of any multigrid method
 Symbols     P  weights of one level: rows are the finer, columns the coarser nodes
 Deviations  A surface that cannot be laid flat has pieces in uv that are as small as its cells, and no grid fits under
-            them. Its grids are laid through the room in which it is given, and the weights are trilinear.
+            them. Its grids are three-dimensional, in world coordinates, and the weights are trilinear.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse.csgraph import connected_components
 
-# Cells of a grid are so many times as wide as those of the next finer one, or of the mesh. By two, solves took a tenth
-# fewer iterations and a sixth more time: there were more grids, and the first of them had twice the nodes.
+# Ratio of the cell width of a grid to that of the next finer one, or of the mesh. With two, solves took a tenth fewer
+# iterations and a sixth more time: there were more grids, and the first of them had twice the nodes.
 COARSENING = 3
-# The last grid may have cells so many times as wide, where that makes it small enough: one grid less is a fifth of the
-# time of a cycle on a GPU.
+# The same ratio for the last grid, where that makes it small enough: one grid less saves a fifth of the time of a cycle
+# on a GPU.
 LAST_COARSENING = 3.5
-# Panels of a cloth with fewer corners than this on the average are the cells of a curved surface, not pieces of cloth.
+# Panels of a cloth that have on average fewer corners than this are the cells of a curved surface, not pieces of cloth.
 FEWEST_CORNERS = 30
 # A grid with more nodes than this share of the next finer one is left out.
 FEWER = 0.7
-# The coarsest grid has at most so many nodes: a dense inverse of them takes less time than the other products of an
-# update, from 51 x 51 particles on.
+# Maximum number of nodes of the coarsest grid: its dense inverse takes less time than the other products of an update,
+# from 51 x 51 particles on.
 COARSEST = 64
 
 
 @dataclass(frozen=True)
 class Sites:
-    """Where particles are, in the plane of their panel or in the room. A particle on a seam is at several places."""
+    """Positions of particles in the plane of their panel or in 3-d. A particle on a seam has several sites."""
 
     particles: np.ndarray  # (sites,) int
-    panels: np.ndarray  # (sites,) int: pieces that are connected in uv, or in the room
+    panels: np.ndarray  # (sites,) int: pieces that are connected in uv, or in 3-d
     at: np.ndarray  # [m]  (sites, 3): u, v, 0 or x, y, z
-    spacing: float  # [m]  between neighbors in the mesh, roughly
+    spacing: float  # [m]  approximate distance of neighbors in the mesh
 
 
 def find_sites(triangles: np.ndarray, uv: np.ndarray, points: np.ndarray) -> Sites:
-    """Sites from the corners of triangles; `points` are where the particles are in the room."""
+    """Finds the sites from the corners of triangles; `points` are the positions of the particles in 3-d."""
     corners = np.column_stack([triangles.ravel().astype(float), uv.reshape(-1, 2)])
     order = np.lexsort(corners.T[::-1])
     new = np.ones(len(order), bool)
@@ -78,7 +78,7 @@ def find_sites(triangles: np.ndarray, uv: np.ndarray, points: np.ndarray) -> Sit
 
 
 def _pieces(triangles: np.ndarray, n: int) -> np.ndarray:
-    """Of n corners: which of the pieces that triangles connect each belongs to."""
+    """Returns the connected component of the triangles to which each of n corners belongs."""
     ends = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]]])
     graph = sparse.coo_array((np.ones(len(ends)), ends.T), (n, n))
     found: np.ndarray = connected_components(graph, directed=False)[1].astype(np.int64)
@@ -86,14 +86,14 @@ def _pieces(triangles: np.ndarray, n: int) -> np.ndarray:
 
 
 def interpolations(sites: Sites, n: int) -> list[sparse.csr_array]:
-    """P of every level, from the n particles to the coarsest grid."""
+    """Returns P of every level, from the n particles to the coarsest grid."""
     count = int(sites.panels.max(initial=-1)) + 1
     d = sites.at.shape[1]
     low, high = np.full((count, d), np.inf), np.full((count, d), -np.inf)
     np.minimum.at(low, sites.panels, sites.at)
     np.maximum.at(high, sites.panels, sites.at)
     cells = np.maximum(1, np.rint((high - low) / (COARSENING * sites.spacing))).astype(np.int64)
-    cells[high - low < 0.5 * sites.spacing] = 0  # flat
+    cells[high - low < 0.5 * sites.spacing] = 0  # the panel is flat along this axis
     width = np.where(high > low, high - low, 1.0)
     share = 1.0 / np.bincount(sites.particles, minlength=n)[sites.particles]
     average = sparse.csr_array((share, (sites.particles, np.arange(len(share)))), shape=(n, len(share)))
@@ -101,10 +101,10 @@ def interpolations(sites: Sites, n: int) -> list[sparse.csr_array]:
     found: list[sparse.csr_array] = []
     nodes = n
     while nodes > COARSEST:
-        weights, their_panels, places = _onto_grid(panels, at, cells)
+        weights, node_panels, node_at = _onto_grid(panels, at, cells)
         if weights.shape[1] <= FEWER * nodes:
             found.append(weights if found else average @ weights)
-            panels, at, nodes = their_panels, places, weights.shape[1]
+            panels, at, nodes = node_panels, node_at, weights.shape[1]
         elif not cells.any():
             break
         cells = _coarser(cells)
@@ -112,7 +112,7 @@ def interpolations(sites: Sites, n: int) -> list[sparse.csr_array]:
 
 
 def _coarser(cells: np.ndarray) -> np.ndarray:
-    """Cells of the next grid, along each axis of each panel."""
+    """Returns the number of cells of the next grid, along each axis of each panel."""
     if not (cells > 1).any():
         return np.zeros_like(cells)
     usual, last = (np.ceil(cells / by).astype(np.int64) for by in (COARSENING, LAST_COARSENING))
@@ -123,9 +123,8 @@ def _coarser(cells: np.ndarray) -> np.ndarray:
 def _onto_grid(
     panels: np.ndarray, at: np.ndarray, cells: np.ndarray
 ) -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
-    """Weights of points (0 to 1 in their panel) on the nodes of their panel's grid; panels and places of those nodes.
-
-    Only nodes are kept that have a weight.
+    """Returns the weights of points (0 to 1 in their panel) on the nodes of their panel's grid, and the panels and
+    positions of these nodes. Only nodes that have a weight are kept.
     """
     m, d = cells[panels], at.shape[1]
     scaled = at * m
@@ -151,9 +150,9 @@ def _onto_grid(
     )
     P.sort_indices()
     panel = np.searchsorted(first, kept, side="right") - 1
-    rest, place = kept - first[panel], np.zeros((len(kept), d))
+    index, node_at = kept - first[panel], np.zeros((len(kept), d))
     for axis in reversed(range(d)):
         side = cells[panel, axis] + 1
-        place[:, axis] = rest % side / np.maximum(side - 1, 1)
-        rest //= side
-    return P, panel, place
+        node_at[:, axis] = index % side / np.maximum(side - 1, 1)
+        index //= side
+    return P, panel, node_at
