@@ -58,8 +58,14 @@ def load(
 
 
 def meshes(scene: Scene) -> list[Mesh]:
-    """Returns the mesh of every cloth, checked, placed and with its regions. SceneError lists every problem."""
-    found = check_consistency(SceneParts.of(scene))
+    """Returns the mesh of every cloth, checked, placed and with its regions. SceneError lists every problem.
+
+    Meshes that `load` has made for its checks are not made again, unless the scene has been changed since.
+    """
+    parts = SceneParts.of(scene)
+    if scene._checked is not None and scene._checked[0] == parts:
+        return list(scene._checked[1])
+    found = check_consistency(parts)
     if found.problems:
         raise SceneError([problem.line(scene.name) for problem in found.problems])
     return [found.meshes[i] for i in range(len(scene.cloth))]
@@ -127,12 +133,14 @@ class _SceneReader:
         lines += self._apply([override for override in overrides if override not in naming])
         scene, problems = self._validate()
         parts = self._valid_parts() if scene is None else SceneParts.of(scene)
-        problems += check_consistency(parts).problems
+        found = check_consistency(parts)
+        problems += found.problems
         unreadable = {path for path, _, _ in self.document.faults}  # the type of such a value needs no second message
         problems = [problem for problem in problems if problem.path not in unreadable]
         lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
         if lines or scene is None:
             raise SceneError(list(dict.fromkeys(lines)))
+        scene._checked = parts, tuple(found.meshes[i] for i in range(len(scene.cloth)))
         return scene
 
     def _apply(self, overrides: Sequence[str]) -> list[str]:

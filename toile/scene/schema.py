@@ -240,6 +240,7 @@ class Scene(SceneModel):
     # The folder at which relative paths start, and whether paths may leave it. The loader sets both.
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _allow_outside: bool = PrivateAttr(default=False)
+    _checked: Any = PrivateAttr(default=None)  # the parts that `load` has checked, and their meshes
     # The paths whose values come from the preset.
     _of_preset: frozenset[KeyPath] = PrivateAttr(default=frozenset())
 
