@@ -1,24 +1,36 @@
-"""Several threads for a row do what one does; only a GPU runs them."""
+"""Products by rows against NumPy: with several lanes for a row, which only a GPU has, and with one."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.device.lanes import thread_count
-from toile.linear import precondition_multigrid
-from toile.linear.multigrid import coupled_levels, couplings_gpu, rows_gpu
-from toile.math.types import mat33, numpy_real, vec3, vec4
+from toile.device.lanes import rows_of, thread_count
+from toile.linear.block_matrix import BlockMatrix, CouplingGroups
+from toile.linear.modified_pcg import multiply_direction
+from toile.linear.multigrid import cycle_kernels
+from toile.linear.multigrid.coupled_levels import subtract_coupled
+from toile.linear.multigrid.dense_inverse import multiply_dense
+from toile.math.types import mat33, numpy_real, precision, vec3, vec4
+
+
+@pytest.fixture(params=[1, 4, 8, 16])
+def lanes(request, device):
+    """One lane is for the CPU, and several are for a GPU."""
+    if (request.param == 1) != wp.get_device(device).is_cpu:
+        pytest.skip("for the other device")
+    return request.param
+
+
+def pattern_of(n, random):
+    some = sparse.random_array((n, n), density=min(1.0, 12.0 / n), rng=random)
+    return sparse.csr_array(some + sparse.eye_array(n))
 
 
 @pytest.mark.parametrize("n", [1, 2, 33, 500])
-@pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_products_are_those_of_numpy(device, n, lanes):
-    if wp.get_device(device).is_cpu:
-        pytest.skip("no GPU")
     random = np.random.default_rng(n)
-    some = sparse.random_array((n, n), density=min(1.0, 12.0 / n), rng=random)
-    pattern = sparse.csr_array(some + sparse.eye_array(n))
+    pattern = pattern_of(n, random)
     blocks = random.normal(size=(pattern.nnz, 3, 3)).astype(np.float32)
     A = sparse.bsr_array((blocks.astype(float), pattern.indices, pattern.indptr)).toarray()
     d, r, x = (random.normal(size=(n, 3)).astype(np.float32) for _ in range(3))
@@ -27,41 +39,78 @@ def test_products_are_those_of_numpy(device, n, lanes):
     def on(values, dtype):
         return wp.array(values, dtype=dtype, device=device)
 
-    matrix = [on(pattern.indptr, wp.int32), on(pattern.indices, wp.int32), on(blocks.reshape(-1, 3), wp.vec3f)]
+    def launch(kernel, inputs):
+        wp.launch(kernel, dim=thread_count(n, lanes), inputs=[0, *inputs], device=device)
+
+    values, by_lanes = on(blocks, wp.mat33f), cycle_kernels.BlockLanes()
+    by_lanes.count, by_lanes.rows = lanes, rows_of(values, wp.vec3f)
+    matrix = [by_lanes, on(pattern.indptr, wp.int32), on(pattern.indices, wp.int32), values]
     left = r - (A @ d.ravel()).reshape(-1, 3)
     r_out, d_out, x_out = on(r, wp.vec3f), wp.zeros(n, dtype=wp.vec3f, device=device), on(x, wp.vec3f)
-    inputs = [n, lanes, *matrix, on(inverse, wp.mat33f), on(d, wp.vec3f), 0.25, 0.5]
-    wp.launch(rows_gpu.smooth, dim=thread_count(n, lanes), inputs=[*inputs, r_out, d_out, x_out], device=device)
+    smoothed = [*matrix, on(inverse, wp.mat33f), on(d, wp.vec3f)]
+    launch(cycle_kernels.smooth, [*smoothed, 0.25, 0.5, r_out, d_out, x_out])
     step = 0.25 * d + 0.5 * np.einsum("nij,nj->ni", inverse, left)
     for found, wanted in ((r_out, left), (d_out, step), (x_out, x + step)):
         assert np.allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
 
     S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
     s_out = wp.zeros(n, dtype=vec3, device=device)
-    given = [on(r, wp.vec3f), on(x, wp.vec3f), on(S, mat33)]
-    wp.launch(rows_gpu.smooth_last, dim=thread_count(n, lanes), inputs=[*inputs, *given, s_out], device=device)
+    given = [wp.vec2f(0.25, 0.5), on(r, wp.vec3f), on(x, wp.vec3f), on(S, mat33)]
+    launch(cycle_kernels.smooth_last, [*smoothed, *given, s_out])
     assert np.allclose(s_out.numpy(), (x + step) * [1.0, 0.0, 1.0], rtol=1e-4, atol=1e-4)
 
     r_out = on(r, wp.vec3f)
-    inputs = [n, lanes, *matrix, on(d, wp.vec3f), r_out]
-    wp.launch(rows_gpu.subtract_product, dim=thread_count(n, lanes), inputs=inputs, device=device)
+    launch(cycle_kernels.subtract_product, [*matrix, on(d, wp.vec3f), r_out])
     assert np.allclose(r_out.numpy(), left, rtol=1e-4, atol=1e-4)
 
     P = sparse.csr_array(sparse.random_array((n, n), density=min(1.0, 9.0 / n), rng=random, dtype=np.float32))
     weights = [on(P.indptr, wp.int32), on(P.indices, wp.int32), on(P.data, wp.float32)]
     out = [wp.zeros(n, dtype=wp.vec3f, device=device) for _ in range(3)]
-    inputs = [n, lanes, *weights, on(r, wp.vec3f), on(inverse, wp.mat33f), 0.5, *out]
-    wp.launch(rows_gpu.restrict, dim=thread_count(n, lanes), inputs=inputs, device=device)
+    launch(cycle_kernels.restrict, [lanes, *weights, on(r, wp.vec3f), on(inverse, wp.mat33f), 0.5, *out])
     coarse = P @ r
     first = 0.5 * np.einsum("nij,nj->ni", inverse, coarse)
     for found, wanted in zip(out, (coarse, first, first), strict=True):
         assert np.allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("n", [1, 33, 64])
+def test_dense_products_are_those_of_numpy(device, n, lanes):
+    random = np.random.default_rng(n)
+    inverse = random.normal(size=(n, n, 3, 3)).astype(numpy_real)
+    given = random.normal(size=(n, 3)).astype(np.float32)
+    x = wp.zeros(n, dtype=wp.vec3f, device=device)
+    arrays = [wp.array(inverse, dtype=mat33, device=device), wp.array(given, dtype=wp.vec3f, device=device)]
+    wp.launch(multiply_dense, dim=thread_count(n, lanes), inputs=[lanes, *arrays, x], device=device)
+    assert np.allclose(x.numpy(), np.einsum("ijab,jb->ia", inverse, given), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 33, 500])
+def test_the_product_of_cg_is_that_of_numpy(device, n, lanes):
+    """Partial sums of c . q are over 32 rows each."""
+    random = np.random.default_rng(n)
+    pattern = pattern_of(n, random)
+    matrix = BlockMatrix(pattern.indptr, pattern.indices, device)
+    blocks = random.normal(size=(pattern.nnz, 3, 3)).astype(numpy_real)
+    matrix.values.assign(blocks)
+    if precision == "single":
+        sums = np.zeros((n, 3, 3))
+        np.add.at(sums, matrix.rows, blocks)
+        matrix.row_sum.assign(sums.astype(numpy_real))
+    matrix.lanes.count = lanes
+    coupled, c = (random.normal(size=(n, 3)).astype(numpy_real) for _ in range(2))
+    S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
+    q, parts = wp.zeros(n, dtype=vec3, device=device), wp.zeros(-(-n // 32), dtype=wp.float64, device=device)
+    given = [wp.array(coupled, dtype=vec3, device=device), wp.array(S, dtype=mat33, device=device)]
+    inputs = [0, matrix.lanes, *matrix.arrays, *given, wp.array(c, dtype=vec3, device=device), 32, q, parts]
+    wp.launch(multiply_direction, dim=thread_count(n, lanes), inputs=inputs, device=device)
+    wanted = ((matrix.dense() @ c.ravel()).reshape(-1, 3) + coupled) * [1.0, 0.0, 1.0]
+    assert np.allclose(q.numpy(), wanted, rtol=1e-4, atol=1e-4)
+    along = np.einsum("ni,ni->n", c, wanted)
+    assert np.allclose(parts.numpy(), [along[i : i + 32].sum() for i in range(0, n, 32)], rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("count", [0, 1, 3, 40])
-def test_contacts_push_nodes_as_by_numpy(device, count):
-    if wp.get_device(device).is_cpu:
-        pytest.skip("no GPU")
+def test_contacts_move_nodes_as_by_numpy(device, count):
     random = np.random.default_rng(count)
     n, nodes, capacity = 60, 25, 41
     particles = np.array([random.permutation(n)[:4] for _ in range(capacity)], np.int32)
@@ -74,25 +123,15 @@ def test_contacts_push_nodes_as_by_numpy(device, count):
     def on(values, dtype):
         return wp.array(values, dtype=dtype, device=device)
 
-    groups = [on([count], wp.int32), on(particles, wp.vec4i), on(weights, vec4), on(blocks, mat33), on(S, mat33)]
-    through = [on(Q.indptr, wp.int32), on(Q.indices, wp.int32), on(Q.data, wp.float32)]
-    found, threads = on(r, wp.vec3f), thread_count(capacity, int(couplings_gpu.LANES))
-    inputs = [*groups, *through, on(d, wp.vec3f), found]
-    wp.launch(couplings_gpu.subtract_coupled, dim=threads, inputs=inputs, device=device)
+    groups = CouplingGroups()
+    groups.count, groups.particles = on([count], wp.int32), on(particles, wp.vec4i)
+    groups.weights, groups.blocks = on(weights, vec4), on(blocks, mat33)
+    through = [on(S, mat33), on(Q.indptr, wp.int32), on(Q.indices, wp.int32), on(Q.data, wp.float32)]
+    found, lanes = on(r, wp.vec3f), 1 if wp.get_device(device).is_cpu else 16
+    inputs = [groups, *through, on(d, wp.vec3f), found]
+    wp.launch(subtract_coupled, dim=thread_count(capacity, lanes), inputs=inputs, device=device)
     left = r.astype(float)
     for at, w, block in zip(particles[:count], weights[:count], blocks[:count], strict=True):
         moved = np.einsum("nij,nj->ni", S[at], Q[at] @ d)
         left -= Q[at].T @ np.einsum("n,nij,j->ni", w, S[at], block @ (w @ moved))
     assert np.allclose(found.numpy(), left, rtol=1e-4, atol=1e-4)
-
-
-def test_contacts_have_one_kernel_for_each_device():
-    kernels = coupled_levels.subtract_coupled, couplings_gpu.subtract_coupled
-    labels = [[argument.label for argument in kernel.adj.args] for kernel in kernels]
-    assert labels[0] == labels[1]
-
-
-def test_every_kernel_by_rows_has_one_for_a_gpu():
-    for kernel, alike in precondition_multigrid.GPU_KERNELS.items():
-        labels = [[argument.label for argument in each.adj.args] for each in (kernel, alike)]
-        assert labels[0][4:] == labels[1][5:]  # after where the range begins, or the rows, and the matrix

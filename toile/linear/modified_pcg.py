@@ -17,13 +17,12 @@ import numpy as np
 import warp as wp
 
 from toile.device.cuda_graph import CudaGraph
-from toile.device.lanes import lanes_for, thread_count
+from toile.device.lanes import lane_count, own_row, thread_count, writes_row
 from toile.device.launcher import SHARE, Launcher
 from toile.device.readback import Readback
 from toile.device.reductions import add_to_sum
-from toile.linear import product_gpu
 from toile.linear.base import BuiltPreconditioner
-from toile.linear.block_matrix import BlockMatrix, row_product
+from toile.linear.block_matrix import BlockMatrix, RowLanes, row_product, row_product_by_lanes
 from toile.math.types import mat33, precision, real, vec3
 
 # Indices of the device scalars: the dot products, and the numbers that control the iteration. It ends when r.r is at
@@ -77,9 +76,8 @@ class ModifiedPCG:
         self._limit = [parts, more_parts, scalars]
         self._dot_residual = [r, s, *sums]
         self._update_direction = [S, s, scalars, c]
-        self._multiply_direction = [*matrix, S, c, q, *sums]
-        in_rows = [*A.arrays[:2], *map(product_gpu.rows_of, A.arrays[2:]), coupled]
-        self._multiply_direction_lanes = [n, lanes_for(n), *in_rows, S, c, q, *sums]
+        self._multiply_direction = [A.lanes, *matrix, S, c, self._rows, q, parts]
+        self._threads = thread_count(n, A.lanes.count)
         self._advance = [c, q, scalars, dv, r, *sums]
         # On a GPU iterations follow each other until the device itself finds that the limit is reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
@@ -120,10 +118,7 @@ class ModifiedPCG:
         launch(sum_r_s, 1, self._sums)
         launch.split(update_direction, n, self._update_direction, rows)
         self._multiply_coupled(self.c)
-        if self._on_cpu:
-            launch.split(multiply_direction, n, self._multiply_direction, rows)
-        else:
-            launch(product_gpu.multiply_direction, thread_count(n, lanes_for(n)), self._multiply_direction_lanes)
+        launch.split(multiply_direction, self._threads, self._multiply_direction, rows)
         launch(sum_c_q, 1, self._sums)
         launch.split(advance, n, self._advance, rows)
         launch(sum_r_r, 1, self._sums)
@@ -236,17 +231,23 @@ def update_direction(
 def multiply_direction(
     first: wp.int32,
     # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
+    by_lanes: RowLanes, offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
     values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
-    S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
+    S: wp.array(dtype=mat33), c: wp.array(dtype=vec3), rows: wp.int32,
     # out
-    q_out: wp.array(dtype=vec3), rows: wp.int32, c_q_out: wp.array(dtype=wp.float64),
+    q_out: wp.array(dtype=vec3), c_q_out: wp.array(dtype=wp.float64),
 ):
-    i = first + wp.tid()
-    q = S[i] * (row_product(offsets, columns, values, row_sum, c, i) + coupled[i])
-    q_out[i] = q
-    add_to_sum(c_q_out, i // rows, wp.float64(wp.dot(c[i], q)))
+    t, lanes, n = first + wp.tid(), lane_count(by_lanes.count), c.shape[0]
+    i, lane = t // lanes, t % lanes
+    at = own_row(i, n)
+    outside, free, along = real(1.0) * coupled[at], real(1.0) * S[at], real(1.0) * c[at]
+    q = free * (row_product_by_lanes(by_lanes, offsets, columns, values, row_sum, c, at, lane) + outside)
+    part = wp.float64(0.0)
+    if writes_row(i, lane, n):
+        q_out[i] = q
+        part = wp.float64(wp.dot(along, q))
+    add_to_sum(c_q_out, at // rows, part)
 
 
 @wp.kernel

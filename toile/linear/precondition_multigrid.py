@@ -27,15 +27,25 @@ import numpy as np
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.device.lanes import lanes_for, thread_count
+from toile.device.lanes import lanes_for, rows_of, thread_count
 from toile.device.launcher import Launcher
 from toile.linear.base import BuiltPreconditioner, Preconditioner
 from toile.linear.block_matrix import BlockMatrix
-from toile.linear.multigrid import rows_gpu, uv_hierarchy
+from toile.linear.multigrid import uv_hierarchy
 from toile.linear.multigrid.coupled_levels import CoupledLevels
+from toile.linear.multigrid.cycle_kernels import (
+    BlockLanes,
+    begin,
+    correct,
+    filter_vectors,
+    restrict,
+    smooth,
+    smooth_last,
+    subtract_product,
+)
 from toile.linear.multigrid.dense_inverse import dense_inverse
 from toile.linear.multigrid.galerkin import Matrix, Product
-from toile.math.types import mat33, vec3
+from toile.math.types import mat33
 from toile.plugins import quantity
 
 # Smoothing reduces the errors with eigenvalues above lambda / SMOOTHED. Those below are smooth on the next grid.
@@ -73,6 +83,7 @@ class MultigridPreconditioner(BuiltPreconditioner):
         self._coupled: CoupledLevels | None = None
         bounds = [BOUND] + [BOUND_3D if is_3d else BOUND] * len(self.products)
         self._steps = [_chebyshev(smoothing, bound) for bound in bounds]
+        self._last_step = wp.vec2f(*self._steps[0][-1])
         self._contact_shares = [1.0] + [_contact_share(*of) for of in zip(self._steps[1:], bounds[1:], strict=True)]
 
     def update(self) -> bool:
@@ -104,7 +115,7 @@ class MultigridPreconditioner(BuiltPreconditioner):
             self._apply_contacts(k, fine.x if k else fine.d[at])
             fine.by_rows(subtract_product, [fine.d[at], fine.r])
             first = [fine.r, coarse.inverse, steps[k + 1][0][1], *coarse.start]
-            coarse.shared(restrict, [*product.down.arrays, *first])
+            coarse.launch.split(restrict, coarse.threads, [coarse.lanes.count, *product.down.arrays, *first])
         self.coarsest.multiply(last.r, last.x)
         for k, product in reversed(list(enumerate(self.products))):
             fine, coarse = self.levels[k], self.levels[k + 1]
@@ -114,7 +125,7 @@ class MultigridPreconditioner(BuiltPreconditioner):
             at = self._smooth(k, steps[k] if k else steps[0][:-1])
         if self.products:
             self._apply_contacts(0, finest.d[at])
-            inputs = [finest.inverse, finest.d[at], *steps[0][-1], finest.r, finest.x, self.S, s_out]
+            inputs = [finest.inverse, finest.d[at], self._last_step, finest.r, finest.x, self.S, s_out]
             finest.by_rows(smooth_last, inputs)
         else:
             finest.launch.split(filter_vectors, finest.n, [finest.x, self.S, s_out])
@@ -154,10 +165,10 @@ class _Level:
         self.matrix, n = matrix, matrix.pattern.shape[0]
         self.n, self.launch = n, Launcher(device)
         self.rounded = wp.zeros(len(matrix.values), dtype=wp.mat33f, device=device)
-        self._on_gpu, self._lanes = wp.get_device(device).is_cuda, lanes_for(n)
-        count, at = 3 * len(matrix.values), self.rounded.ptr
-        rows = wp.array(ptr=at, shape=count, dtype=wp.vec3f, device=device) if self._on_gpu else self.rounded
-        self._in_cycles = [matrix.offsets, matrix.columns, rows]
+        self.lanes = BlockLanes()
+        self.lanes.count, self.lanes.rows = lanes_for(n, device), rows_of(self.rounded, wp.vec3f)
+        self.threads = thread_count(n, self.lanes.count)
+        self._in_cycles = [self.lanes, matrix.offsets, matrix.columns, self.rounded]
         self.inverse = wp.zeros(n, dtype=wp.mat33f, device=device)  # of D
         self.contact = wp.zeros(0, dtype=mat33, device=device)  # contribution of contacts to D; empty without contacts
         self.x, self.r = (wp.zeros(n, dtype=wp.vec3f, device=device) for _ in range(2))
@@ -166,14 +177,7 @@ class _Level:
 
     def by_rows(self, kernel: wp.Kernel, inputs: Sequence[object]) -> None:
         """Launches a kernel that multiplies by the matrix."""
-        self.shared(kernel, [*self._in_cycles, *inputs])
-
-    def shared(self, kernel: wp.Kernel, inputs: Sequence[object]) -> None:
-        """Launches a kernel over the nodes; on a GPU the one with several threads for each node."""
-        if self._on_gpu:
-            self.launch(GPU_KERNELS[kernel], thread_count(self.n, self._lanes), [self.n, self._lanes, *inputs])
-        else:
-            self.launch.split(kernel, self.n, inputs)
+        self.launch.split(kernel, self.threads, [*self._in_cycles, *inputs])
 
 
 def _chebyshev(terms: int, high: float) -> list[tuple[float, float]]:
@@ -199,155 +203,3 @@ def _contact_share(steps: list[tuple[float, float]], bound: float) -> float:
         d = keep * d + add * left
         q, left = q + d, left - eigenvalues * d
     return float(1.1 * np.max(4.0 * q / (1.0 + left)))
-
-
-@wp.func
-def product(
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), values: wp.array(dtype=wp.mat33f),
-    x: wp.array(dtype=wp.vec3f), i: int,
-) -> wp.vec3f:
-    """Returns row i of A times x."""
-    total = wp.vec3f()
-    slot, end = offsets[i] + 0, offsets[i + 1] + 0
-    while slot < end:  # a fifth faster than `for` over a range
-        total += values[slot] * x[columns[slot]]
-        slot += 1
-    return total
-
-
-@wp.kernel
-def begin(
-    first: wp.int32,
-    # in
-    given: wp.array(dtype=vec3), inverse: wp.array(dtype=wp.mat33f), add: wp.float32,
-    # out
-    r_out: wp.array(dtype=wp.vec3f), d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
-    i = first + wp.tid()
-    r = wp.vec3f(given[i])
-    d = add * (inverse[i] * r)
-    r_out[i] = r
-    d_out[i] = d
-    x_out[i] = d
-
-
-@wp.kernel
-def smooth(
-    first: wp.int32,
-    # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
-    # in
-    values: wp.array(dtype=wp.mat33f), inverse: wp.array(dtype=wp.mat33f), d: wp.array(dtype=wp.vec3f),
-    keep: wp.float32, add: wp.float32,
-    # in and out
-    r_out: wp.array(dtype=wp.vec3f),
-    # out
-    d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
-    i = first + wp.tid()
-    r = r_out[i] - product(offsets, columns, values, d, i)
-    r_out[i] = r
-    step = keep * d[i] + add * (inverse[i] * r)
-    d_out[i] = step
-    x_out[i] = x_out[i] + step
-
-
-@wp.kernel
-def smooth_last(
-    first: wp.int32,
-    # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
-    # in
-    values: wp.array(dtype=wp.mat33f), inverse: wp.array(dtype=wp.mat33f), d: wp.array(dtype=wp.vec3f),
-    keep: wp.float32, add: wp.float32, r: wp.array(dtype=wp.vec3f), x: wp.array(dtype=wp.vec3f),
-    S: wp.array(dtype=mat33),
-    # out
-    s_out: wp.array(dtype=vec3),
-):
-    """Smooths as `smooth`, and converts the result to the precision of the solver."""
-    i = first + wp.tid()
-    step = keep * d[i] + add * (inverse[i] * (r[i] - product(offsets, columns, values, d, i)))
-    s_out[i] = S[i] * vec3(x[i] + step)
-
-
-@wp.kernel
-def subtract_product(
-    first: wp.int32,
-    # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
-    # in
-    values: wp.array(dtype=wp.mat33f), d: wp.array(dtype=wp.vec3f),
-    # in and out
-    r_out: wp.array(dtype=wp.vec3f),
-):
-    i = first + wp.tid()
-    r_out[i] = r_out[i] - product(offsets, columns, values, d, i)
-
-
-@wp.func
-def weighted(
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    x: wp.array(dtype=wp.vec3f), i: int,
-) -> wp.vec3f:
-    total = wp.vec3f()
-    e, end = offsets[i] + 0, offsets[i + 1] + 0
-    while e < end:
-        total += weights[e] * x[columns[e]]
-        e += 1
-    return total
-
-
-@wp.kernel
-def restrict(
-    first: wp.int32,
-    # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    # in
-    fine_r: wp.array(dtype=wp.vec3f), inverse: wp.array(dtype=wp.mat33f), add: wp.float32,
-    # out
-    r_out: wp.array(dtype=wp.vec3f), d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
-    """Restricts the residual, P^T r, and makes the first correction of the coarser level as `begin` does."""
-    a = first + wp.tid()
-    r = weighted(offsets, columns, weights, fine_r, a)
-    d = add * (inverse[a] * r)
-    r_out[a] = r
-    d_out[a] = d
-    x_out[a] = d
-
-
-@wp.kernel
-def correct(
-    first: wp.int32,
-    # model
-    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    # in
-    coarse: wp.array(dtype=wp.vec3f),
-    # out
-    d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
-    i = first + wp.tid()
-    d = weighted(offsets, columns, weights, coarse, i)
-    d_out[i] = d
-    x_out[i] = x_out[i] + d
-
-
-@wp.kernel
-def filter_vectors(
-    first: wp.int32,
-    # in
-    x: wp.array(dtype=wp.vec3f), S: wp.array(dtype=mat33),
-    # out
-    s_out: wp.array(dtype=vec3),
-):
-    i = first + wp.tid()
-    s_out[i] = S[i] * vec3(x[i])
-
-
-# The kernels with several threads for each row, which replace these on a GPU.
-GPU_KERNELS = {
-    smooth: rows_gpu.smooth,
-    smooth_last: rows_gpu.smooth_last,
-    subtract_product: rows_gpu.subtract_product,
-    restrict: rows_gpu.restrict,
-}

@@ -11,9 +11,8 @@ import numpy as np
 import warp as wp
 from scipy.linalg import get_lapack_funcs
 
-from toile.device.lanes import lanes_for, thread_count
+from toile.device.lanes import lane_count, lanes_for, own_row, thread_count, vector_sum_of_lanes, writes_row
 from toile.device.launcher import Launcher
-from toile.linear.multigrid import rows_gpu
 from toile.linear.multigrid.galerkin import Matrix, find_column
 from toile.linear.multigrid.galerkin_blocks import REGULARIZATION, TINY_BLOCK, filtered, held_part
 from toile.math.types import identity, mat33, real, vec3
@@ -33,7 +32,7 @@ class DenseInverse:
 
     def __init__(self, A: Matrix, device: str):
         self._A, self._n, self._launch = A, A.pattern.shape[0], Launcher(device)
-        self._is_cuda = wp.get_device(device).is_cuda
+        self._lanes = lanes_for(self._n, device)
         self.matrix = self.inverse = wp.zeros((self._n, self._n), dtype=mat33, device=device)
 
     def fill(self) -> None:
@@ -46,11 +45,8 @@ class DenseInverse:
 
     def multiply(self, given: wp.array, x_out: wp.array) -> None:
         """x = A^-1 given."""
-        n, lanes = self._n, lanes_for(self._n)
-        if self._is_cuda:
-            self._launch(rows_gpu.multiply_dense, thread_count(n, lanes), [n, lanes, self.inverse, given, x_out])
-        else:
-            self._launch(multiply_dense, n, [self.inverse, given, x_out])
+        inputs = [self._lanes, self.inverse, given, x_out]
+        self._launch(multiply_dense, thread_count(self._n, self._lanes), inputs)
 
 
 class ByLapack(DenseInverse):
@@ -157,12 +153,16 @@ def eliminate(
 @wp.kernel
 def multiply_dense(
     # in
-    inverse: wp.array2d(dtype=mat33), given: wp.array(dtype=wp.vec3f),
+    lanes: wp.int32, inverse: wp.array2d(dtype=mat33), given: wp.array(dtype=wp.vec3f),
     # out
     x_out: wp.array(dtype=wp.vec3f),
 ):
-    i = wp.tid()
+    t, m, n = wp.tid(), lane_count(lanes), inverse.shape[0]
+    i, lane = t // m, t % m
+    at = own_row(i, n)
     total = vec3()
-    for j in range(inverse.shape[0]):
-        total += wp.transpose(inverse[j, i]) * vec3(given[j])  # symmetric: neighbors in i read what is side by side
-    x_out[i] = wp.vec3f(total)
+    for j in range(lane, n, m):
+        total += inverse[at, j] * vec3(given[j])
+    x = vector_sum_of_lanes(wp.vec3f(total), m)
+    if writes_row(i, lane, n):
+        x_out[i] = x
