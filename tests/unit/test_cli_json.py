@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from tests.reference.falling_triangle import SCENE, TRIANGLE, FallingTriangle
 from toile.cli import COMMANDS, app
 from toile.errors import StepFailed
+from toile.families import FAMILIES, members
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
@@ -305,3 +306,11 @@ def test_the_docs_have_every_argument_and_option(name: str) -> None:
 
 def test_the_docs_know_no_other_command() -> None:
     assert re.findall(r"^## toile (\w+)$", DOCS, re.M) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("type_name", sorted({name for family in FAMILIES for name in members(family)}))
+def test_every_type_can_be_explained(type_name: str) -> None:
+    """Types without a field of their own, such as ply and cholesky, as well."""
+    found = document("explain", type_name)["types"]
+    assert {entry["name"] for entry in found} == {type_name}
+    assert all(entry["about"] for entry in found)

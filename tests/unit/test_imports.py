@@ -11,6 +11,7 @@ import pytest
 
 import toile
 from toile.errors import InputError
+from toile.families import FAMILIES, ROOT, class_name, members
 
 HEAVY = ("numpy", "scipy", "warp", "pydantic", "yaml", "qdldl", "cvxopt", "pxr", "imageio_ffmpeg")
 
@@ -72,3 +73,25 @@ def test_precision_cannot_change_once_kernels_are_there(monkeypatch: pytest.Monk
 def test_only_two_precisions_exist() -> None:
     with pytest.raises(InputError, match='precision = "half": must be "double" or "single"'):
         toile.use_precision("half")
+
+
+# Files in the folders of plug-ins that hold what several of them share.
+SHARED = {
+    "toile.colliders": {"base", "solids"},
+    "toile.constraints": {"base", "scene_constraints"},
+    "toile.energies": {"base"},
+    "toile.filters": {"base"},
+    "toile.integrators": {"base", "newton"},
+    "toile.outputs": {"base"},
+    "toile.post": {"base"},
+    "toile.shapes": {"base"},
+}
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if not FAMILIES[name].prefix])
+def test_every_public_file_of_a_family_holds_its_plugin(family: str) -> None:
+    """A class whose name is not that of its file (`VTK` in vtk.py) would not be found, without a word."""
+    package = FAMILIES[family].package
+    files = {path.stem for path in ROOT.joinpath(*package.split(".")[1:]).glob("[!_]*.py")} - SHARED[package]
+    for name in sorted(files):
+        assert name in members(family), f"{package}.{name} has no class {class_name(name)}"

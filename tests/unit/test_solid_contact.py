@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toile.contact.solid.contacts import PER_PARTICLE, PER_SLOT
+from toile.contact.solid.contact_arrays import PER_PARTICLE, PER_SLOT
 from toile.scene.schema import Scene
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation

@@ -26,7 +26,7 @@ class MixedStepper(StagedStepper):
 
     def __init__(self, context: IntegratorContext):
         super().__init__(context)
-        settings, friction = context.settings, context.contacts.friction
+        settings, friction = context.settings, context.contacts.sliding_friction
         solver = settings.tolerance, settings.max_iterations
         self.damping = DampingSolve(context.system, context.constraints, friction, *solver)
         n, device = context.system.model.particle_count, context.system.device

@@ -131,7 +131,7 @@ class StagedStepper(Stepper):
         at_end: bool,
         v_out: wp.array,
     ) -> None:
-        constraints = [self.constraints, at_end, self.context.contacts.friction, tau_friction]
+        constraints = [self.constraints, at_end, self.context.contacts.sliding_friction, tau_friction]
         inputs = [self.system.masses, *constraints, state.x, h, v, f, tau, v_out]
         self._launch(constrained_velocity, len(v), inputs)
 

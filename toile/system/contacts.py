@@ -49,7 +49,7 @@ class Contacts:
         self._limits_in_integrator = limits_in_integrator
         self._system, self._timers = system, timers
         particle_count = system.model.particle_count
-        self.friction = make_friction(particle_count, system.device) if solid is None else solid.friction
+        self.sliding_friction = make_friction(particle_count, system.device) if solid is None else solid.friction
         self._launch = Launcher(system.device)
 
     def detect(self, state: State, h: float) -> None:
@@ -143,7 +143,7 @@ class Contacts:
 
     def vertices_on_solids(self) -> np.ndarray:
         """Particles in contact with a solid in the last step."""
-        return np.flatnonzero(self.friction.in_contact.numpy())
+        return np.flatnonzero(self.sliding_friction.in_contact.numpy())
 
     def vertices_on_cloth(self) -> np.ndarray:
         """Particles in contact with cloth in the last step."""
@@ -152,5 +152,5 @@ class Contacts:
 
     def _add_friction(self, u: wp.array, h: float, b_out: wp.array) -> None:
         A = self._system.A
-        inputs = [A.diagonal, self.friction, u, h, A.values, A.row_sum, b_out]
+        inputs = [A.diagonal, self.sliding_friction, u, h, A.values, A.row_sum, b_out]
         self._launch(add_friction, len(u), inputs)

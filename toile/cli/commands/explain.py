@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,7 @@ def _entries(rows: list[Row]) -> list[dict[str, Any]]:
     """Returns rows with complete keys, as --set takes them. Rows that only hold others are omitted."""
     found: list[dict[str, Any]] = []
     path: list[str] = []
-    for row, after in zip(rows, [*rows[1:], None], strict=True):
+    for row, after in zip_longest(rows, rows[1:]):
         path = [*path[: row.depth], row.key]
         if after is not None and after.depth > row.depth and not row.value:
             continue

@@ -47,7 +47,7 @@ class SpringArrays:
     """Properties of the springs that contacts have in the linear system."""
 
     stiffness: wp.array(dtype=real)  # [N/m]  k
-    friction: wp.array(dtype=real)  # [N/m]  c
+    friction_stiffness: wp.array(dtype=real)  # [N/m]  c
     load: wp.array(dtype=real)  # [kg m]  normal force times h^2
     slip: wp.array(dtype=real)  # [m]  that velocities lead to
 
@@ -160,7 +160,7 @@ class PersistentContacts:
 
     def _make_values(self, capacity: int) -> SpringArrays:
         values = SpringArrays()
-        values.stiffness, values.friction, values.load, values.slip = (
+        values.stiffness, values.friction_stiffness, values.load, values.slip = (
             wp.zeros(capacity, dtype=real, device=self.mesh.device) for _ in range(4)
         )
         return values
@@ -278,7 +278,7 @@ def add_springs(
     couplings_out.weights[t] = weights
     couplings_out.blocks[t] = (h * h) * spring.block
     springs_out.stiffness[t] = k
-    springs_out.friction[t] = c
+    springs_out.friction_stiffness[t] = c
 
 
 @wp.kernel
@@ -306,7 +306,7 @@ def remove_pulling_springs(
     if stretch < PULL_TOLERANCE * contacts_out.thickness[t]:
         return
     wp.atomic_add(counts_out, 0, 1)
-    spring = contact_spring(contacts_out, t, springs_out.stiffness[t], springs_out.friction[t], r)
+    spring = contact_spring(contacts_out, t, springs_out.stiffness[t], springs_out.friction_stiffness[t], r)
     for a in range(4):
         i = at[a]
         if i < moving_count:

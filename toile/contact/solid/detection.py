@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from toile.contact.solid.contacts import (
+from toile.contact.solid.contact_arrays import (
     LOCKED,
     MAX_CONTACTS,
     UNKNOWN,

@@ -12,7 +12,7 @@ Deviations  The paper does not treat particles in contact with several solids.
 
 import warp as wp
 
-from toile.contact.solid.contacts import MAX_CONTACTS, SolidContactArrays, drop, exchange_slots
+from toile.contact.solid.contact_arrays import MAX_CONTACTS, SolidContactArrays, drop, exchange_slots
 from toile.math.types import real, vec3
 
 # Two faces closer to parallel than this count as one, or squeeze the particle between them [sine of the angle]: their

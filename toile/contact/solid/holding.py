@@ -12,7 +12,7 @@ Deviations  The paper has friction at high sliding velocities only; here it acts
 
 import warp as wp
 
-from toile.contact.solid.contacts import LOCKED, MAX_CONTACTS, SolidContactArrays
+from toile.contact.solid.contact_arrays import LOCKED, MAX_CONTACTS, SolidContactArrays
 from toile.contact.solid.faces import PARALLEL, between_faces
 from toile.contact.solid.friction import SlidingFriction
 from toile.math.types import mat33, real, vec3

@@ -11,7 +11,7 @@ Deviations  A state that contradicts the forces is corrected within the step by 
 
 import warp as wp
 
-from toile.contact.solid.contacts import (
+from toile.contact.solid.contact_arrays import (
     FREE,
     FRICTION_INEXACT,
     GROSS,

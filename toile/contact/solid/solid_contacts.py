@@ -21,7 +21,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import Planes
-from toile.contact.solid.contacts import (
+from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
