@@ -7,7 +7,7 @@ import warp as wp
 
 from toile.device.lanes import rows_of, thread_count
 from toile.linear.block_matrix import BlockMatrix, CouplingGroups
-from toile.linear.modified_pcg import multiply_direction
+from toile.linear.modified_pcg import PartialSums, multiply_direction
 from toile.linear.multigrid import cycle_kernels
 from toile.linear.multigrid.coupled_levels import subtract_coupled
 from toile.linear.multigrid.dense_inverse import multiply_dense
@@ -99,14 +99,15 @@ def test_the_product_of_cg_is_that_of_numpy(device, n, lanes):
     matrix.lanes.count = lanes
     coupled, c = (random.normal(size=(n, 3)).astype(numpy_real) for _ in range(2))
     S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
-    q, parts = wp.zeros(n, dtype=vec3, device=device), wp.zeros(-(-n // 32), dtype=wp.float64, device=device)
+    q, sums = wp.zeros(n, dtype=vec3, device=device), PartialSums()
+    sums.rows, sums.values = 32, wp.zeros(-(-n // 32), dtype=wp.float64, device=device)
     given = [wp.array(coupled, dtype=vec3, device=device), wp.array(S, dtype=mat33, device=device)]
-    inputs = [0, matrix.lanes, *matrix.arrays, *given, wp.array(c, dtype=vec3, device=device), 32, q, parts]
+    inputs = [0, matrix.lanes, *matrix.arrays, *given, wp.array(c, dtype=vec3, device=device), q, sums]
     wp.launch(multiply_direction, dim=thread_count(n, lanes), inputs=inputs, device=device)
     wanted = ((matrix.dense() @ c.ravel()).reshape(-1, 3) + coupled) * [1.0, 0.0, 1.0]
     assert np.allclose(q.numpy(), wanted, rtol=1e-4, atol=1e-4)
     along = np.einsum("ni,ni->n", c, wanted)
-    assert np.allclose(parts.numpy(), [along[i : i + 32].sum() for i in range(0, n, 32)], rtol=1e-4, atol=1e-3)
+    assert np.allclose(sums.values.numpy(), [along[i : i + 32].sum() for i in range(0, n, 32)], rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 40])

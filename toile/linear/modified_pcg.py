@@ -35,9 +35,20 @@ R_S, R_S_OLD, C_Q, R_R, LIMIT, NEW_LIMIT, COUNT, MAX_COUNT, R_R_START, UNFILTERE
 # A residual this much smaller than the constraint forces is rounding: no iteration can reduce it.
 ROUNDING = wp.constant(wp.float64(1e-14 if precision == "double" else 1e-6))
 
-# A dot product is the sum of at most this number of partial sums, each over a range of rows: threads never add to the
-# same number, and the result does not depend on the number of threads.
+# Maximum number of the partial sums of a dot product.
 MAX_PARTS = 256
+
+
+@wp.struct
+class PartialSums:
+    """Partial sums of dot products, each over a range of rows.
+
+    Threads never add to the same number, and the result does not depend on the number of threads.
+    """
+
+    rows: wp.int32  # of each range
+    values: wp.array(dtype=wp.float64)
+    unfiltered: wp.array(dtype=wp.float64)  # of a second dot product, of the residual before the filter
 
 
 @dataclass
@@ -64,21 +75,20 @@ class ModifiedPCG:
         matrix = [*A.arrays, coupled]
         # Rows of a partial sum: a power of two times SHARE.
         self._rows = SHARE << max(0, int(np.ceil(np.log2(max(n, 1) / (SHARE * MAX_PARTS)))))
-        part_count = -(-n // self._rows)
-        parts, more_parts = (wp.zeros(part_count, dtype=wp.float64, device=device) for _ in range(2))
-        sums = [self._rows, parts]
+        sums, part_count = PartialSums(), -(-n // self._rows)
+        sums.rows = self._rows
+        sums.values, sums.unfiltered = (wp.zeros(part_count, dtype=wp.float64, device=device) for _ in range(2))
 
         self.A, self.dv, self.r, self.scalars, self._readback = A, dv, r, scalars, Readback(scalars)
         self.c, self._s, self._coupled = c, s, coupled
         self._n, self._launch, self._on_cpu = n, Launcher(device), wp.get_device(device).is_cpu
-        self._start = [*matrix, b, S, dv, r, *sums, more_parts]
-        self._sums = [parts, scalars]
-        self._limit = [parts, more_parts, scalars]
-        self._dot_residual = [r, s, *sums]
+        self._start = [*matrix, b, S, dv, r, sums]
+        self._sums = [sums, scalars]
+        self._dot_residual = [r, s, sums]
         self._update_direction = [S, s, scalars, c]
-        self._multiply_direction = [A.lanes, *matrix, S, c, self._rows, q, parts]
+        self._multiply_direction = [A.lanes, *matrix, S, c, q, sums]
         self._threads = thread_count(n, A.lanes.count)
-        self._advance = [c, q, scalars, dv, r, *sums]
+        self._advance = [c, q, scalars, dv, r, sums]
         # On a GPU iterations follow each other until the device itself finds that the limit is reached.
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
         self._loops: dict[BuiltPreconditioner, CudaGraph] = {}
@@ -96,7 +106,7 @@ class ModifiedPCG:
         launch = self._launch
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
-        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._limit])
+        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._sums])
         if self._on_cpu:
             scalars = self._readback()  # a view: it changes with the scalars
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
@@ -151,8 +161,7 @@ def start(
     values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
     b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
     # out
-    r_out: wp.array(dtype=vec3), rows: wp.int32, r_r_out: wp.array(dtype=wp.float64),
-    unfiltered_out: wp.array(dtype=wp.float64),
+    r_out: wp.array(dtype=vec3), sums_out: PartialSums,
 ):
     i = first + wp.tid()
     unfiltered = b[i] - row_product(offsets, columns, values, row_sum, dv, i) - coupled[i]
@@ -160,30 +169,30 @@ def start(
     # the second removes. CG could not reduce it, and would iterate on it as on a residual.
     r = S[i] * (S[i] * unfiltered)
     r_out[i] = r
-    add_to_sum(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
-    add_to_sum(unfiltered_out, i // rows, wp.float64(wp.dot(unfiltered, unfiltered)))
+    k = i // sums_out.rows
+    add_to_sum(sums_out.values, k, wp.float64(wp.dot(r, r)))
+    add_to_sum(sums_out.unfiltered, k, wp.float64(wp.dot(unfiltered, unfiltered)))
 
 
 @wp.func
-def take_sum(parts: wp.array(dtype=wp.float64)) -> wp.float64:
+def take_sum(parts_out: wp.array(dtype=wp.float64)) -> wp.float64:
     """Returns the sum of the partial sums and sets them to zero for the next one."""
     total = wp.float64(0.0)
-    for p in range(parts.shape[0]):
-        total += parts[p]
-        parts[p] = wp.float64(0.0)
+    for p in range(parts_out.shape[0]):
+        total += parts_out[p]
+        parts_out[p] = wp.float64(0.0)
     return total
 
 
 @wp.kernel
 def set_limit(
     # in
-    tolerance2: wp.float64, max_count: wp.float64, again2: wp.float64, r_r: wp.array(dtype=wp.float64),
-    unfiltered: wp.array(dtype=wp.float64),
-    # out
-    scalars_out: wp.array(dtype=wp.float64),
+    tolerance2: wp.float64, max_count: wp.float64, again2: wp.float64,
+    # in and out
+    sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64),
 ):
-    scalars_out[R_R] = take_sum(r_r)
-    scalars_out[UNFILTERED] = take_sum(unfiltered)
+    scalars_out[R_R] = take_sum(sums_out.values)
+    scalars_out[UNFILTERED] = take_sum(sums_out.unfiltered)
     if again2 == wp.float64(0.0):
         scalars_out[NEW_LIMIT] = tolerance2 * scalars_out[R_R]
     limit = scalars_out[NEW_LIMIT] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
@@ -199,17 +208,17 @@ def dot_residual(
     first: wp.int32,
     # in
     r: wp.array(dtype=vec3), s: wp.array(dtype=vec3),
-    # out
-    rows: wp.int32, r_s_out: wp.array(dtype=wp.float64),
+    # in and out
+    sums_out: PartialSums,
 ):
     i = first + wp.tid()
-    add_to_sum(r_s_out, i // rows, wp.float64(wp.dot(r[i], s[i])))
+    add_to_sum(sums_out.values, i // sums_out.rows, wp.float64(wp.dot(r[i], s[i])))
 
 
 @wp.kernel
-def sum_r_s(parts: wp.array(dtype=wp.float64), scalars_out: wp.array(dtype=wp.float64)):
+def sum_r_s(sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64)):
     scalars_out[R_S_OLD] = scalars_out[R_S]
-    scalars_out[R_S] = take_sum(parts)
+    scalars_out[R_S] = take_sum(sums_out.values)
 
 
 @wp.kernel
@@ -234,9 +243,9 @@ def multiply_direction(
     by_lanes: RowLanes, offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
     values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), coupled: wp.array(dtype=vec3),
-    S: wp.array(dtype=mat33), c: wp.array(dtype=vec3), rows: wp.int32,
+    S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
-    q_out: wp.array(dtype=vec3), c_q_out: wp.array(dtype=wp.float64),
+    q_out: wp.array(dtype=vec3), sums_out: PartialSums,
 ):
     t, lanes, n = first + wp.tid(), lane_count(by_lanes.count), c.shape[0]
     i, lane = t // lanes, t % lanes
@@ -247,12 +256,12 @@ def multiply_direction(
     if writes_row(i, lane, n):
         q_out[i] = q
         part = wp.float64(wp.dot(along, q))
-    add_to_sum(c_q_out, at // rows, part)
+    add_to_sum(sums_out.values, at // sums_out.rows, part)
 
 
 @wp.kernel
-def sum_c_q(parts: wp.array(dtype=wp.float64), scalars_out: wp.array(dtype=wp.float64)):
-    scalars_out[C_Q] = take_sum(parts)
+def sum_c_q(sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64)):
+    scalars_out[C_Q] = take_sum(sums_out.values)
 
 
 @wp.kernel
@@ -261,9 +270,7 @@ def advance(
     # in
     c: wp.array(dtype=vec3), q: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
     # in and out
-    dv_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3),
-    # out
-    rows: wp.int32, r_r_out: wp.array(dtype=wp.float64),
+    dv_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), sums_out: PartialSums,
 ):
     i = first + wp.tid()
     alpha = real(0.0)
@@ -272,12 +279,12 @@ def advance(
     dv_out[i] = dv_out[i] + alpha * c[i]
     r = r_out[i] - alpha * q[i]
     r_out[i] = r
-    add_to_sum(r_r_out, i // rows, wp.float64(wp.dot(r, r)))
+    add_to_sum(sums_out.values, i // sums_out.rows, wp.float64(wp.dot(r, r)))
 
 
 @wp.kernel
-def sum_r_r(parts: wp.array(dtype=wp.float64), scalars_out: wp.array(dtype=wp.float64)):
-    scalars_out[R_R] = take_sum(parts)
+def sum_r_r(sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64)):
+    scalars_out[R_R] = take_sum(sums_out.values)
     scalars_out[COUNT] = scalars_out[COUNT] + wp.float64(1.0)
 
 

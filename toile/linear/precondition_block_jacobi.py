@@ -39,6 +39,8 @@ class BlockJacobi(Preconditioner):
 
 
 class BlockJacobiPreconditioner(BuiltPreconditioner):
+    """The inverses of the diagonal blocks of a matrix."""
+
     give_up_after = 0  # an update costs less than one iteration
 
     def __init__(self, A: BlockMatrix, S: wp.array):

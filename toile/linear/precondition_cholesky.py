@@ -56,6 +56,8 @@ class Cholesky(Preconditioner):
 
 
 class CholeskyPreconditioner(BuiltPreconditioner):
+    """A sparse factor of a matrix, and the positions of its blocks in the lower triangle."""
+
     def __init__(self, A: BlockMatrix, S: wp.array):
         self.A, self.S = A, S
         lower = np.flatnonzero(A.rows >= A.columns)

@@ -40,6 +40,8 @@ class Diagonal(Preconditioner):
 
 
 class DiagonalPreconditioner(BuiltPreconditioner):
+    """The inverse of the diagonal of a matrix."""
+
     give_up_after = 0  # an update costs less than one iteration
 
     def __init__(self, A: BlockMatrix):

@@ -144,6 +144,32 @@ def add_dense(
                 wp.atomic_add(dense_out, columns[e], columns[f], real(Q[e] * Q[f]) * block)
 
 
+@wp.func
+def interpolated(
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
+    d: wp.array(dtype=wp.vec3f), i: int, lane: int, lanes: int,
+) -> vec3:
+    """Returns the part of one lane in row i of Q d."""
+    total = wp.vec3f()
+    e, end = offsets[i] + lane, offsets[i + 1] + 0
+    while e < end:
+        total += Q[e] * d[columns[e]]
+        e += lanes
+    return vec3(total)
+
+
+@wp.func
+def subtract_row(
+    offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
+    force: wp.vec3f, i: int, lane: int, lanes: int, r_out: wp.array(dtype=wp.vec3f),
+):
+    """Subtracts the part of one lane in Q^T times a vector that is zero but for row i."""
+    e, end = offsets[i] + lane, offsets[i + 1] + 0
+    while e < end:
+        wp.atomic_sub(r_out, columns[e], Q[e] * force)
+        e += lanes
+
+
 @wp.kernel
 def subtract_coupled(
     # in
@@ -155,35 +181,25 @@ def subtract_coupled(
     # in and out
     r_out: wp.array(dtype=wp.vec3f),
 ):
-    """Subtracts the product with one group."""
+    """Subtracts the product with one group: by one thread, or by four lanes for each of its particles."""
     t, lanes = wp.tid(), lane_count(LANES)
-    k, lane = t // lanes, t % lanes
+    k = t // lanes
     if 32 * (t // 32) >= lanes * groups.count[0]:
         return  # all lanes of a warp leave together, because they exchange numbers
     own = wp.min(k, groups.count[0] - 1)
     at, w, block = groups.particles[own], groups.weights[own], real(1.0) * groups.blocks[own]
-    first, last, share = 0, 4, 1  # the particles of this lane, and the number of lanes for each
     if has_lanes():
-        share = lanes // 4
-        first = lane // share
-        last = first + 1
-    apart = vec3()
-    for a in range(first, last):
+        a, lane = (t % lanes) // 4, t % 4
         i = at[a]
-        moved = wp.vec3f()
-        e, end = offsets[i] + lane % share, offsets[i + 1] + 0
-        while e < end:
-            moved += Q[e] * d[columns[e]]
-            e += share
-        apart += w[a] * (S[i] * vec3(moved))
-    if has_lanes():
-        apart = vec3(vector_sum_of_lanes(wp.vec3f(apart), lanes))
-    if k == own:
-        force = block * apart
-        for a in range(first, last):
-            i = at[a]
-            given = wp.vec3f(w[a] * (S[i] * force))
-            e, end = offsets[i] + lane % share, offsets[i + 1] + 0
-            while e < end:
-                wp.atomic_sub(r_out, columns[e], Q[e] * given)
-                e += share
+        free = real(1.0) * S[i]
+        part = wp.vec3f(w[a] * (free * interpolated(offsets, columns, Q, d, i, lane, 4)))
+        force = block * vec3(vector_sum_of_lanes(part, lanes))
+        if k == own:
+            subtract_row(offsets, columns, Q, wp.vec3f(w[a] * (free * force)), i, lane, 4, r_out)
+    elif k == own:
+        apart = vec3()
+        for b in range(4):
+            apart += w[b] * (S[at[b]] * interpolated(offsets, columns, Q, d, at[b], 0, 1))
+        pull = block * apart
+        for b in range(4):
+            subtract_row(offsets, columns, Q, wp.vec3f(w[b] * (S[at[b]] * pull)), at[b], 0, 1, r_out)

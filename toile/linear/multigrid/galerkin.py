@@ -12,12 +12,14 @@ Symbols     S  free directions: the matrix is S A S + eps (I - S)     D  blocks 
 Deviations  none
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sparse
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.linear.multigrid.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
+from toile.linear.multigrid.galerkin_blocks import ROUNDER, BlockFilter, filtered, inverse_of, on_diagonal
 from toile.linear.multigrid.galerkin_gpu import GpuProduct
 from toile.math.types import mat33, real
 
@@ -46,6 +48,33 @@ class Weights:
         return [self.offsets, self.columns, self.weights]
 
 
+@wp.struct
+class ProductRows:
+    """Where the blocks and the terms of each row of a product begin."""
+
+    offsets: wp.array(dtype=wp.int32)
+    starts: wp.array(dtype=wp.int32)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of Z = X Y, in the order in which the rows of X and then those of Y are traversed."""
+
+    rows: ProductRows  # of Z
+    targets: wp.array  # index in its row of the block of Z to which a term is added
+
+    @staticmethod
+    def of(X: sparse.csr_array, Y: sparse.csr_array, Z: sparse.csr_array, device: str) -> "Terms":
+        ends = np.concatenate([[0], np.cumsum(np.diff(Y.indptr)[X.indices], dtype=np.int64)])
+        rows = ProductRows()
+        rows.offsets = wp.array(Z.indptr, dtype=wp.int32, device=device)
+        rows.starts = wp.array(ends[X.indptr], dtype=wp.int32, device=device)
+        targets = wp.zeros(int(ends[-1]), dtype=wp.uint16, device=device)
+        patterns = [array for matrix in (X, Y, Z) for array in Weights(matrix, device).arrays[:2]]
+        Launcher(device).split(find_targets, X.shape[0], [*patterns, rows.starts, targets])
+        return Terms(rows, targets)
+
+
 class Product:
     """The product P^T A P; its result is `coarse`."""
 
@@ -56,9 +85,7 @@ class Product:
         self.up, self.down = Weights(P, device), Weights(down, device)
         self._A, self._launch = A, Launcher(device)
         self._B = wp.zeros(half.nnz, dtype=mat33, device=device)
-        offsets_B = wp.array(half.indptr, dtype=wp.int32, device=device)
-        self._first = [*self.up.arrays, offsets_B, *_targets(A.pattern, P, half, device)]
-        self._second = [*self.down.arrays, offsets_B, *_targets(down, half, whole, device)]
+        self._right, self._left = Terms.of(A.pattern, P, half, device), Terms.of(down, half, whole, device)
         n = whole.shape[0]
         free = wp.full(n, mat33(np.eye(3)), dtype=mat33, device=device)
         values = wp.zeros(whole.nnz, dtype=mat33, device=device)
@@ -66,25 +93,23 @@ class Product:
         self.coarse = Matrix(whole, pattern.offsets, pattern.columns, values, free)
         self._on_gpu: GpuProduct | None = None
         if self.runs_on_gpu(device):
-            self._on_gpu = GpuProduct(A.arrays, self._B, self.coarse.arrays, self._first, self._second)
+            self._on_gpu = GpuProduct(A, self._B, self.coarse, (self.up, self._right), (self.down, self._left))
 
     @staticmethod
     def runs_on_gpu(device: str) -> bool:
         return wp.get_device(device).is_cuda
 
-    def update(
-        self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
-    ) -> None:
-        """Computes the product from the current values of A, and the rounded blocks and inverses for cycles. `shares`
-        are the factors of K in the values of A and in D."""
+    def update(self, filters: BlockFilter, rounded_out: wp.array, inverse_out: wp.array) -> None:
+        """Computes the product from the current values of A, and the rounded blocks and inverses for cycles."""
         if self._on_gpu is not None:
-            self._on_gpu.update(contact, shares, rounded_out, inverse_out)
+            self._on_gpu.update(filters, rounded_out, inverse_out)
             return
-        A, coarse = self._A, self.coarse
-        inputs = [*A.arrays, contact, *shares, *self._first, rounded_out, inverse_out, self._B]
+        A, P, right, left = self._A, self.up, self._right, self._left
+        matrix, product = [A.offsets, A.columns, A.values, filters], [P.offsets, P.weights, right.rows, right.targets]
+        inputs = [*matrix, *product, rounded_out, inverse_out, self._B]
         self._launch.split(multiply_right, A.pattern.shape[0], inputs, fewest=1)
-        inputs = [*self._second, coarse.offsets, self._B, coarse.values]
-        self._launch.split(multiply_left, coarse.pattern.shape[0], inputs)
+        inputs = [*self.down.arrays, right.rows.offsets, left.rows, left.targets, self._B, self.coarse.values]
+        self._launch.split(multiply_left, self.coarse.pattern.shape[0], inputs)
 
 
 def _product(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
@@ -94,48 +119,38 @@ def _product(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
     return found
 
 
-def _targets(X: sparse.csr_array, Y: sparse.csr_array, Z: sparse.csr_array, device: str) -> list[wp.array]:
-    """Returns where the terms of each row of Z = X Y start, and the target of each term in its row."""
-    ends = np.concatenate([[0], np.cumsum(np.diff(Y.indptr)[X.indices], dtype=np.int64)])
-    starts = wp.array(ends[X.indptr], dtype=wp.int32, device=device)
-    targets = wp.zeros(int(ends[-1]), dtype=wp.uint16, device=device)
-    patterns = [array for matrix in (X, Y, Z) for array in Weights(matrix, device).arrays[:2]]
-    Launcher(device).split(find_targets, X.shape[0], [*patterns, starts, targets])
-    return [starts, targets]
-
-
 @wp.kernel
 def multiply_right(
     first: wp.int32,
     # model
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), in_value: real,
-    in_D: real,
+    values: wp.array(dtype=mat33), filters: BlockFilter,
     # model
-    offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), targets: wp.array(dtype=wp.uint16),
+    offsets_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32), rows_B: ProductRows,
+    targets: wp.array(dtype=wp.uint16),
     # out
     rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f), B_out: wp.array(dtype=mat33),
 ):
     """Computes row i of A as cycles use it, of D^-1 and of B = A P."""
     i = first + wp.tid()
-    for at in range(offsets_B[i], offsets_B[i + 1]):
+    begin = rows_B.offsets[i] + 0
+    for at in range(begin, rows_B.offsets[i + 1]):
         B_out[at] = mat33()
     D = mat33()
-    t = starts[i] + 0
+    t = rows_B.starts[i] + 0
     slot, end = offsets[i] + 0, offsets[i + 1] + 0
     while slot < end:
         j = columns[slot]
-        block = filtered(values[slot], S[i], S[j])
+        block = filtered(values[slot], filters.S[i], filters.S[j])
         if j == i:
-            own = on_diagonal(values[slot], S[i], K, i, in_value, in_D)
+            own = on_diagonal(values[slot], filters, i)
             block = own.block
             D = own.D
         rounded_out[slot] = wp.mat33f((block + ROUNDER) - ROUNDER)
         e, end_P = offsets_P[j] + 0, offsets_P[j + 1] + 0
         while e < end_P:
-            at = offsets_B[i] + int(targets[t])
+            at = begin + int(targets[t])
             B_out[at] = B_out[at] + real(weights[e]) * block
             t += 1
             e += 1
@@ -148,8 +163,7 @@ def multiply_left(
     first: wp.int32,
     # model
     offsets_P: wp.array(dtype=wp.int32), columns_P: wp.array(dtype=wp.int32), weights: wp.array(dtype=wp.float32),
-    offsets_B: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32), targets: wp.array(dtype=wp.uint16),
-    offsets: wp.array(dtype=wp.int32),
+    offsets_B: wp.array(dtype=wp.int32), rows: ProductRows, targets: wp.array(dtype=wp.uint16),
     # in
     B: wp.array(dtype=mat33),
     # out
@@ -157,15 +171,16 @@ def multiply_left(
 ):
     """Computes row a of P^T B, where the weights are those of P^T."""
     a = first + wp.tid()
-    for slot in range(offsets[a], offsets[a + 1]):
+    begin = rows.offsets[a] + 0
+    for slot in range(begin, rows.offsets[a + 1]):
         values_out[slot] = mat33()
-    t = starts[a] + 0
+    t = rows.starts[a] + 0
     e, end_P = offsets_P[a] + 0, offsets_P[a + 1] + 0
     while e < end_P:
         i = columns_P[e]
         at, end = offsets_B[i] + 0, offsets_B[i + 1] + 0
         while at < end:
-            slot = offsets[a] + int(targets[t])
+            slot = begin + int(targets[t])
             values_out[slot] = values_out[slot] + real(weights[e]) * B[at]
             t += 1
             at += 1

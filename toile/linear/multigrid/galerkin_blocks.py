@@ -48,22 +48,32 @@ def held_part(block: mat33, S: mat33) -> mat33:
 
 
 @wp.struct
+class BlockFilter:
+    """The free directions of a matrix, and the contacts on its diagonal."""
+
+    S: wp.array(dtype=mat33)
+    K: wp.array(dtype=mat33)  # empty without contacts
+    in_value: real  # factor of K in the blocks of the matrix
+    in_D: real  # factor of K in D
+
+
+@wp.struct
 class OnDiagonal:
     block: mat33  # without the contacts
     D: mat33  # the block that the smoother inverts
 
 
 @wp.func
-def on_diagonal(value: mat33, S: mat33, K: wp.array(dtype=mat33), i: int, in_value: real, in_D: real) -> OnDiagonal:
-    """Returns block i of the diagonal, without the contribution K of contacts, and D. `value` contains `in_value` K,
-    and D gets `in_D` K."""
+def on_diagonal(value: mat33, filters: BlockFilter, i: int) -> OnDiagonal:
+    """Returns block i of the diagonal, without the contribution K of contacts, and D."""
     found = OnDiagonal()
+    S = filters.S[i]
     found.block = filtered(value, S, S) + held_part(value, S)
     found.D = found.block
-    if K.shape[0] > 0:
-        contact = filtered(K[i], S, S)
-        found.block = found.block - in_value * contact
-        found.D = found.block + in_D * contact
+    if filters.K.shape[0] > 0:
+        contact = filtered(filters.K[i], S, S)
+        found.block = found.block - filters.in_value * contact
+        found.D = found.block + filters.in_D * contact
     return found
 
 

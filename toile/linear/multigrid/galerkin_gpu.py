@@ -14,12 +14,17 @@ Symbols     as in toile/linear/multigrid/galerkin.py; B = A P, and then P^T B, i
 Deviations  none
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import warp as wp
 
 from toile.device.launcher import Launcher
-from toile.linear.multigrid.galerkin_blocks import ROUNDER, filtered, inverse_of, on_diagonal
+from toile.linear.multigrid.galerkin_blocks import ROUNDER, BlockFilter, filtered, inverse_of, on_diagonal
 from toile.math.types import mat33, real
+
+if TYPE_CHECKING:
+    from toile.linear.multigrid.galerkin import Matrix, Terms, Weights
 
 # Entries of a block.
 ENTRIES = wp.constant(9)
@@ -31,44 +36,45 @@ def entries(blocks: wp.array) -> wp.array:
 
 
 class GpuProduct:
-    """B = A P and P^T B on a GPU; `first` and `second` are the patterns of both."""
+    """B = A P and P^T B on a GPU, from the weights and the terms of both."""
 
     def __init__(
-        self, matrix: list[wp.array], B: wp.array, coarse: list[wp.array], first: list[wp.array], second: list[wp.array]
+        self, A: "Matrix", B: wp.array, coarse: "Matrix", right: "tuple[Weights, Terms]", left: "tuple[Weights, Terms]"
     ):
-        offsets, columns, values, S = matrix
-        rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets.numpy()))
-        self._filtered = wp.zeros(len(values), dtype=mat33, device=values.device)
-        self._blocks = [wp.array(rows, dtype=wp.int32, device=values.device), columns, values, S]
-        offsets_P, _, weights, offsets_B, *targets = first
-        of_B = _terms([offsets, columns, offsets_P, offsets_B, *targets, weights], False, len(B))
-        offsets_P, columns_P, weights, offsets_B, *targets = second
-        of_coarse = _terms([offsets_P, columns_P, offsets_B, coarse[0], *targets, weights], True, len(coarse[2]))
+        device = A.values.device
+        rows = np.repeat(np.arange(len(A.offsets) - 1, dtype=np.int32), np.diff(A.offsets.numpy()))
+        self._filtered = wp.zeros(len(A.values), dtype=mat33, device=device)
+        self._blocks = [wp.array(rows, dtype=wp.int32, device=device), A.columns, A.values]
+        P, terms = right
+        of_B = _sorted_terms([A.offsets, A.columns, P.offsets], terms, P.weights, False, len(B))
+        offsets_B, (P, terms) = terms.rows.offsets, left
+        of_coarse = _sorted_terms([P.offsets, P.columns, offsets_B], terms, P.weights, True, len(coarse.values))
         # The views in `_sums` do not keep these alive.
-        self._kept = [B, coarse[2]]
+        self._kept = [B, coarse.values]
         self._sums = [
             (9 * len(B), [*of_B, entries(self._filtered), entries(B)]),
-            (9 * len(coarse[2]), [*of_coarse, entries(B), entries(coarse[2])]),
+            (9 * len(coarse.values), [*of_coarse, entries(B), entries(coarse.values)]),
         ]
-        self._launch = Launcher(str(values.device))
+        self._launch = Launcher(str(device))
 
-    def update(
-        self, contact: wp.array, shares: tuple[float, float], rounded_out: wp.array, inverse_out: wp.array
-    ) -> None:
-        inputs = [*self._blocks, contact, *shares, self._filtered, rounded_out, inverse_out]
+    def update(self, filters: BlockFilter, rounded_out: wp.array, inverse_out: wp.array) -> None:
+        inputs = [*self._blocks, filters, self._filtered, rounded_out, inverse_out]
         self._launch(filter_blocks, len(self._filtered), inputs)
         for count, terms in self._sums:
             self._launch(sum_terms, count, terms)
 
 
-def _terms(product: list[wp.array], weights_are_X: bool, count: int) -> list[wp.array]:
-    """Returns where the terms of each of the `count` blocks begin, and source and weight of every term."""
-    offsets, device, term_count = product[0], product[0].device, len(product[5])
+def _sorted_terms(
+    patterns: list[wp.array], terms: "Terms", weights: wp.array, weights_are_X: bool, count: int
+) -> list[wp.array]:
+    """Returns where the terms of each of the `count` blocks begin, and source and weight of every term. `patterns` are
+    offsets and columns of X, and offsets of Y."""
+    offsets, device, term_count = patterns[0], patterns[0].device, len(terms.targets)
     block, order = (wp.zeros(2 * term_count, dtype=wp.int32, device=device) for _ in range(2))  # the sort needs twice
     source, source_in_order = (wp.zeros(term_count, dtype=wp.int32, device=device) for _ in range(2))
     weight, weight_in_order = (wp.zeros(term_count, dtype=wp.float32, device=device) for _ in range(2))
-    inputs = [*product, weights_are_X, block, order, source, weight]
-    wp.launch(list_terms, len(offsets) - 1, inputs, device=device)
+    inputs = [*patterns, terms.rows.offsets, terms.rows.starts, terms.targets, weights, weights_are_X]
+    wp.launch(list_terms, len(offsets) - 1, [*inputs, block, order, source, weight], device=device)
     if term_count:
         wp.utils.radix_sort_pairs(block, order, term_count)  # stable
     wp.launch(reorder, term_count, [order, source, weight, source_in_order, weight_in_order], device=device)
@@ -117,16 +123,15 @@ def filter_blocks(
     # model
     rows: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     # in
-    values: wp.array(dtype=mat33), S: wp.array(dtype=mat33), K: wp.array(dtype=mat33), in_value: real,
-    in_D: real,
+    values: wp.array(dtype=mat33), filters: BlockFilter,
     # out
     filtered_out: wp.array(dtype=mat33), rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f),
 ):
     slot = wp.tid()
     i, j = rows[slot], columns[slot]
-    block = filtered(values[slot], S[i], S[j])
+    block = filtered(values[slot], filters.S[i], filters.S[j])
     if j == i:
-        own = on_diagonal(values[slot], S[i], K, i, in_value, in_D)
+        own = on_diagonal(values[slot], filters, i)
         block = own.block
         inverse_out[i] = inverse_of(own.D)
     filtered_out[slot] = block
