@@ -38,8 +38,8 @@ def cloths(
     filtered: bool = True,
     **scene: Any,
 ) -> Simulation:
-    """Sheets in contact, named by their numbers; `density` may differ from one to the other. Only `filtered` ones have
-    the filter self_contact."""
+    """Sheets in contact, named by their numbers; `density` may differ between them. Only `filtered` scenes have the
+    filter self_contact."""
     filters = [{"type": "self_contact", "thickness": THICKNESS, **(contact or {})}] if filtered else []
     listed = [
         {"name": str(k), "fabric": {**CLOTH, "density": sheet.get("density", CLOTH["density"])}}
@@ -62,7 +62,7 @@ def cloths(
 
 
 class Judge:
-    """Whether anything passed through anything in a step: two methods that share no code with the contacts."""
+    """Checks steps for intersections and tunneling, by two methods that share no code with toile.contact."""
 
     def __init__(self, simulation: Simulation):
         self.simulation = simulation
@@ -73,7 +73,8 @@ class Judge:
         triangles = np.concatenate([model.triangles, *of_solids]).astype(np.int32)
         self.audit = Audit(triangles, model.particle_count, simulation.device)
         self.x = self.places()
-        # As in reference.impact; by default it takes for a collision what comes nearer than a fifth of where it began.
+        # As in reference.impact; by default ipctk reports a collision where the distance falls below a fifth of the
+        # first.
         self.impacts = ipctk.AdditiveCCD(max_iterations=10_000, conservative_rescaling=0.99999)
         self.mesh = ipctk.CollisionMesh(self.x, find_edges(triangles).edges.astype(np.int32), triangles)
 
@@ -82,7 +83,7 @@ class Judge:
         return np.concatenate([positions(self.simulation), *(solid.vertices(time) for solid in self.sharp)])
 
     def passed(self, on_the_way: bool) -> str | None:
-        """What was wrong with the last step: at its end, or on the straight ways to it."""
+        """Returns what was wrong with the last step: intersections at its end, or collisions on the straight paths."""
         before, self.x = self.x, self.places()
         if count := self.audit.count(self.x):
             return f"{count} pairs of triangles intersect"
@@ -93,9 +94,9 @@ class Judge:
 
 
 def steps(simulation: Simulation, seconds: float, on_the_way: bool = True) -> Iterator[FrameTally]:
-    """Steps until a time, one at a time; in none of them may anything pass through anything.
+    """Takes steps until a time, one at a time, and asserts that nothing passes through anything.
 
-    What happens on the way is not looked at on demand: for layers at rest that takes longer than the simulation.
+    The check of the paths can be left out: for layers at rest it takes longer than the simulation.
     """
     judge = Judge(simulation)
     tally, end = FrameTally(), simulation.state.t + seconds
@@ -111,19 +112,19 @@ def walk_on(simulation: Simulation, seconds: float, on_the_way: bool = True) -> 
 
 
 def part(simulation: Simulation, number: int, values: np.ndarray) -> np.ndarray:
-    """Of one sheet."""
+    """The particles of one sheet."""
     return values[simulation.model.parts[number].particles]
 
 
 def mean(simulation: Simulation, number: int, values: np.ndarray) -> np.ndarray:
-    """Weighted by mass."""
+    """The mean over particles, weighted by mass."""
     return np.average(
         part(simulation, number, values), axis=0, weights=part(simulation, number, simulation.model.masses)
     )
 
 
 def contact_of(simulation: Simulation) -> Any:
-    """The filter at work."""
+    """The running filter self_contact."""
     assert isinstance(simulation.scene.filters[0], SelfContact)
     return simulation.filters[0]
 

@@ -1,4 +1,5 @@
-"""Small sheets for tests against closed forms: a grid of one fabric, alone in the world unless something is added."""
+"""Small sheets for tests against closed forms: a grid of one fabric, without gravity or solids unless they are
+added."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from toile.simulation.simulation import Simulation
 G = 9.81  # [m/s^2]
 DENSITY = 0.2  # [kg/m^2]
 
-# Nothing but stretch, and that undamped: what else a test needs it says.
+# Only undamped stretch; a test adds what it needs.
 BARE = {
     "density": DENSITY,
     "stretch_warp": 1e3,
@@ -23,7 +24,7 @@ BARE = {
     "bend_weft": 0.0,
     "damping": 0.0,
 }
-# A cloth with everything in it
+# A cloth with all internal forces
 ALL_ENERGIES = {"stretch_warp": 5e3, "stretch_weft": 5e3, "shear": 5e2, "bend_warp": 5e-5, "bend_weft": 5e-5}
 
 
@@ -43,7 +44,7 @@ def sheet(
     fabric: dict[str, float] | None = None,
     **cloth: Any,
 ) -> Simulation:
-    """A grid whose frames are its steps of h; u is x and v is y until `rotation` turns it."""
+    """A grid whose frames are single steps of h; u is x and v is y until `rotation` turns it."""
     shape = {"type": "grid", "size": size, "resolution": resolution, "diagonals": diagonals}
     scene = Scene(
         time={"frames": frames, "fps": 1.0 / h, "max_step": h, "min_step": min(h, 1e-5)},
@@ -52,7 +53,7 @@ def sheet(
         constraints=constraints or [],
         forces=forces or [],
         integrator=integrator,
-        # Far below what the formula is compared to, so that the scheme is tested and not where CG stopped.
+        # Far below the tolerances of the tests, so that the scheme is tested and not the tolerance of CG.
         solver={"tolerance": tolerance},
     )
     return Simulation(scene, device)
@@ -67,7 +68,7 @@ def velocities(simulation: Simulation) -> np.ndarray:
 
 
 def put(simulation: Simulation, x: np.ndarray | None = None, v: np.ndarray | None = None) -> None:
-    """Start from other positions or velocities than the scene's."""
+    """Replaces the initial positions or velocities of the scene."""
     if x is not None:
         simulation.state.x.assign(x)
     if v is not None:
@@ -75,7 +76,7 @@ def put(simulation: Simulation, x: np.ndarray | None = None, v: np.ndarray | Non
 
 
 def walk(simulation: Simulation, steps: list[float]) -> None:
-    """Take these steps, none of which may be rejected."""
+    """Takes these steps, none of which may be rejected."""
     tally = FrameTally()
     for h in steps:
         simulation.step(h, tally)

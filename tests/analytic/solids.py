@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 THICKNESS = 1e-3  # [m]  distance at which cloth is held, in every scene here
 
-# Particles that know nothing of each other: what one of them does has a closed form.
+# Particles without forces between them, so that the motion of each has a closed form.
 DUST = {**BARE, "stretch_warp": 0.0, "stretch_weft": 0.0}
 CLOTH = {**BARE, **ALL_ENERGIES, "damping": 1e-3}
 
@@ -40,7 +40,7 @@ def on_solids(
     shape: dict[str, Any] | None = None,
     **cloth: Any,
 ) -> Simulation:
-    """A grid, or another shape, among solids."""
+    """A scene of a grid, or of another shape, and solids."""
     shape = shape or {"type": "grid", "size": size, "resolution": resolution}
     scene = Scene(
         time={"frames": round(seconds * fps), "fps": fps, "max_step": h, "min_step": min(1e-5, h)},
@@ -56,25 +56,25 @@ def on_solids(
 
 
 def dust(device: str, solids: Sequence[dict[str, Any]], points: np.ndarray, **settings: Any) -> Simulation:
-    """Particles that know nothing of each other, an even number of them, at these points."""
-    # Wide cells: what changes the stretch of a triangle by much would be taken for an unstable step.
+    """An even number of particles at these points, without forces between them."""
+    # Wide cells: a large change of the stretch of a triangle would count as an unstable step.
     columns = len(points) // 2
     cloth = {"size": (100.0 * (columns - 1), 100.0), "resolution": (columns, 2), "fabric": DUST, **settings}
-    cloth["contact"] = {"deepest_start": 1e6, **cloth.get("contact", {})}  # before they are where they should be
+    cloth["contact"] = {"deepest_start": 1e6, **cloth.get("contact", {})}  # before they are at these points
     simulation = on_solids(device, solids, **cloth)
     place(simulation, points)
     return simulation
 
 
 def place(simulation: Simulation, points: np.ndarray) -> None:
-    """Start from other positions than the scene's."""
+    """Replaces the initial positions of the scene."""
     put(simulation, points)
     assert simulation.contacts.solid is not None
     simulation.contacts.solid.start(simulation.state.x, 0.0)
 
 
 def turned(rotation: Sequence[float], vector: Sequence[float]) -> np.ndarray:
-    """A vector after a rotation that is given as in scenes: axis times angle in degrees."""
+    """Rotates a vector by a rotation given as in scenes: axis times angle in degrees."""
     return rotation_matrix(np.radians(rotation)) @ np.asarray(vector, float)
 
 
@@ -91,11 +91,11 @@ def along(path: Callable[[float], np.ndarray], seconds: float, keys: int) -> dic
 
 
 def forces(simulation: Simulation) -> np.ndarray:
-    """Of the cloth on each solid, in the last step [N]."""
+    """Forces of the cloth on each solid in the last step [N]."""
     assert simulation.contacts.solid is not None
     return simulation.contacts.solid.forces()
 
 
 def weight(simulation: Simulation) -> float:
-    """Of all the cloth [N]."""
+    """Weight of all cloth [N]."""
     return float(G * simulation.model.masses.sum())

@@ -1,4 +1,4 @@
-"""What a scheme does to an oscillator that has no damping.
+"""Artificial damping: the decay of an undamped oscillator is that of the scheme.
 
     implicit_euler   |lambda| = 1/sqrt(1 + w^2 h^2) per step
     implicit_bdf2    z_n = A l_1^n + B l_2^n,    l the roots of (1 + 2 i w h/3) l^2 - 4 l/3 + 1/3,    z = x + i v/w
@@ -41,7 +41,7 @@ def motion(device: str, integrator: str, wh: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("wh", "kept"), [(0.1, 0.99504), (0.2, 0.98058), (0.33, 0.94963)])
 def test_backward_euler(device: str, wh: float, kept: float) -> None:
-    """1e-6 of the amplitude after each step; the printed figures have five digits."""
+    """1e-6 of the amplitude after each step; the printed numbers have five digits."""
     z = motion(device, "implicit_euler", wh)
     ratios = np.abs(z[1:] / z[:-1])
     np.testing.assert_allclose(ratios, 1.0 / np.sqrt(1.0 + wh**2), rtol=1e-6)
@@ -57,5 +57,5 @@ def test_bdf2(device: str, wh: float) -> None:
     weights = np.linalg.solve([[1.0, 1.0], roots], [START, START / (1.0 + 1j * wh)])
     n = np.arange(STEPS + 1)
     np.testing.assert_allclose(z, weights[0] * roots[0] ** n + weights[1] * roots[1] ** n, atol=1e-10 * START)
-    # What remains of backward Euler's loss per step: (w h)^4/4 in place of (w h)^2/2.
+    # The loss per step is (w h)^4/4, where that of backward Euler is (w h)^2/2.
     assert 1.0 - abs(z[-1] / z[-2]) == pytest.approx(wh**4 / 4.0, rel=0.25)

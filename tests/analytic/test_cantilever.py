@@ -1,9 +1,9 @@
-"""A strip clamped at one end rings like a beam, with the rigidity of the thread that curves.
+"""A strip clamped at one end vibrates like a beam with the rigidity of the thread that curves.
 
     w_1 = 1.8751^2 sqrt(D / (rho L^4))
 
 The clamp pins two columns of particles. A hinge stands for the half cells on its two sides, so the first one, at the
-second column, bends half a cell of what is pinned: the beam begins half a cell before that column.
+second column, bends half a pinned cell: the beam begins half a cell before that column.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def period(rigidity: float) -> float:
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2"])
 @pytest.mark.parametrize("diagonals", ["single", "alternating"])
 @pytest.mark.parametrize("along", ["warp", "weft"])
-def test_ring_with_the_rigidity_of_the_thread_that_curves(
+def test_a_clamped_strip_vibrates_with_the_rigidity_of_the_thread_that_curves(
     device: str, integrator: str, diagonals: str, along: str
 ) -> None:
-    """Across the strip it is a thousand times as stiff, which keeps every cell flat: a beam, and nothing but a beam.
+    """Across the strip it is a thousand times as stiff, which keeps every cell flat, as in a beam.
 
     Less than 0.1 % each from 20 cells, from diagonals that are stiff and not rigid, and from (w h)^2 = 0.2 %: half a
     percent in all. The other rigidity would make the period thirty times shorter.
@@ -82,7 +82,7 @@ def test_ring_with_the_rigidity_of_the_thread_that_curves(
 
 @pytest.mark.parametrize("diagonals", ["single", "alternating"])
 def test_a_strip_of_one_cell_is_softer_than_its_cloth(device: str, diagonals: str) -> None:
-    """The same rigidity both ways: the cells of a free strip twist as it curves, and it rings with 4/5 of D.
+    """The same rigidity both ways: the cells of a free strip twist as it curves, and it vibrates with 4/5 of D.
 
     A known limit of hinges. Let k be the curvature and t the twist of a cell that goes with it. Hinges across the strip
     then turn by k + t per length and diagonals by 2 t, and (k + t)^2 + 4 t^2 is least at t = -k/5: 4/5 k^2.

@@ -2,7 +2,7 @@
 
     holds while      L2 <= E L1 + r K,    E = exp(mu pi),    K = 2 mu (1 + E)/(1 + mu^2)
 
-L1 and L2 hang straight down on both sides; r is where the cloth is held, radius and thickness together. It follows from
+L1 and L2 hang straight down on both sides; r is the radius plus the thickness, where the cloth rests. It follows from
 dT/dq = rho r g cos q + mu (T + rho r g sin q) along the half circle, q from 0 to pi, with T = rho L1 g at one end and
 rho L2 g at the other.
 """
@@ -19,7 +19,7 @@ from toile.simulation.simulation import Simulation
 MU, RADIUS = 0.3, 0.1
 CELLS_ON_ARC, CELLS_1 = 32, 30
 R = RADIUS + THICKNESS
-# Chords, not arcs, have the length of a cell: otherwise the strip starts compressed and jumps off.
+# Chords, not arcs, have the length of a cell; otherwise the strip starts compressed and lifts off.
 CELL = 2.0 * R * float(np.sin(0.5 * np.pi / CELLS_ON_ARC))
 L1 = CELLS_1 * CELL
 E = float(np.exp(MU * np.pi))
@@ -30,7 +30,7 @@ STRIP = {**CLOTH, "stretch_warp": 2e4, "stretch_weft": 2e4, "bend_warp": 1e-6, "
 
 
 def strip(device: str, cells_2: int, h: float, seconds: float, integrator: str = "implicit_bdf2") -> Simulation:
-    """The strip in its place, unstretched and at rest; its heavier end is at the largest u."""
+    """The strip over the cylinder, unstretched and at rest; its heavier end is at the largest u."""
     cells = CELLS_1 + CELLS_ON_ARC + cells_2
     cylinder = {"type": "cylinder", "radius": RADIUS, "height": 1.0, "rotation": (90.0, 0.0, 0.0), "friction": MU}
     simulation = on_solids(
@@ -46,7 +46,7 @@ def strip(device: str, cells_2: int, h: float, seconds: float, integrator: str =
 
 
 def drops(simulation: Simulation) -> np.ndarray:
-    """Of the heavier end, frame by frame."""
+    """How far the heavier end has dropped, frame by frame."""
     end = int(np.argmin(positions(simulation)[:, 2]))
     heights = np.array([frame.positions[end, 2] for frame in simulation.run()])
     return heights[0] - heights
@@ -54,8 +54,8 @@ def drops(simulation: Simulation) -> np.ndarray:
 
 @pytest.mark.parametrize("h", [1.0 / 30.0, 1.0 / 60.0], ids=["h=1/30", "h=1/60"])
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
-def test_holds_below_the_limit(device: str, integrator: str, h: float) -> None:
-    """3 % below: what moves is the stretch of 0.1 mm, and friction that creeps by up to 0.5 mm/s."""
+def test_a_strip_over_a_cylinder_holds_below_the_limit(device: str, integrator: str, h: float) -> None:
+    """3 % below the limit: stretch moves it by 0.1 mm, and friction creeps by up to 0.5 mm/s."""
     drop = drops(strip(device, int(0.97 * LIMIT / CELL), h, seconds=2.0, integrator=integrator))
     assert np.abs(drop).max() < 1.2e-3
     assert np.ptp(drop[30:]) < 0.5e-3
@@ -63,7 +63,7 @@ def test_holds_below_the_limit(device: str, integrator: str, h: float) -> None:
 
 @pytest.mark.parametrize("h", [1.0 / 30.0, 1.0 / 60.0], ids=["h=1/30", "h=1/60"])
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
-def test_slips_above_it(device: str, integrator: str, h: float) -> None:
-    """3 % above: no stretch or creep takes it this far."""
+def test_a_strip_over_a_cylinder_slips_above_the_limit(device: str, integrator: str, h: float) -> None:
+    """3 % above the limit: neither stretch nor creep moves it this far."""
     drop = drops(strip(device, int(np.ceil(1.03 * LIMIT / CELL)), h, seconds=2.0, integrator=integrator))
     assert drop[-1] > 0.05

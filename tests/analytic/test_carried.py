@@ -1,9 +1,9 @@
-"""A solid that moves takes along what lies on it, as far as friction reaches.
+"""A moving solid carries the cloth on it, up to the limit of friction.
 
-    acceleration a below mu g     carried exactly: the same place on the solid for ever
-    above it                      the sheet's own acceleration is mu g
-    turning with w at radius r    carried while w^2 r < mu g
-    tilting slowly                slips beyond tan(angle) = mu
+acceleration a below mu g     carried exactly: the position relative to the solid does not change
+above it                      the acceleration of the sheet is mu g
+turning with w at radius r    carried while w^2 r < mu g
+tilting slowly                slips beyond tan(angle) = mu
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from toile.model.motion import Motion
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
 MU = 0.3
 REST = 0.2  # [s]  before the solid begins to move
-# Where the sheet starts: it touches from the first step.
+# The sheet starts in contact.
 TOUCHING = 0.9999 * THICKNESS
 
 
 def sideways(acceleration: float) -> dict[str, Any]:
-    """Rests, then accelerates along a slanted direction; straight between keys 0.8 ms apart."""
+    """Rests, then accelerates along an oblique direction; linear between keyframes 0.8 ms apart."""
     direction = np.array((0.6, -0.8, 0.0))
     return along(lambda t: 0.5 * acceleration * max(t - REST, 0.0) ** 2 * direction, 2.0, 2401)
 
 
 def in_its_frame(motion: dict[str, Any], origin: tuple[float, float, float], x: np.ndarray, time: float) -> np.ndarray:
-    """World points as seen from a solid that started at `origin`."""
+    """World points in the frame of a solid that started at `origin`."""
     R, o, _, _ = Motion(**motion).frame(np.asarray(origin), time)
     return (x - o) @ R
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("share", [0.3, 0.6])
-def test_carried_exactly(device: str, share: float, integrator: str) -> None:
+def test_cloth_is_carried_exactly_below_the_limit(device: str, share: float, integrator: str) -> None:
     """No drift at all: 1e-12 m over a meter."""
     motion = sideways(share * MU * G)
     simulation = on_solids(
@@ -53,7 +53,7 @@ def test_carried_exactly(device: str, share: float, integrator: str) -> None:
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("share", [1.2, 2.0, 6.0])
-def test_slips_when_pulled_too_hard(device: str, share: float, integrator: str) -> None:
+def test_cloth_accelerates_with_mu_g_above_the_limit(device: str, share: float, integrator: str) -> None:
     """mu g t^2/2 within 2 %: half a step at the start is worth 1 % at h = 1/120 s. Friction is mu times the weight."""
     seconds = 1.0
     simulation = on_solids(
@@ -78,7 +78,7 @@ TURNTABLES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("center", [None, (0.3, 0.0, 0.0)], ids=["about its middle", "about another point"])
 @pytest.mark.parametrize("table", TURNTABLES)
-def test_turntable(device: str, table: str, center: tuple[float, float, float] | None) -> None:
+def test_cloth_is_carried_by_a_turntable(device: str, table: str, center: tuple[float, float, float] | None) -> None:
     """Half a turn in two seconds, from rest to rest: on a circle, and no drift to 1e-9 m (1e-15 reached)."""
     motion: dict[str, Any] = {"keyframes": [{"time": 0.1}, {"time": 2.1, "rotation": (0.0, 0.0, 180.0)}]}
     if center is not None:
@@ -96,9 +96,9 @@ def test_turntable(device: str, table: str, center: tuple[float, float, float] |
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_tumbling_box(device: str, integrator: str) -> None:
-    """Rotated about changing axes and moved at the same time. Particles without threads between them, so that both
-    integrators know the force exactly."""
+def test_particles_are_carried_by_a_tumbling_box(device: str, integrator: str) -> None:
+    """Rotated about changing axes and translated at the same time. Particles have no threads between them, so that the
+    force is exact in both integrators."""
     keys = [
         {"time": 0.1},
         {"time": 0.8, "rotation": (15.0, 10.0, 0.0), "translation": (0.1, 0.05, 0.2)},
@@ -119,8 +119,8 @@ def test_tumbling_box(device: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_lift(device: str, integrator: str) -> None:
-    """Up from rest to rest within a second: less than g both ways, so that it never leaves the box."""
+def test_cloth_is_carried_by_a_lift(device: str, integrator: str) -> None:
+    """Up from rest to rest within a second, with less than g both ways, so that the cloth never leaves the box."""
     keys = [{"time": 0.0}, {"time": 1.0, "translation": (0.0, 0.0, 0.5)}]
     box = {"type": "box", "size": (1.0, 1.0, 0.2), "translation": (0.0, 0.0, -0.1), "motion": {"keyframes": keys}}
     simulation = on_solids(device, [box], seconds=1.2, translation=(0.0, 0.0, THICKNESS), integrator=integrator)
@@ -133,9 +133,9 @@ def test_lift(device: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_slips_off_a_plane_that_tilts(device: str, integrator: str) -> None:
+def test_cloth_slips_on_a_plane_tilted_beyond_the_friction_angle(device: str, integrator: str) -> None:
     """At 20 degrees a second the excess g (sin q - mu cos q) moves it by a millimeter 2 degrees after the limit of
-    26.6; before it there is nothing to see. Particles without threads, as above."""
+    26.6, and not at all before. Particles have no threads, as above."""
     motion = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 3.0, "rotation": (0.0, 60.0, 0.0)}]}
     simulation = on_solids(
         device, [{"type": "plane", "friction": 0.5, "motion": motion}], seconds=2.0, translation=(0.0, 0.0, TOUCHING),

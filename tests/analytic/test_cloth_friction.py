@@ -1,10 +1,10 @@
-"""Friction between sheets: on an incline of 20 degrees, and until it has stopped a sheet on the level.
+"""Friction between sheets: on an incline of 20 degrees, and of a sheet that slides on a level one until it stops.
 
     on the incline     stays for mu >= tan a,    else accelerates with  g (sin a - mu cos a)
     on the level       stops after  v^2 / (2 mu g)
 
-The lowest sheet lies in the xy plane and is held; gravity is what slopes. Sheets are turned against each other, so that
-no vertex lies on a vertex.
+The lowest sheet lies in the xy plane and is held; gravity is inclined instead. Sheets are turned against each other, so
+that no vertex lies on a vertex.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pile(device: str, mu: float, integrator: str, count: int, turn: float = 17.0
 
 
 def slide(simulation: Simulation, seconds: float, settle: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
-    """Downhill acceleration of each sheet after it has settled, and how far it went relatively to the one below."""
+    """Downhill acceleration of each sheet after it has settled, and its displacement relative to the one below."""
     count = len(simulation.model.parts)
     walk_on(simulation, settle)
     x0 = np.array([mean(simulation, k, positions(simulation))[0] for k in range(count)])
@@ -63,23 +63,23 @@ def test_a_stack_stays_on_an_incline(turn: float, integrator: str, device: str) 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 3])
-def test_it_slides_where_friction_is_too_small(count: int, integrator: str, device: str) -> None:
+def test_a_stack_slides_where_friction_is_below_the_limit(count: int, integrator: str, device: str) -> None:
     """mu = 0.2: every free sheet gains g (sin a - mu cos a) = 1.51 m/s^2, within 10 %: a stack slides as one."""
     acceleration, _ = slide(pile(device, 0.2, integrator, count), 0.4)
     np.testing.assert_allclose(acceleration[1:], G * (np.sin(ANGLE) - 0.2 * np.cos(ANGLE)), rtol=0.1)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_without_friction_it_slides_freely(integrator: str, device: str) -> None:
-    """g sin a = 3.36 m/s^2, within 2 %: nothing else holds a sheet back, and nothing is lost in the steps."""
+def test_a_sheet_without_friction_slides_freely(integrator: str, device: str) -> None:
+    """g sin a = 3.36 m/s^2, within 2 %: nothing else slows a sheet, and the steps lose nothing."""
     acceleration, _ = slide(pile(device, 0.0, integrator, 2), 0.3)
     assert acceleration[1] == pytest.approx(G * np.sin(ANGLE), rel=0.02)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("direction", [(1.0, 0.0), (-0.6, 0.8)], ids=["along x", "aslant"])
-def test_friction_stops_it(direction: tuple[float, float], integrator: str, device: str) -> None:
-    """v^2/(2 mu g) within 10 %, straight to 2 mm; once stopped it stays to 0.1 mm."""
+def test_friction_stops_a_sliding_sheet(direction: tuple[float, float], integrator: str, device: str) -> None:
+    """v^2/(2 mu g) within 10 %, straight to 2 mm; after that it stays within 0.1 mm."""
     v, mu = 1.0, 0.3
     simulation = pile(device, mu, integrator, 2, h=1.0 / 120.0, gravity=(0.0, 0.0, -G))
     velocity = velocities(simulation)

@@ -1,8 +1,8 @@
-"""What a solid carries: the force of a contact is e/h of [BW98] sec. 5.4, and it never pulls.
+"""Contact forces on solids: the force of a contact is e/h of [BW98] sec. 5.4, and it never pulls.
 
-    at rest                        N = m g
-    on a plane that sinks with a   N = m (g - a) while a < g, and beyond that free fall
-    landing                        m dv = h (m g + N), backward Euler's own balance
+at rest                        N = m g
+on a plane that sinks with a   N = m (g - a) while a < g, and free fall beyond
+landing                        m dv = h (m g + N), backward Euler's own balance
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUPPORTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("support", SUPPORTS)
 def test_weight_at_rest(device: str, support: str, integrator: str) -> None:
-    """1e-8 asked, rounding reached: from the first frame on, in the constraint forces and as the solid's load."""
+    """1e-8, rounding is reached: from the first frame on, as constraint forces and as the load of the solid."""
     simulation = on_solids(
         device, [SUPPORTS[support]], integrator=integrator, tolerance=1e-12, translation=(0.0, 0.0, THICKNESS)
     )
@@ -40,7 +40,7 @@ def test_weight_at_rest(device: str, support: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_each_particle_is_carried_by_itself(device: str, integrator: str) -> None:
+def test_each_particle_has_its_own_weight_as_contact_force(device: str, integrator: str) -> None:
     simulation = on_solids(device, [SUPPORTS["plane"]], integrator=integrator, translation=(0.0, 0.0, THICKNESS))
     list(simulation.run(3))
     expected = G * simulation.model.masses[:, None] * (0.0, 0.0, 1.0)
@@ -49,8 +49,8 @@ def test_each_particle_is_carried_by_itself(device: str, integrator: str) -> Non
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_sinking_slower_than_free_fall(device: str, integrator: str) -> None:
-    """Half the weight is left at a = g/2, once both schemes know the acceleration."""
-    motion = along(lambda t: np.array((0.0, 0.0, -0.25 * G * t**2)), 1.0, 61)  # straight from step to step
+    """Half the weight is left at a = g/2, after the steps in which the acceleration begins."""
+    motion = along(lambda t: np.array((0.0, 0.0, -0.25 * G * t**2)), 1.0, 61)  # linear from step to step
     simulation = on_solids(
         device, [{**SUPPORTS["plane"], "motion": motion}], integrator=integrator, seconds=0.5,
         translation=(0.0, 0.0, THICKNESS),
@@ -63,7 +63,7 @@ def test_sinking_slower_than_free_fall(device: str, integrator: str) -> None:
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_sinking_faster_than_free_fall(device: str, integrator: str) -> None:
-    """The sheet is let go at once and falls as if the plane had never been there."""
+    """Contacts are released at once, and the sheet falls freely."""
     h, start = 1.0 / 60.0, (0.0, 0.0, 0.9999 * THICKNESS)
     motion = along(lambda t: np.array((0.0, 0.0, -G * t**2)), 1.0, 61)
     falling = on_solids(
@@ -79,8 +79,8 @@ def test_sinking_faster_than_free_fall(device: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_lifted_by_its_corners(device: str, integrator: str) -> None:
-    """The load goes from the plane to the pins, and what has left does not stick."""
+def test_a_sheet_lifted_by_its_corners_does_not_stick(device: str, integrator: str) -> None:
+    """The load moves from the plane to the pins, and released particles do not stick."""
     corners = ["lower_left", "lower_right", "upper_left", "upper_right"]
     lift = {"keyframes": [{"time": 0.2}, {"time": 0.6, "translation": (0.0, 0.0, 0.3)}]}
     simulation = on_solids(
@@ -102,8 +102,8 @@ def test_lifted_by_its_corners(device: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.2])
-def test_momentum_given_to_the_solid(device: str, mu: float) -> None:
-    """Backward Euler: what the particles lose in a step the plane gets, while they land one after the other."""
+def test_a_solid_gets_the_momentum_that_landing_cloth_loses(device: str, mu: float) -> None:
+    """Backward Euler: the plane gets the momentum that particles lose in a step, while they land one after another."""
     rng = np.random.default_rng(4)
     points = np.concatenate([rng.uniform(-1.0, 1.0, (12, 2)), rng.uniform(0.01, 0.1, (12, 1))], axis=1)
     tilt = (12.0, -7.0, 0.0)
@@ -144,9 +144,9 @@ BODIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("mu", [0.0, 0.3])
 @pytest.mark.parametrize("body", BODIES)
-def test_momentum_given_to_moving_bodies(device: str, body: str, mu: float) -> None:
-    """The same for cloth that falls on two solids, slides, sticks, is caught and let go: in all steps, what a contact
-    that is then given up had pulled included, and what puts cloth on the surface after the last solve."""
+def test_moving_solids_get_the_momentum_that_cloth_loses(device: str, body: str, mu: float) -> None:
+    """The same for cloth that falls on two solids, slides, sticks, is caught and released, in all steps. It includes
+    the pull of contacts that are then released, and corrections to the surface after the last solve."""
     h = 1.0 / 60.0
     simulation = on_solids(
         device, [{**BODIES[body], "friction": mu}, {"type": "plane", "translation": (0.0, 0.0, -0.1), "friction": mu}],

@@ -1,10 +1,10 @@
-"""The same scene at another scale moves in the same way: nothing in contact knows how long a meter is.
+"""The same scene at another scale moves in the same way: contact has no absolute lengths.
 
-With lengths times s at the same times, all that has a length in its unit follows:
+With lengths multiplied by s and the same times, every quantity with a length in its unit is scaled:
 
     thickness, max_recovery ~ s      gravity ~ s      stretch and shear [N/m] ~ s^2      bending rigidity [N m] ~ s^4
 
-at the same density per area and the same damping time: the groups k/(rho g L) and D/(rho g L^3) stay as they are.
+at the same density per area and the same damping time: the groups k/(rho g L) and D/(rho g L^3) do not change.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def drape(device: str, s: float, integrator: str) -> Simulation:
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 @pytest.mark.parametrize("s", [10.0, 0.1])
 def test_same_motion_at_another_scale(device: str, s: float, integrator: str) -> None:
-    """1e-6 of the sheet's size for a second, half of it in contact. Rounding grows with every contact that comes a
+    """1e-6 of the sheet's size for a second, half of it in contact. Rounding grows with every contact that begins a
     little sooner or later: 1e-8 here with BDF2, 3e-7 after half a second more."""
     here, there = drape(device, 1.0, integrator), drape(device, s, integrator)
     in_contact = 0

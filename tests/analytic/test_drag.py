@@ -1,8 +1,8 @@
 """A sheet falling through still air.
 
-    linear      rho dv/dt = rho g - c v      v_t = rho g / c;    backward Euler: v_(n+1) = (v_n + h g)/(1 + h c/rho)
-    quadratic   rho dv/dt = rho g - q v^2    v = v_t tanh(g t / v_t),    v_t = sqrt(rho g / q)
-    edge-on     no air in the way: free fall
+linear      rho dv/dt = rho g - c v      v_t = rho g / c;    backward Euler: v_(n+1) = (v_n + h g)/(1 + h c/rho)
+quadratic   rho dv/dt = rho g - q v^2    v = v_t tanh(g t / v_t),    v_t = sqrt(rho g / q)
+edge-on     no drag: free fall
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from analytic.sheets import DENSITY, G, sheet
 
 @pytest.mark.parametrize("tilt", [0.0, 180.0], ids=["face up", "face down"])
 def test_linear_drag(device: str, tilt: float) -> None:
-    """The step is linear in v, so that every velocity follows to rounding; 1e-10."""
+    """The step is linear in v, so every velocity agrees to rounding; 1e-10."""
     c, h = 2.0, 1.0 / 60.0
     simulation = sheet(
         device,
@@ -29,7 +29,7 @@ def test_linear_drag(device: str, tilt: float) -> None:
     for frame in simulation.run():
         np.testing.assert_allclose(frame.velocities[:, 2], -v, rtol=1e-10, atol=1e-13)
         v = (v + h * G) / (1.0 + h * c / DENSITY)
-    # Ten times rho/c: what is left of the difference to the terminal velocity is (1 + h c/rho)^-60.
+    # Ten times rho/c: the remaining difference from the terminal velocity is (1 + h c/rho)^-60.
     terminal = DENSITY * G / c
     assert v == pytest.approx(terminal * (1.0 - (1.0 + h * c / DENSITY) ** -61), rel=1e-10)
 
@@ -59,8 +59,8 @@ def test_quadratic_drag(device: str, integrator: str, h: float) -> None:
 
 
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2"])
-def test_edge_on(device: str, integrator: str) -> None:
-    """Velocity of free fall is g t in both schemes; a normal that is level to rounding feels no air."""
+def test_an_edge_on_sheet_falls_freely(device: str, integrator: str) -> None:
+    """The velocity of free fall is g t in both schemes; a sheet whose normal is horizontal to rounding has no drag."""
     simulation = sheet(
         device,
         (1.0, 1.0),

@@ -1,4 +1,4 @@
-"""Cloth that slides off an edge flies on: it does not follow the edge, and nothing in it is thrown together."""
+"""Cloth that slides off an edge flies on: it does not follow the edge, and it is not compressed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from analytic.solids import CLOTH, THICKNESS, on_solids
 
 @pytest.mark.parametrize("rounding", [0.0, 0.01, 0.029])
 def test_a_sheet_flies_off_an_edge(rounding: float, device: str) -> None:
-    """Level and without friction at 2 m/s: nothing but gravity acts on it across the edge, so its momentum along x
-    stays, it keeps its width, and it does not stretch. (Its hind part lies, so a rounded rim may push by a few per
-    cent.)"""
+    """Level and without friction at 2 m/s: only gravity acts on it across the edge, so it keeps its momentum along x
+    and its width, and it does not stretch. (Its rear part still lies, so a rounded rim may push by a few percent.)"""
     v = 2.0
     box = {"type": "box", "size": (1.0, 0.6, 0.06), "rounding": rounding, "translation": (-0.5, 0.0, -0.03)}
     simulation = on_solids(

@@ -1,10 +1,10 @@
-"""A heavy strip clamped at one end hangs like an elastica, for both ways to measure bending.
+"""A heavy strip clamped at one end hangs like an elastica, for both measures of bending.
 
     theta'' = -G (1 - s) cos(theta),    theta(0) = 0, theta'(1) = 0,    G = rho g L^3 / D
 
 H/W, the drop of the tip over its distance from the clamp, is the master curve of cantilever tests. It is computed here
-anew by shooting. As in test_cantilever.py the clamp is half a cell before the second column of pinned particles, and
-across the strip it is a thousand times as stiff, so that nothing but a beam is left.
+by shooting. As in test_cantilever.py the clamp is half a cell before the second column of pinned particles, and across
+the strip it is a thousand times as stiff, so that the strip is a beam.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def drop_over_reach(G: float) -> float:
 
 
 def hanging(device: str, G: float, cells: int, bending: str) -> float:
-    """H/W of a strip, from a run that comes to rest."""
+    """H/W of a strip at rest."""
     cell = LENGTH / (cells - 0.5)
     whole = cells * cell
     simulation = sheet(
@@ -86,5 +86,5 @@ def test_hangs_on_the_master_curve(device: str, G: float, bending: str) -> None:
     errors = [hanging(device, G, cells, bending) / drop_over_reach(G) - 1.0 for cells in (20, 40)]
     for error, tolerance in zip(errors, TOLERANCES[bending], strict=True):
         assert abs(error) < tolerance
-    if G == 100.0:  # elsewhere what is left at 40 cells is stretch
+    if G == 100.0:  # elsewhere the error at 40 cells is stretch
         assert np.log2(errors[0] / errors[1]) > 1.8

@@ -1,4 +1,4 @@
-"""Backward Euler takes energy out and never puts any in.
+"""Backward Euler dissipates energy and never adds any.
 
     E_(n+1) <= E_n    for an isolated sheet in the linear range, damped or not
 
@@ -15,7 +15,7 @@ from analytic.sheets import ALL_ENERGIES, put, sheet
 @pytest.mark.parametrize("damping", [0.0, 1e-3])
 @pytest.mark.parametrize("h", [1.0 / 240.0, 1.0 / 30.0], ids=["h=1/240", "h=1/30"])
 def test_energy_never_rises(device: str, damping: float, h: float) -> None:
-    """Velocities of 1e-4 m/s: displacements stay so small that angles and tilts are linear."""
+    """Velocities of 1e-4 m/s: displacements are so small that angles and tilts are linear."""
     simulation = sheet(
         device,
         (1.0, 1.0),
@@ -31,5 +31,5 @@ def test_energy_never_rises(device: str, damping: float, h: float) -> None:
     energy = [0.5 * np.sum(masses * np.sum(v**2, axis=1))]
     energy += [sum(frame.certificate["energy"].values()) for frame in simulation.run() if frame.certificate]
     assert np.diff(energy).max() <= 1e-10 * energy[0]
-    # Something must be left to rise or fall: bending modes live longer than this.
+    # Some energy must remain: bending modes decay more slowly than this.
     assert 0.01 * energy[0] < energy[-1] < 0.9 * energy[0]

@@ -1,4 +1,4 @@
-"""Fabrics that stiffen shortly before their extension: a strip hanging under its own weight, and cloth that swings.
+"""Fabrics that stiffen shortly before their extension: a strip that hangs under its own weight, and swinging cloth.
 
     load p = k s + K max(0, s - 0.8 e)    =>    s = (p + 0.8 e K) / (k + K)    where p > 0.8 e k
 
@@ -49,8 +49,8 @@ def test_hanging_strip(K: float, device: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", fabric_names())
-def test_every_fabric_keeps_inside_its_extension(fabric: str, device: str) -> None:
-    """The sheet of `hang` at 1/60 s, its corners included, after the first second; before it, one knit exceeds it."""
+def test_every_fabric_stays_within_its_extension(fabric: str, device: str) -> None:
+    """The sheet of `hang` at 1/60 s, including its corners, after the first second, in which one knit exceeds it."""
     simulation = Simulation(load("hang", overrides=["outputs=[]", f"cloth[0].fabric={fabric}"]), device)
     for _ in simulation.run():
         pass
@@ -60,7 +60,7 @@ def test_every_fabric_keeps_inside_its_extension(fabric: str, device: str) -> No
 
 
 def test_cloth_without_a_limit_is_not_solved_again(device: str) -> None:
-    """A cloth beyond the extension of its fabric, with nothing to keep it inside, takes one linearization a step."""
+    """A cloth beyond the extension of its fabric, without a limit of stretch, takes one linearization a step."""
 
     def iterations(limit: float) -> list[int]:
         simulation = sheet(

@@ -1,6 +1,6 @@
-"""What strain filters carry reaches pins and solids: at rest they bear the weight of the cloth.
+"""Loads that strain filters transmit reach pins and solids: at rest these carry the weight of the cloth.
 
-    sum of constraint forces = weight        sum of forces on solids = -weight
+sum of constraint forces = weight        sum of forces on solids = -weight
 """
 
 from __future__ import annotations
@@ -19,16 +19,23 @@ FILTERS = {
     "strain_velocity": {"extension": 0.05, "passes": 100},
     "strain_deformation_rate": {"structural": 0.05, "shear": 0.05, "passes": 20},
 }
-WEAK = {"density": 0.2, "stretch_warp": 10.0, "stretch_weft": 10.0, "shear": 5.0, "bend_warp": 1e-5, "bend_weft": 1e-5,
-        "damping": 0.02}
+WEAK = {
+    "density": 0.2,
+    "stretch_warp": 10.0,
+    "stretch_weft": 10.0,
+    "shear": 5.0,
+    "bend_warp": 1e-5,
+    "bend_weft": 1e-5,
+    "damping": 0.02,
+}
 
 
-SECONDS, MEAN_OF = 2.0, 15  # until it is at rest, and frames of which forces are the mean
+SECONDS, MEAN_OF = 2.0, 15  # frames until it is at rest, and frames over which forces are averaged
 
 
 def strip(device: str, name: str, integrator: str, **more: Any) -> Simulation:
-    """So weak that without the filter its weight would double its length. A filter undoes in every step what gravity
-    did in it, and the air that calms the strip is felt in between: it takes rate h of the weight, 0.3 %.
+    """So weak that without the filter its weight would double its length. A filter reverses the effect of gravity in
+    every step, and the viscous damping acts before it: it takes the share rate h of the weight, 0.3 %.
     """
     shape = {"type": "grid", "size": (0.2, 1.0), "resolution": (3, 11)}
     scene = Scene(
@@ -51,7 +58,7 @@ PINNED = [*((name, "implicit_bdf2") for name in FILTERS), ("strain_velocity", "m
 
 @pytest.mark.parametrize(("name", "integrator"), PINNED)
 def test_pins_carry_the_weight(device: str, name: str, integrator: str) -> None:
-    """To 1 %. The solve alone knows of a third of it."""
+    """To 1 %. The solve alone contains a third of it."""
     pins = {"type": "pin", "where": {"edges": ["upper"]}}
     simulation = strip(device, name, integrator, gravity=(0.0, -9.81, 0.0), constraints=[pins])
     found = np.array([(simulation.constraint_forces(), known(simulation)) for _ in simulation.run()])
@@ -63,13 +70,13 @@ def test_pins_carry_the_weight(device: str, name: str, integrator: str) -> None:
 
 
 def known(simulation: Simulation) -> np.ndarray:
-    """Forces that the solve knows of [N]."""
+    """Forces of the solve alone [N]."""
     return simulation.integrator.constraint_forces.numpy().astype(float)
 
 
 @pytest.mark.parametrize("name", list(FILTERS))
 def test_a_solid_carries_the_weight(device: str, name: str) -> None:
-    """A strip over a rod, whose ends swing: over one second, what is not weight has changed its momentum. To 1 %."""
+    """A strip over a rod, whose ends swing: over one second, the rest of the force changes its momentum. To 1 %."""
     rod = {"type": "cylinder", "radius": 0.1, "height": 1.0, "rotation": (0.0, 90.0, 0.0), "friction": 0.5}
     simulation = strip(device, name, "implicit_euler", solids=[rod], place={"translation": (0.0, 0.0, 0.102)})
     h, tally, forces, solved, momenta = 1.0 / 300.0, FrameTally(), [], [], []

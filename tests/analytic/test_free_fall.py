@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from analytic.sheets import ALL_ENERGIES, G, positions, sheet, walk
 
-# So that a force where there should be none would show
+# Stiff, so that a spurious force would show
 FABRIC = {**ALL_ENERGIES, "damping": 1e-3}
 
 
@@ -34,7 +34,7 @@ STEPS += [("explicit_euler", 1e-4)]
 
 @pytest.mark.parametrize(("integrator", "h"), STEPS)
 def test_free_fall(device: str, integrator: str, h: float) -> None:
-    """1e-12: rounding, some hundred steps of it. Not a drift sideways, not a strain."""
+    """1e-12: rounding of some hundred steps. There is neither lateral drift nor strain."""
     simulation = sheet(device, (1.0, 1.0), (5, 5), h=h, frames=60, integrator=integrator, fabric=FABRIC)
     start = positions(simulation)
     for frame in simulation.run():
@@ -46,9 +46,9 @@ def test_free_fall(device: str, integrator: str, h: float) -> None:
             assert sum(frame.certificate["energy"][name] for name in ("stretch", "shear", "bend_mode")) < 1e-20
 
 
-def test_bdf2_with_steps_that_vary(device: str) -> None:
+def test_free_fall_of_bdf2_with_variable_steps(device: str) -> None:
     """At steps h_n the velocity is g t exactly, and the difference from g t^2/2 grows from g h_1^2/2 by increments that
-    shrink by r^2/(1 + 2 r), r = h_(n+1)/h_n; a step that starts afresh, r > 2.4, adds its own g h^2/2."""
+    shrink by r^2/(1 + 2 r), r = h_(n+1)/h_n; a restart of the scheme, r > 2.4, adds g h^2/2 of its own."""
     simulation = sheet(device, (1.0, 1.0), (3, 3), h=0.1, integrator="implicit_bdf2", fabric=FABRIC)
     start = positions(simulation)
     steps = list(np.random.default_rng(5).uniform(0.005, 0.02, 40))

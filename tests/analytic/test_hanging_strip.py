@@ -34,7 +34,7 @@ def hang(
         h=1.0,
         frames=STEPS,
         diagonals=diagonals,
-        # x then points down and hangs from its left end; or y points up and hangs from its upper end.
+        # Either x points down and the left end is pinned, or y points up and the upper end is pinned.
         rotation=(0.0, 90.0, 0.0) if warp else (90.0, 0.0, 0.0),
         fabric={"stretch_warp": k if warp else k_across, "stretch_weft": k_across if warp else k},
         constraints=[{"type": "pin", "where": {"edges": ["left" if warp else "upper"]}}],
@@ -64,28 +64,29 @@ def expected(rows: int, k: float) -> np.ndarray:
 @pytest.mark.parametrize("grid", [(4, 1), (8, 2), (16, 4)], ids=str)
 @pytest.mark.parametrize("diagonals", ["single", "alternating"])
 @pytest.mark.parametrize("along", ["warp", "weft"])
-# Columns sag differently where diagonals meet unevenly, which tilts threads across the strip; these then pull columns
-# aside, by the square of the tilt. At 0.1 % strain that is far below 1e-8; at 20 % it is not, so nothing pulls across.
+# Columns sag differently where different numbers of diagonals end, which tilts threads across the strip; these pull
+# columns aside, by the square of the tilt. At 0.1 % strain that is far below 1e-8; at 20 % the cross stiffness is zero.
 @pytest.mark.parametrize(("k", "k_across"), [(1000.0, 1000.0), (10.0, 0.0)], ids=["k=1000", "k=10"])
-def test_rows_and_length(
+def test_strain_of_each_row_and_elongation(
     device: str, grid: tuple[int, int], diagonals: str, along: str, k: float, k_across: float
 ) -> None:
-    """1e-8: strain is the difference of two lengths of one meter, so that rounding is 1e-16 of a strain of 1e-4."""
+    """1e-8: strain is the difference of two lengths of one meter, with rounding of 1e-16 in a strain of 1e-4."""
     strain, _ = hang(device, along, grid, diagonals, k, k_across)
     rows = strain.mean(axis=1)
     np.testing.assert_allclose(rows, expected(grid[0], k), rtol=1e-8)
     np.testing.assert_allclose(rows.mean() * LENGTH, DENSITY * G * LENGTH**2 / (2.0 * k), rtol=1e-8)
 
 
-def test_columns_of_a_single_diagonal(device: str) -> None:
-    """Interior columns hang exactly like the strip as a whole; the two at the edges, whose corners have a third or two
-    thirds of a cell, are off by -+ rho g h / (6 k), h being the height of a row."""
+def test_strain_of_columns_with_parallel_diagonals(device: str) -> None:
+    """Interior columns hang exactly like the whole strip; the two at the edges, whose corners have a third or two
+    thirds
+    of a cell, deviate by -+ rho g h / (6 k), where h is the height of a row."""
     rows, columns, k = 8, 4, 10.0
     strain, across = hang(device, "weft", (rows, columns), "single", k, 0.0)
     error = strain - expected(rows, k)[:, None]
     edge = DENSITY * G * (LENGTH / rows) / (6.0 * k)
     column = np.floor((across / WIDTH + 0.5) * columns).astype(int)
-    # A triangle's own vertical side lies left or right of it: those of the outermost sides are the edge columns.
+    # The vertical side of a triangle lies left or right of it; the outermost sides are the edge columns.
     side = np.where(np.round((across / WIDTH + 0.5) * columns * 3.0) % 3 == 1, column, column + 1)
     np.testing.assert_allclose(error[(side > 0) & (side < columns)], 0.0, atol=1e-10)
     np.testing.assert_allclose(np.abs(error[(side == 0) | (side == columns)]), edge, rtol=1e-8)

@@ -1,9 +1,9 @@
-"""A sheet on an incline, and one that slides on a level plane until friction has stopped it.
+"""A sheet on an incline, and one that slides on a level plane until friction stops it.
 
     at rest on the incline     acceleration  g (sin a - mu cos a),    none for mu >= tan a
     sliding on the level       stops after   v^2 / (2 mu g)
 
-tan a = 1/2, so that mu = 0.5 is the limit itself.
+tan a = 1/2, so mu = 0.5 is the limit itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from analytic.solids import THICKNESS, on_solids, triple, turned
 SECONDS = 2.5
 ANGLE = float(np.arctan(0.5))  # [rad]
 INTEGRATORS = ["implicit_bdf2", "implicit_euler"]
-# Axis about which the level is turned to become the incline; downhill is across it.
+# The axis of the incline; downhill is perpendicular to it.
 AXES = {"about y": (0.0, 1.0, 0.0), "about a slanted axis": (-0.6, 0.8, 0.0)}
 INCLINES = [("plane", "about y"), ("plane", "about a slanted axis"), ("box", "about a slanted axis")]
 
@@ -44,8 +44,8 @@ def slide(
 @pytest.mark.parametrize("h", [1.0 / 30.0, 1.0 / 60.0], ids=["h=1/30", "h=1/60"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize(("solid", "axis"), INCLINES)
-def test_sticks_at_the_limit(device: str, solid: str, axis: str, integrator: str, h: float) -> None:
-    """Less than 1 mm in 2.5 s, and none of it after the first frame, in which it lands."""
+def test_a_sheet_sticks_at_the_friction_limit(device: str, solid: str, axis: str, integrator: str, h: float) -> None:
+    """Less than 1 mm in 2.5 s, and nothing after the first frame, in which it lands."""
     down, up = slide(device, 0.5, solid, axis, integrator, h)
     assert np.abs(down).max() < 1e-3
     assert np.ptp(down[1:], axis=0).max() < 1e-12
@@ -55,8 +55,8 @@ def test_sticks_at_the_limit(device: str, solid: str, axis: str, integrator: str
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize(("solid", "axis"), INCLINES)
 @pytest.mark.parametrize("mu", [0.49, 0.3, 0.0])
-def test_slips_below_it(device: str, mu: float, solid: str, axis: str, integrator: str) -> None:
-    """2 %; all of it in the first step, whose half is lost or gained: 0.7 % here. It stays on the surface, and flat."""
+def test_a_sheet_slips_below_the_friction_limit(device: str, mu: float, solid: str, axis: str, integrator: str) -> None:
+    """2 %: half of the first step is lost or gained, which is 0.7 % here. The sheet stays on the surface, and flat."""
     down, up = slide(device, mu, solid, axis, integrator)
     expected = 0.5 * G * (np.sin(ANGLE) - mu * np.cos(ANGLE)) * SECONDS**2
     np.testing.assert_allclose(down[-1], expected, rtol=0.02)
@@ -66,8 +66,8 @@ def test_slips_below_it(device: str, mu: float, solid: str, axis: str, integrato
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("direction", [(1.0, 0.0), (-0.6, 0.8)], ids=["along x", "aslant"])
-def test_friction_stops_it(device: str, direction: tuple[float, float], integrator: str) -> None:
-    """v^2/(2 mu g) within what half a step at v is worth, and straight. Once stopped it does not move again."""
+def test_friction_stops_a_sliding_sheet(device: str, direction: tuple[float, float], integrator: str) -> None:
+    """v^2/(2 mu g) within half a step at v, and straight. Once stopped, the sheet does not move again."""
     v, mu, h = 2.0, 0.3, 1.0 / 120.0
     start_velocity = (v * direction[0], v * direction[1], 0.0)
     simulation = on_solids(

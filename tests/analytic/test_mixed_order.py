@@ -1,9 +1,9 @@
-"""Explicit and mixed schemes: their order, and what they do to an oscillator, damped and not.
+"""Explicit and mixed schemes: their order, artificial damping and stability of an oscillator, damped and not.
 
-    oscillator   as in test_order.py: one corner moves by itself, w^2 = 3 k/(2 rho a^2)
-    sheet        36 particles with stretch, shear, bending and damping, falling and waving
-    leapfrog     without damping all mixed schemes are the same: x_n = x_0 cos(n q), cos q = 1 - (w h)^2/2, so that
-                 x^2 + v^2/(w^2 (1 - (w h)^2/4)) does not change
+oscillator   as in test_order.py: one corner moves by itself, w^2 = 3 k/(2 rho a^2)
+sheet        36 particles with stretch, shear, bending and damping, falling and waving
+leapfrog     without damping all mixed schemes are the same: x_n = x_0 cos(n q), cos q = 1 - (w h)^2/2, so that
+             x^2 + v^2/(w^2 (1 - (w h)^2/4)) does not change
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BETWEEN = {"explicit_euler": (0.9, 1.1), **dict.fromkeys(MIXED, (1.9, 2.1))}
 
 
 def insisted(integrator: str) -> dict[str, Any]:
-    """For tests that choose their steps themselves."""
+    """Sets steps beyond the stability limit to be kept, for tests that choose their steps themselves."""
     return {"type": integrator, "insist": True}
 
 
@@ -37,7 +37,7 @@ def oscillator(device: str, integrator: str, damping: float = 0.0, h: float = 1.
         integrator=insisted(integrator),
         gravity=0.0,
         fabric={"stretch_warp": STIFFNESS, "stretch_weft": 0.0, "damping": damping},
-        constraints=[{"type": "pin", "where": {"indices": [0, 1, 2]}}],  # another corner would have a w of its own
+        constraints=[{"type": "pin", "where": {"indices": [0, 1, 2]}}],  # another corner would have another w
     )
     x = positions(simulation)
     x[CORNER, 0] += START
@@ -46,7 +46,7 @@ def oscillator(device: str, integrator: str, damping: float = 0.0, h: float = 1.
 
 
 def elongation(simulation: Simulation) -> tuple[float, float]:
-    """Of the corner, and its rate."""
+    """Elongation of the corner, and its rate."""
     return float(positions(simulation)[CORNER, 0] - 0.5 * SIDE), float(velocities(simulation)[CORNER, 0])
 
 
@@ -63,7 +63,7 @@ def damped(time: float, damping: float) -> tuple[float, float]:
 @pytest.mark.parametrize("integrator", BETWEEN)
 @pytest.mark.parametrize("damping", [0.0, 0.2 / FREQUENCY])
 def test_oscillator(device: str, integrator: str, ratio: float, damping: float) -> None:
-    """At even steps, and at steps that alternate 1:3. The second scheme keeps its order too, though the paper says no:
+    """At constant steps, and at steps that alternate 1:3. The second scheme keeps its order too, contrary to the paper:
     it is a one-step map that is its own adjoint."""
     time = 0.7 * 2.0 * np.pi / FREQUENCY
     errors = []
@@ -79,7 +79,7 @@ def test_oscillator(device: str, integrator: str, ratio: float, damping: float) 
 
 @pytest.fixture(scope="module")
 def converged(device: str) -> np.ndarray:
-    """By extrapolation from BDF2 with 800 and 1,600 steps."""
+    """Positions by extrapolation from BDF2 with 800 and 1,600 steps."""
     ends = []
     for count in (800, 1600):
         simulation = waving_sheet(device, "implicit_bdf2")
@@ -125,20 +125,20 @@ def keeps_amplitude(device: str, integrator: str, wh: float, count: int) -> None
     amplitude = np.sqrt(x**2 + v**2 / (FREQUENCY**2 * (1.0 - wh**2 / 4.0)))
     assert abs((amplitude / START) ** (1.0 / count) - 1.0) < 1e-12
     angle = np.arccos(1.0 - 0.5 * wh**2)
-    # The rounding of x0 is that of positions twenty times as large, and is an error of w h.
+    # x0 has the rounding of positions twenty times as large, which is an error of w h.
     assert x == pytest.approx(START * np.cos(count * angle), abs=1e-12 * count * START)
 
 
 @pytest.mark.parametrize("stronger", [1.0, 1e3, 1e6])
 @pytest.mark.parametrize("integrator", MIXED)
-def test_damping_does_not_lower_the_limit(device: str, integrator: str, stronger: float) -> None:
-    """Nothing grows at 0.97 of 2/w, whatever the damping: critical, or a million times that."""
+def test_damping_does_not_lower_the_stability_limit(device: str, integrator: str, stronger: float) -> None:
+    """The oscillation does not grow at 0.97 of 2/w, with critical damping or a million times that."""
     assert growth(device, integrator, stronger * 2.0 / FREQUENCY, 0.97) <= 1.0 + 1e-9
 
 
 @pytest.mark.parametrize("damping", [0.0, 1.0 / FREQUENCY])
 @pytest.mark.parametrize("integrator", MIXED)
-def test_the_limit(device: str, integrator: str, damping: float) -> None:
+def test_the_stability_limit_of_each_scheme(device: str, integrator: str, damping: float) -> None:
     """h w = 2. Damping does not raise it for the first two schemes; the third is stable up to h^2 w^2 = 4 + 2 h c."""
     c = damping * FREQUENCY**2 if integrator == "mixed_robust" else 0.0
     limit = (c + np.sqrt(c * c + 4.0 * FREQUENCY**2)) / (2.0 * FREQUENCY)
@@ -147,9 +147,9 @@ def test_the_limit(device: str, integrator: str, damping: float) -> None:
 
 
 def growth(device: str, integrator: str, damping: float, share: float) -> float:
-    """How much larger the largest elongation is in the third fifty of steps of this share of 2/w than in the second.
+    """Ratio of the largest elongations in the third and second fifty steps, of this share of 2/w.
 
-    Small: a large one would be taken for a step that failed.
+    The elongation is small: a large one would count as a failed step.
     """
     simulation = oscillator(device, integrator, damping)
     x = positions(simulation)
@@ -165,8 +165,8 @@ def growth(device: str, integrator: str, damping: float, share: float) -> float:
 
 
 def test_the_third_scheme_is_monotone(device: str) -> None:
-    """An overdamped corner, let go, creeps back to where it belongs, x = x_0 exp(-t/damping): without going past, and
-    without a step back. The first scheme oscillates about that at the same steps."""
+    """An overdamped corner that is released creeps back to its rest position, x = x_0 exp(-t/damping), monotonically
+    and without overshoot. The first scheme oscillates about it at the same steps."""
     h, damping = 0.5 * 2.0 / FREQUENCY, 100.0 / FREQUENCY
 
     def way(integrator: str) -> np.ndarray:
@@ -184,10 +184,10 @@ def test_the_third_scheme_is_monotone(device: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", ["mixed_newmark", "mixed_robust"])
-def test_what_strong_damping_leaves(device: str, integrator: str) -> None:
-    """A velocity that damping should stop at once is not: the trapezoidal rule turns it round in every step. The
+def test_mixed_schemes_reverse_a_strongly_damped_velocity(device: str, integrator: str) -> None:
+    """A velocity that damping should stop at once is not stopped: the trapezoidal rule reverses it in every step. The
     velocity u that carries positions is v/(1 + h c/2), and from step to step is multiplied by
-    (1 - h_n c/2)/(1 + h_(n+1) c/2): when steps shrink it grows, in the second scheme and in the third alike."""
+    (1 - h_n c/2)/(1 + h_(n+1) c/2): it grows when steps shrink, in the second scheme and in the third alike."""
     c = 1e3 * FREQUENCY
     simulation = oscillator(device, integrator, c / FREQUENCY**2)
     x, v = positions(simulation), np.zeros((4, 3))
@@ -202,6 +202,6 @@ def test_what_strong_damping_leaves(device: str, integrator: str) -> None:
         moved.append((elongation(simulation)[0] - before) / h)
     assert moved[0] == pytest.approx(1e-3 / (1.0 + 0.5 * c * steps[0]), rel=1e-6)
     factors = np.array(moved[1:]) / np.array(moved[:-1])
-    # The spring, a thousandth as strong, adds to it.
+    # The spring adds a thousandth.
     expected = (1.0 - 0.5 * c * steps[:-1]) / (1.0 + 0.5 * c * steps[1:])
     np.testing.assert_allclose(factors, expected, rtol=0.01)

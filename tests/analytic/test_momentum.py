@@ -1,10 +1,10 @@
 """Momentum of a free sheet.
 
-    linear   sum of m v is constant: internal forces are in pairs
-    angular  kept by the mixed schemes: internal forces act at positions of their own time. Damped, the third of them
-             moves by another velocity than it turns by, and is off by second order.
-             No implicit scheme keeps it. Backward Euler turning a body at w by steps of h obeys dw/dt = -h w^3, and so
-             keeps w0 / sqrt(1 + 2 h w0^2 t); linearized once, as in [BW98], it loses more the stiffer the cloth is
+linear   sum of m v is constant: internal forces are in pairs
+angular  conserved by the mixed schemes: internal forces act at positions of their own time. With damping, the third
+         of them moves and turns by different velocities, and has an error of second order.
+         No implicit scheme conserves it. Backward Euler turns a body by dw/dt = -h w^3 at steps of h, so w falls as
+         w0 / sqrt(1 + 2 h w0^2 t); linearized once, as in [BW98], it loses more the stiffer the cloth is
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MIXED = ["mixed_leapfrog", "mixed_newmark", "mixed_robust"]
 
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2", *MIXED, "explicit_euler"])
 @pytest.mark.parametrize("damping", [0.0, 1e-3])
-def test_linear_momentum(device: str, integrator: str, damping: float) -> None:
-    """1e-10 of the sum of m |v| after 200 steps: two hundred times the rounding of sums over elements, with room.
+def test_linear_momentum_is_conserved(device: str, integrator: str, damping: float) -> None:
+    """1e-10 of the sum of m |v| after 200 steps: two hundred times the rounding of sums over elements, with a margin.
 
     With damping and without: the damping forces of a condition sum to zero as its elastic forces do.
     """
@@ -35,7 +35,7 @@ def test_linear_momentum(device: str, integrator: str, damping: float) -> None:
         h=1.0 / 60.0 if integrator.startswith("implicit") else 1e-4,
         frames=200,
         integrator=integrator,
-        tolerance=1e-12 if integrator.startswith("implicit") else 1e-3,  # where the damping solve stops does not matter
+        tolerance=1e-12 if integrator.startswith("implicit") else 1e-3,  # the damping solve may be loose
         gravity=0.0,
         fabric={**ALL_ENERGIES, "damping": damping},
     )
@@ -51,7 +51,7 @@ def test_linear_momentum(device: str, integrator: str, damping: float) -> None:
 
 @cache
 def spin_kept(device: str, integrator: str, steps: int) -> float:
-    """Share of its angular momentum that a square of four masses keeps in one second at one turn a second."""
+    """Share of its angular momentum that a square of four masses keeps in one second, at one turn a second."""
     simulation = sheet(
         device,
         (1.0, 1.0),
@@ -60,7 +60,7 @@ def spin_kept(device: str, integrator: str, steps: int) -> float:
         frames=steps,
         integrator=integrator,
         gravity=0.0,
-        # Soft enough to be told from a rigid body; at 1e4 N/m it keeps 6, 40 and 95 %.
+        # Soft enough to differ from a rigid body; at 1e4 N/m it keeps 6, 40 and 95 %.
         fabric={"stretch_warp": 200.0, "stretch_weft": 200.0, "shear": 20.0},
         spin=(0.0, 0.0, 2.0 * np.pi),
     )
@@ -75,16 +75,16 @@ def angular_momentum(simulation: Simulation, frame: Frame) -> float:
 
 
 @pytest.mark.parametrize(("steps", "kept"), [(30, 0.33), (120, 0.76), (1000, 0.96)])
-def test_spin_lost_by_backward_euler(device: str, steps: int, kept: float) -> None:
-    """Within 5 points of a separate calculation with springs; never more than backward Euler solved exactly keeps."""
+def test_backward_euler_loses_angular_momentum_as_predicted(device: str, steps: int, kept: float) -> None:
+    """Within 5 percentage points of a separate calculation with springs, and below backward Euler solved exactly."""
     found = spin_kept(device, "implicit_euler", steps)
     assert found == pytest.approx(kept, abs=0.05)
     exact = 1.0 / np.sqrt(1.0 + 2.0 / steps * (2.0 * np.pi) ** 2)
-    assert found < exact + 0.005  # the square is a little larger when it turns, which changes w by 1/2 %
+    assert found < exact + 0.005  # the square is a little larger when it turns, which changes w by 0.5 %
 
 
 @pytest.mark.parametrize(("steps", "kept"), [(30, 0.93), (120, 0.995), (1000, 0.9999)])
-def test_spin_kept_by_bdf2(device: str, steps: int, kept: float) -> None:
+def test_bdf2_loses_angular_momentum_at_second_order(device: str, steps: int, kept: float) -> None:
     """An error of second order: sixteen times smaller at a quarter of the step, and always below backward Euler's."""
     found = spin_kept(device, "implicit_bdf2", steps)
     assert kept < found < 1.0 + 1e-3
@@ -93,7 +93,7 @@ def test_spin_kept_by_bdf2(device: str, steps: int, kept: float) -> None:
 
 @cache
 def spin_lost(device: str, integrator: str, damping: float, steps: int) -> float:
-    """Share of its angular momentum that a sheet loses in one turn, once a second."""
+    """Share of its angular momentum that a sheet loses in one turn of a second."""
     simulation = sheet(
         device,
         (1.0, 1.0),
@@ -111,15 +111,15 @@ def spin_lost(device: str, integrator: str, damping: float, steps: int) -> float
 
 
 @pytest.mark.parametrize("integrator", MIXED)
-def test_spin_kept_by_mixed_schemes(device: str, integrator: str) -> None:
+def test_mixed_schemes_conserve_angular_momentum(device: str, integrator: str) -> None:
     """To rounding, without damping; the first two with it as well."""
     assert abs(spin_lost(device, integrator, 0.0, 400)) < 1e-10
     if integrator != "mixed_robust":
         assert abs(spin_lost(device, integrator, 1e-3, 400)) < 1e-10
 
 
-def test_spin_of_the_third_scheme_with_damping(device: str) -> None:
-    """Off by second order: a quarter at half the step."""
+def test_damped_mixed_robust_loses_angular_momentum_at_second_order(device: str) -> None:
+    """The error is of second order: a quarter at half the step."""
     coarse, fine = (spin_lost(device, "mixed_robust", 1e-3, steps) for steps in (400, 800))
     assert abs(coarse) < 1e-3
     assert coarse / fine == pytest.approx(4.0, rel=0.15)

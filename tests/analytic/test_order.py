@@ -1,8 +1,8 @@
 """Order of the integrators: halving the step divides the error by 2 or by 4.
 
-    oscillator   two triangles pinned at their left side. The corner that has a triangle of its own moves by
-                 w^2 = 3 k/(2 rho a^2) along u, independent of all others, x = x0 cos(w t)
-    sheet        36 particles with stretch, shear, bending and damping, falling and waving; against 1,600 steps of BDF2
+oscillator   two triangles pinned at their left side. The corner that belongs to one triangle alone moves along u
+             with w^2 = 3 k/(2 rho a^2), independent of all others, x = x0 cos(w t)
+sheet        36 particles with stretch, shear, bending and damping, falling and waving; against 1,600 steps of BDF2
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toile.simulation.simulation import Simulation
 
 SIDE, STIFFNESS, START = 0.1, 100.0, 0.01  # [m], [N/m], [m]
 FREQUENCY = np.sqrt(1.5 * STIFFNESS / (DENSITY * SIDE**2))  # [rad/s]
-CORNER = 3  # mass rho a^2/3 from two triangles, of which one stretches with it: k_eff = k/2
+CORNER = 3  # mass rho a^2/3 from two triangles, one of which stretches with it: k_eff = k/2
 
 # The measured order at these steps is within 0.06 of the true one.
 BETWEEN = {"implicit_euler": (0.9, 1.1), "implicit_bdf2": (1.9, 2.1)}
@@ -68,7 +68,7 @@ def test_oscillator(device: str, integrator: str, ratio: float) -> None:
 
 
 SHEET_TIME = 0.2  # [s]
-# So soft that 100 steps resolve every mode
+# So soft that 100 steps resolve every mode..
 SOFT = {"stretch_warp": 2e2, "stretch_weft": 2e2, "shear": 20.0, "bend_warp": 1e-3, "bend_weft": 1e-3, "damping": 2e-3}
 
 

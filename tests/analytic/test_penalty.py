@@ -1,7 +1,7 @@
-"""Cloth on cloth by springs: a stack at rest, momentum, friction, speed, position alteration.
+"""Penalty springs between cloths: a stack at rest, momentum, friction, fast impacts, position alteration.
 
-The lower sheet lies in the xy plane and is held, unless a test lets it go; the upper one is smaller, so that nothing
-hangs over. A pressure p presses the springs together by p / stiffness, however the two meshes lie on each other.
+The lower sheet lies in the xy plane and is held, unless a test releases it; the upper one is smaller, so that nothing
+hangs over. A pressure p compresses the springs by p / stiffness, whatever the position of the two meshes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def springs(simulation: Simulation) -> PenaltySprings:
 
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2"])
 def test_a_sheet_on_a_sheet_rests_where_pressure_and_springs_agree(integrator: str, device: str) -> None:
-    """gap = thickness - density g / stiffness = 2 mm - 98.1 um; exact where each vertex lies on a vertex.
+    """gap = thickness - density g / stiffness = 2 mm - 98.1 um, exactly where each vertex lies on a vertex.
 
     The solver's tolerance of 1e-8 leaves less than 1e-4 of the overlap.
     """
@@ -115,7 +115,7 @@ def test_cloths_keep_the_mean_of_their_thicknesses(own: float, device: str) -> N
 
 
 def test_springs_of_thick_and_thin_cloth_are_those_of_an_oracle(device: str) -> None:
-    """Forces of two crumpled cloths on each other, 60 and 20 mm thick: springs of 40 mm. Rounding only."""
+    """Forces between two crumpled cloths, 60 and 20 mm thick, with springs of 40 mm. Rounding only."""
     model = small_model()
     parts = tuple(replace(part, thickness=own) for part, own in zip(model.parts, (0.06, 0.02), strict=True))
     model = replace(model, parts=parts)
@@ -133,16 +133,16 @@ def test_springs_of_thick_and_thin_cloth_are_those_of_an_oracle(device: str) -> 
 def test_the_stiffness_is_per_area_on_every_pair_of_meshes(resolution: int, turn: float, device: str) -> None:
     """The same overlap in the middle of the upper sheet when its mesh is finer, coarser or turned.
 
-    Nearly: 5 % at most was measured, as the sheets are not quite flat. Near the upper sheet's own border, for a cell,
-    it is pushed by all the area of the vertices that it touches, and so by more.
+    At most 5 % was measured, because the sheets are not quite flat. Within a cell of its border the upper sheet gets
+    the force of all the area of the vertices in contact with it, which is more.
     """
     simulation = two_sheets(device, sizes=(0.2, 0.13), resolutions=(9, resolution), turn=turn)
     walk(simulation, [1.0 / 120.0] * 60)
     assert middle_overlap(simulation, 0.13) == pytest.approx(DENSITY * G / STIFFNESS, rel=0.06)
 
 
-def test_a_plane_bears_both_of_two_sheets(device: str) -> None:
-    """A free sheet on a free sheet on a plane: it bears both weights to 1 %, and the overlap is due to the upper."""
+def test_a_plane_carries_the_weight_of_both_sheets(device: str) -> None:
+    """A free sheet on a free sheet on a plane: the plane carries both weights to 1 %, the springs that of the upper."""
     simulation = two_sheets(
         device,
         gap=THICKNESS + 1e-3,
@@ -163,7 +163,7 @@ def test_a_plane_bears_both_of_two_sheets(device: str) -> None:
 
 
 def test_springs_exert_no_force_and_no_torque_on_the_whole(device: str) -> None:
-    """Of the springs alone, in the state they are found in: along the line of their points. With dampers: no force."""
+    """Spring forces act along the line between the closest points. With dampers, the total force is zero."""
     model = small_model()
     bench = Bench.of(model, [Penalty(thickness=0.04)], device)
     x, v = sheets_in_contact(model)
@@ -177,15 +177,16 @@ def test_springs_exert_no_force_and_no_torque_on_the_whole(device: str) -> None:
 
 
 def test_damping_and_friction_only_take_energy(device: str) -> None:
-    """The power of the forces that depend on velocity is negative, for the velocities of the start of the step."""
+    """The power of the velocity-dependent forces is negative, at the velocities of the start of the step."""
     model = small_model()
     bench = Bench.of(model, [Penalty(thickness=0.04)], device)
     x, v = sheets_in_contact(model)
     assert np.sum((bench.force(x, v) - bench.force(x)) * v) < 0.0
 
 
-def test_products_have_what_is_outside_the_pattern(device: str) -> None:
-    """A p by kernels against the dense matrix; some of its blocks fit no element of the cloths. Rounding only."""
+def test_matrix_products_include_blocks_outside_the_pattern(device: str) -> None:
+    """A p by kernels against the dense matrix, some of whose blocks belong to no element of the cloths. Rounding
+    only."""
     model = small_model()
     bench = Bench.of(model, [Penalty(thickness=0.04)], device)
     A = bench.linearized(*sheets_in_contact(model), 0.01)[0]
@@ -200,7 +201,7 @@ def test_products_have_what_is_outside_the_pattern(device: str) -> None:
 
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2"])
 def test_sheets_that_collide_keep_their_momentum(integrator: str, device: str) -> None:
-    """Two free sheets meet at 1 m/s, 17 degrees turned. Momentum stays, to the solver's tolerance; nothing passes."""
+    """Two free sheets collide at 1 m/s, turned by 17 degrees. Momentum is conserved to the tolerance of the solver."""
     simulation = two_sheets(
         device, gap=0.01, turn=17.0, gravity=(0.0, 0.0, 0.0), held=False, integrator=integrator, tolerance=1e-10,
         upper={"velocity": (0.3, 0.2, -1.0)},
@@ -214,11 +215,11 @@ def test_sheets_that_collide_keep_their_momentum(integrator: str, device: str) -
     v = velocities(simulation)
     np.testing.assert_allclose(m @ v, before, rtol=0, atol=1e-8 * float(np.linalg.norm(before)))
     lower = simulation.model.parts[0].particles
-    assert m[lower] @ v[lower, 2] < 0.3 * before[2]  # it was struck: before is negative
+    assert m[lower] @ v[lower, 2] < 0.3 * before[2]  # the sheet was hit: the value before is negative
 
 
-def test_what_is_fast_does_not_pass(device: str) -> None:
-    """10 m/s onto a held sheet, 17 cm a step: the upper sheet never gets below it, nor rebounds faster than it came."""
+def test_fast_sheets_do_not_pass_through_springs(device: str) -> None:
+    """10 m/s onto a held sheet, 17 cm a step: the upper sheet stays above it and rebounds no faster than it came."""
     simulation = two_sheets(
         device, gap=0.3, sizes=(0.2, 0.15), turn=10.0, h=1.0 / 60.0, penalty={"stiffness": 2e6},
         upper={"velocity": (0.0, 0.0, -10.0)},
@@ -230,10 +231,10 @@ def test_what_is_fast_does_not_pass(device: str) -> None:
         assert upper(simulation, velocities(simulation))[:, 2].max() < 10.0
 
 
-def test_what_parts_is_not_held_back(device: str) -> None:
-    """The lower sheet is drawn away at 3 m/s: the upper one falls freely from the first step, v = g t.
+def test_springs_do_not_pull_sheets_that_separate(device: str) -> None:
+    """The lower sheet is pulled away at 3 m/s: the upper one falls freely from the first step, v = g t.
 
-    When it starts the springs still push with its weight: they may hasten it, but not hold it.
+    At the start the springs still exert its weight: they may accelerate it downwards, but not hold it.
     """
     away = {"interpolation": "linear", "keyframes": [{"time": 0.25}, {"time": 1.25, "translation": (0.0, 0.0, -3.0)}]}
     pin = {"type": "pin", "cloth": "lower", "where": {"all": True}, "motion": away}
@@ -248,8 +249,8 @@ def test_what_parts_is_not_held_back(device: str) -> None:
 def test_friction_on_an_incline(mu: float, device: str) -> None:
     """20 degrees: held by mu = 0.5, but for the creep below the slip speed; at 0.2 a = g (sin - mu cos) = 1.51 m/s^2.
 
-    Its size is that of the slip at the start of a step and it grows with the slip in it, by a h/v = 0.01 here; and it
-    follows the overlap there, which varies as vertices pass over edges: 7 % at most was measured over such times.
+    Friction is evaluated at the slip of the start of a step and grows with the slip in it, by a h/v = 0.01 here; it
+    follows the overlap, which varies as vertices pass over edges: at most 7 % was measured over such times.
     """
     angle, h, steps, slip = np.radians(20.0), 1.0 / 480.0, 72, 2e-3
     down = (G * np.sin(angle), 0.0, -G * np.cos(angle))
@@ -271,11 +272,11 @@ def test_friction_on_an_incline(mu: float, device: str) -> None:
         assert (v1 - v0) / (steps * h) == pytest.approx(G * (np.sin(angle) - mu * np.cos(angle)), rel=0.1)
 
 
-def test_deep_overlap_is_taken_out_at_once(device: str) -> None:
-    """Free sheets 0.2 mm apart with springs too soft to matter: in one step they are at half the thickness.
+def test_position_alteration_removes_deep_overlap_in_one_step(device: str) -> None:
+    """Free sheets 0.2 mm apart with springs too soft to matter are at half the thickness after one step.
 
-    Position alteration ([BW98] eq. (17)): the center of mass stays, and no velocity comes of it, but for what bending
-    does about its being uneven: 1 %, as particles with four and with eight neighbors have areas of their own.
+    Position alteration ([BW98] eq. (17)): the center of mass does not move, and there is no velocity but that of
+    bending, 1 %: the displacement is uneven, because the areas of particles with four and eight neighbors differ.
     """
     for integrator in ("implicit_euler", "implicit_bdf2"):
         simulation = two_sheets(
@@ -290,8 +291,9 @@ def test_deep_overlap_is_taken_out_at_once(device: str) -> None:
         assert np.abs(velocities(simulation)).max() < 0.01 * (0.5 * THICKNESS - 2e-4) * 120.0
 
 
-def test_neighbors_in_a_flat_cloth_are_no_contact(device: str) -> None:
-    """A thickness of two and a half cells: a flat sheet has no springs, nor one that is bent to a cylinder's arc."""
+def test_neighbors_in_a_flat_cloth_are_not_in_contact(device: str) -> None:
+    """A thickness of two and a half cells: a flat sheet has no springs, nor has one that is bent to a cylindrical
+    arc."""
     simulation = two_sheets(device, gap=1.0, penalty={"thickness": 0.0625})
     simulation.system.detect_contacts(simulation.state.x, simulation.state.v, 0.0)
     assert springs(simulation).count == 0
@@ -302,8 +304,8 @@ def test_neighbors_in_a_flat_cloth_are_no_contact(device: str) -> None:
 
 @pytest.mark.parametrize("thickness", [None, 3e-3])
 def test_layers_of_one_folded_cloth_push_each_other(thickness: float | None, device: str) -> None:
-    """The upper sheet's right half laid over its left half, 1 mm above: each half gets the pressure of what is missing,
-    1 mm of the force's thickness or 2 mm of its own."""
+    """The right half of the upper sheet lies 1 mm above its left half: each half gets the pressure of the overlap, 1 mm
+    with the thickness of the force or 2 mm with its own."""
     simulation = two_sheets(device, gap=1.0, gravity=(0.0, 0.0, 0.0), upper={"thickness": thickness})
     x = positions(simulation)
     own = simulation.model.parts[1].particles
@@ -317,16 +319,16 @@ def test_layers_of_one_folded_cloth_push_each_other(thickness: float | None, dev
     springs(simulation).add_forces(simulation.state.x, simulation.state.v, f)
     force = f.numpy()[own]
     assert np.abs(f.numpy()[: own.start]).max() == 0.0
-    # The column at the fold and the next are within the thickness of each other in the flat cloth as well, or share
-    # vertices; they are left out of the comparison.
+    # The column at the fold and the next one are within the thickness in the flat cloth too, or share
+    # vertices; they are excluded from the comparison.
     inner = over & (sheet[:, 0] < -0.06)
     area = np.bincount(simulation.model.triangles.ravel(), np.repeat(simulation.model.areas / 3.0, 3))[own]
     pressure = force[inner, 2].sum() / area[inner].sum()
     assert pressure == pytest.approx(STIFFNESS * ((thickness or THICKNESS) - 1e-3), rel=0.05)
 
 
-def test_particles_on_seams_belong_to_no_piece() -> None:
-    """Two triangles that share an edge in space and not in uv: places and pieces of their own, and the edge in none."""
+def test_particles_on_seams_belong_to_no_patch() -> None:
+    """Two triangles that share an edge in space and not in uv have their own rest positions and patches."""
     triangles = np.array([[0, 1, 2], [1, 3, 2]], np.int32)
     uv = np.array([[[0, 0], [1, 0], [0, 1]], [[5, 0], [5, 1], [4, 1]]], float)
     mesh = Mesh(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], float), triangles, uv)
@@ -347,7 +349,7 @@ def test_the_same_run_has_the_same_bits() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_any_number_of_threads_gives_the_same_bits(count: int, device: str) -> None:
-    """Two sheets, turned against each other, with some thousands of pairs to look at."""
+    """Two sheets, turned against each other, with some thousands of candidate pairs."""
     before, found = threads.count(), []
     try:
         for number in (1, count):

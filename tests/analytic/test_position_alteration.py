@@ -1,9 +1,9 @@
-"""A particle inside a solid is in front of it after one step, and has not been thrown there ([BW98] sec. 6.2).
+"""A particle inside a solid is in front of it after one step, without gaining velocity ([BW98] sec. 6.2).
 
     distance after the step = thickness,    velocity along the normal = the solid's
 
-What is deeper than `max_recovery` moves by that much in every step of max_step until it is out, and in proportion in
-shorter ones.
+A particle deeper than `max_recovery` moves by that much in every step of max_step until it is out, and in proportion in
+shorter steps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def surface(kind: str) -> tuple[np.ndarray, np.ndarray]:
         normals[np.arange(n), axis] = side
         return points, normals
     normals = rng.normal(size=(n, 3))
-    normals[:, 2] *= kind == "sphere"  # the others: their sides
+    normals[:, 2] *= kind == "sphere"  # the sides of the other shapes
     normals /= np.linalg.norm(normals, axis=1)[:, None]
     along = np.c_[np.zeros((n, 2)), rng.uniform(-0.15, 0.15, n) * (kind != "sphere")]
     return SOLIDS[kind]["radius"] * normals + along, normals
@@ -49,8 +49,8 @@ def surface(kind: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("depth", [-0.5 * THICKNESS, 0.0, 1e-6, 0.005, 0.0189], ids="{:g} m".format)
 @pytest.mark.parametrize("kind", SOLIDS)
-def test_out_in_one_step(device: str, kind: str, depth: float, integrator: str) -> None:
-    """1e-12 asked, rounding reached. No velocity is left, so that it stays there in the next steps."""
+def test_a_particle_is_out_of_the_solid_after_one_step(device: str, kind: str, depth: float, integrator: str) -> None:
+    """1e-12, rounding is reached. No velocity is left, so it stays there in the next steps."""
     points, normals = surface(kind)
     simulation = dust(
         device, [SOLIDS[kind]], points - depth * normals, h=H, integrator=integrator, gravity=(0.0, 0.0, 0.0)
@@ -63,7 +63,7 @@ def test_out_in_one_step(device: str, kind: str, depth: float, integrator: str) 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("kind", SOLIDS)
-def test_deeper_takes_several(device: str, kind: str, integrator: str) -> None:
+def test_a_deep_particle_recovers_in_several_steps(device: str, kind: str, integrator: str) -> None:
     """0.05 m at 0.02 m a step."""
     points, normals = surface(kind)
     simulation = dust(
@@ -78,8 +78,8 @@ def test_deeper_takes_several(device: str, kind: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_shorter_steps_move_it_less(device: str, integrator: str) -> None:
-    """A speed of 0.02 m in H: after any steps that make up n H, n 0.02 m."""
+def test_recovery_is_proportional_to_the_step(device: str, integrator: str) -> None:
+    """The speed is 0.02 m in H: after any steps with the sum n H, the particle has moved by n 0.02 m."""
     points, normals = surface("sphere")
     simulation = dust(
         device, [SOLIDS["sphere"]], points - 0.05 * normals, h=H, integrator=integrator, gravity=(0.0, 0.0, 0.0),
@@ -94,8 +94,8 @@ def test_shorter_steps_move_it_less(device: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_out_of_a_solid_that_moves(device: str, integrator: str) -> None:
-    """It leaves with the velocity of the plane along the normal, not faster, and keeps its distance."""
+def test_a_recovered_particle_has_the_normal_velocity_of_the_solid(device: str, integrator: str) -> None:
+    """Along the normal, it gets the velocity of the plane and no more, and keeps its distance."""
     rate = np.array((0.0, 0.0, 0.5))
     motion = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 2.0, "translation": (0.0, 0.0, 1.0)}]}
     points, normals = surface("plane")
@@ -114,8 +114,9 @@ def test_out_of_a_solid_that_moves(device: str, integrator: str) -> None:
 def test_energy_of_a_sheet_that_starts_inside(
     device: str, rotation: tuple[float, float, float], integrator: str
 ) -> None:
-    """Lifting a sheet out of a plane costs m g (depth + thickness) and nothing else: no strain, no speed. It sticks, so
-    nothing happens afterwards either."""
+    """Moving a sheet out of a plane adds m g (depth + thickness) and nothing else: no strain, no velocity. It sticks,
+    so
+    nothing changes afterwards."""
     depth = 0.01
     solid = {"type": "plane", "rotation": rotation, "friction": 1.0}
     normal = np.array((0.0, 0.0, 1.0)) if rotation == (0.0, 0.0, 0.0) else None

@@ -1,9 +1,9 @@
-"""Bending with rest angles: a shape at rest stays, and a shape that was disturbed comes back.
+"""Bending with rest angles: the rest shape is an equilibrium, and a perturbed shape returns to it.
 
     W'(theta) = 0 at theta0 alone,    whatever the stiffness
 
 The strips fold along a line across their middle. Angles are measured here by acos and the side on which the flap lies,
-which shares nothing with the kernels but the definition.
+which shares only the definition with the kernels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STIFFNESSES = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]  # [N m]
 
 
 def folded(degrees: float, columns: int = 7, rows: int = 3) -> Mesh:
-    """A strip along x whose right half is turned down about y, so that its upper side, the front, is convex."""
+    """A strip along x whose right half is rotated down about y, so that its upper side, the front, is convex."""
     flat = Grid(size=((columns - 1) * EDGE, (rows - 1) * EDGE), resolution=(columns, rows)).mesh(Path())
     x, y, _ = flat.positions.T
     fold, along = np.radians(degrees), np.maximum(x, 0.0)
@@ -41,7 +41,7 @@ def folded(degrees: float, columns: int = 7, rows: int = 3) -> Mesh:
 
 
 def angles(mesh: Mesh, x: np.ndarray) -> np.ndarray:
-    """Of every hinge [rad]; positive where the flap lies behind the first triangle."""
+    """The angle of every hinge [rad]; positive where the flap lies behind the first triangle."""
     x0, x1, x2, x3 = (x[find_edges(mesh.triangles).hinges[:, a]] for a in range(4))
     n0, n1 = np.cross(x2 - x0, x3 - x0), np.cross(x3 - x1, x2 - x1)
     n0, n1 = (n / np.linalg.norm(n, axis=1, keepdims=True) for n in (n0, n1))
@@ -54,7 +54,8 @@ def model_of(mesh: Mesh) -> Model:
 
 
 def relaxed(tested: Bench, x: np.ndarray, iterations: int = 200) -> np.ndarray:
-    """Newton's method on the energy, by the matrix of implicit steps; in steps of at most a fifth of an edge."""
+    """Minimizes the energy by Newton's method with the matrix of implicit steps; a step is at most a fifth of an
+    edge."""
     h, at_rest = 100.0, np.zeros_like(x)
     for _ in range(iterations):
         A, f = tested.linearized(x, at_rest, h)
@@ -68,7 +69,7 @@ def relaxed(tested: Bench, x: np.ndarray, iterations: int = 200) -> np.ndarray:
 
 @pytest.mark.parametrize("degrees", [30.0, -30.0, 90.0, 170.0, -170.0])
 def test_positive_angles_are_convex_on_the_front(degrees: float) -> None:
-    """The fold is what it was made to be, and all other hinges are flat: this file measures what it means to."""
+    """The fold has its angle and all other hinges are flat, by the measure of this file."""
     mesh = folded(degrees)
     theta = angles(mesh, mesh.positions)
     across = np.abs(folded(0.0).positions[find_edges(mesh.triangles).hinges[:, 2:], 0]).max(axis=1) < 1e-12
@@ -79,7 +80,7 @@ def test_positive_angles_are_convex_on_the_front(degrees: float) -> None:
 
 @pytest.mark.parametrize("degrees", [30.0, 90.0, 170.0, -170.0])
 def test_the_rest_shape_is_an_equilibrium(degrees: float, device: str) -> None:
-    """f = 0, against the force of the same strip when flat; turned anywhere in space, and no energy in it."""
+    """f = 0 relative to the force of the same strip when flat, at any rotation, and the energy is zero."""
     model = model_of(folded(degrees))
     tested = Bench.of(model, [BendMode(rest_angle="shape", rigidity=1e-4)], device)
     flat = folded(0.0).positions
@@ -90,10 +91,10 @@ def test_the_rest_shape_is_an_equilibrium(degrees: float, device: str) -> None:
 
 @pytest.mark.parametrize("rigidity", STIFFNESSES)
 @pytest.mark.parametrize("degrees", [30.0, 90.0, 170.0])
-def test_a_disturbed_fold_comes_back(degrees: float, rigidity: float, device: str) -> None:
-    """Every hinge is within 1e-6 rad of its rest angle again, over six decades of stiffness.
+def test_a_perturbed_fold_returns_to_its_rest_angle(degrees: float, rigidity: float, device: str) -> None:
+    """Every hinge returns to within 1e-6 rad of its rest angle, over six decades of stiffness.
 
-    Disturbed by up to 3 % of an edge each way, some degrees at every hinge; more would close the fold of 170 degrees.
+    Perturbed by up to 3 % of an edge each way, some degrees at every hinge; more would close the fold of 170 degrees.
     """
     mesh = folded(degrees)
     bending = BendMode(rest_angle="shape", rigidity=rigidity)
@@ -105,7 +106,7 @@ def test_a_disturbed_fold_comes_back(degrees: float, rigidity: float, device: st
 
 
 @pytest.mark.parametrize("degrees", [30.0, 90.0, 170.0, -90.0])
-def test_a_flat_strip_folds_up(degrees: float, device: str) -> None:
+def test_a_flat_strip_folds_to_its_rest_angle(degrees: float, device: str) -> None:
     """From flat to a rest angle that is given as a number: a square with one hinge."""
     mesh = folded(0.0, columns=2, rows=2)
     tested = Bench.of(model_of(mesh), [Stretch(), Shear(), BendMode(rest_angle=degrees, rigidity=1e-4)], device)
@@ -149,9 +150,9 @@ def simulate(
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 def test_a_run_folds_a_strip_to_the_shape_in_a_file(integrator: str, device: str, tmp_path: Path) -> None:
-    """In 2 s, from flat to the fold of 90 degrees that was sculpted, in millimeters and elsewhere.
+    """In 2 s, from flat to the fold of 90 degrees of the file, which is in millimeters and at another place.
 
-    Damping k_d = 0.02 s k against inertia of the strip: all modes are over in far less than a second, 1e-6 rad.
+    With damping k_d = 0.02 s k, all modes of the strip decay in far less than a second; 1e-6 rad.
     """
     sculpted = turned(folded(90.0).positions, np.random.default_rng(3))[0]
     strip_obj(tmp_path / "fold.obj", replace(folded(90.0), positions=sculpted), 1e3)
@@ -163,8 +164,8 @@ def test_a_run_folds_a_strip_to_the_shape_in_a_file(integrator: str, device: str
     assert last.certificate["energy"]["bend_mode"] < 1e-15
 
 
-def test_explicit_steps_bend_as_implicit_ones_do(device: str, tmp_path: Path) -> None:
-    """A fold of 90 degrees opened to 70, on its way back: the same angles at every frame, to what steps of 20 us leave.
+def test_explicit_and_implicit_steps_bend_alike(device: str, tmp_path: Path) -> None:
+    """A fold of 90 degrees opened to 70 closes again: the same angles at every frame, to the error of steps of 20 us.
 
     Errors of first order are some h w of the angles, 1 % at frequencies w of up to 500/s.
     """
@@ -183,8 +184,8 @@ def test_explicit_steps_bend_as_implicit_ones_do(device: str, tmp_path: Path) ->
         np.testing.assert_allclose(other, found[0], atol=0.01 * np.radians(20.0))
 
 
-def test_what_a_file_says_is_part_of_the_hash(device: str, tmp_path: Path) -> None:
-    """Two runs whose rest shapes differ had different input."""
+def test_the_rest_shape_of_a_file_is_part_of_the_input_hash(device: str, tmp_path: Path) -> None:
+    """Two runs whose rest shapes differ have different input hashes."""
     hashes = []
     for degrees in (90.0, 90.0, 89.0):
         strip_obj(tmp_path / "fold.obj", folded(degrees))
@@ -192,11 +193,11 @@ def test_what_a_file_says_is_part_of_the_hash(device: str, tmp_path: Path) -> No
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_full_folds(device: str) -> None:
-    """At +-180 degrees the force is finite, pulls back towards theta0, and the matrix has no stiffness left.
+def test_hinges_at_180_degrees_have_a_finite_force(device: str) -> None:
+    """At +-180 degrees the force is finite and acts towards theta0, and the matrix has no stiffness.
 
-    W' = 2 k (1 - sin(theta0/2)) on one side and -2 k (1 + sin(theta0/2)) on the other; energies differ by what it
-    takes to unfold and fold again, 4 pi k sin(theta0/2).
+    W' = 2 k (1 - sin(theta0/2)) on one side and -2 k (1 + sin(theta0/2)) on the other; energies differ by the work of
+    unfolding and folding again, 4 pi k sin(theta0/2).
     """
     mesh, k = folded(0.0, columns=2, rows=2), 1e-4
     theta0 = np.radians(60.0)
@@ -216,7 +217,7 @@ def test_full_folds(device: str) -> None:
 
 
 def diagonal_fold(mesh: Mesh, theta: float) -> np.ndarray:
-    """The square of two triangles, one of them turned about the diagonal by an angle."""
+    """The square of two triangles, one of them rotated about the diagonal."""
     flap, _, start, end = find_edges(mesh.triangles).hinges[0]
     x = np.array(mesh.positions)
     e = (x[end] - x[start]) / np.linalg.norm(x[end] - x[start])

@@ -1,8 +1,8 @@
-"""Cloth made to seek another length ([BW98] sec. 4.2: b_u and b_v).
+"""Rest stretch: cloth whose rest length differs from that in uv ([BW98] sec. 4.2: b_u and b_v).
 
     length along u at rest = b_u times the length in uv,    E = 0,    nothing changes along v
 
-A region whose b differs takes its own length and leaves the rest alone, when it spans the sheet from side to side.
+A region with another b that spans the sheet from side to side takes its own length; the other cells keep theirs.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def relaxed(device: str, rest_stretch: list[dict[str, Any]], **more: Any) -> tup
 
 
 @pytest.mark.parametrize(("b_u", "b_v"), [(1.1, 1.0), (1.0, 0.9), (1.05, 1.2)])
-def test_the_whole_sheet(device: str, b_u: float, b_v: float) -> None:
-    """1e-8; energy is quadratic in what is left."""
+def test_a_sheet_takes_its_rest_stretch(device: str, b_u: float, b_v: float) -> None:
+    """1e-8; energy is quadratic in the remaining strain."""
     along_u, along_v, certificate = relaxed(device, [{"warp": b_u, "weft": b_v}])
     np.testing.assert_allclose(along_u, b_u * SIZE[0] / (COLUMNS - 1), rtol=1e-8)
     np.testing.assert_allclose(along_v, b_v * SIZE[1] / (ROWS - 1), rtol=1e-8)
     assert certificate["energy"]["stretch"] < 1e-15
-    # The certificate measures strain against b, not against uv.
+    # The certificate measures strain relative to b, not to uv.
     for name in ("warp_max", "warp_mean", "weft_max", "weft_mean"):
         assert abs(certificate["strain"][name]) < 1e-8
 
 
-def test_a_region(device: str) -> None:
+def test_a_region_takes_its_own_rest_stretch(device: str) -> None:
     """Cells with all their corners in the region stretch; the others keep their length."""
     left = [row * COLUMNS + column for row in range(ROWS) for column in range(4)]
     along_u, along_v, _ = relaxed(
@@ -57,11 +57,11 @@ def test_a_region(device: str) -> None:
     np.testing.assert_allclose(along_v, SIZE[1] / (ROWS - 1), rtol=1e-8)
 
 
-def test_a_region_that_changes_in_time(device: str) -> None:
-    """b follows its keys in straight lines and the cloth follows b, during the change and after it.
+def test_cloth_follows_rest_stretch_that_changes_in_time(device: str) -> None:
+    """b is linear between its keyframes and the cloth follows b, during the change and after it.
 
-    Speeding up from rest to db/dt = 0.01/s takes a force: k times a strain of about (db/dt)/(w h)^2/h, 1e-7 here. Hence
-    1e-6 while it moves, and 1e-8 at the end as in the other tests.
+    Accelerating from rest to db/dt = 0.01/s takes a force of k times a strain of about (db/dt)/(w h)^2/h, 1e-7 here.
+    Hence 1e-6 while it moves, and 1e-8 at the end as in the other tests.
     """
     left = [row * COLUMNS + column for row in range(ROWS) for column in range(4)]
     simulation = sheet(

@@ -1,6 +1,6 @@
-"""Cloth on cloth against laws: momentum, energy, constraints, what is fast or heavy, layers at rest, and the same bits.
+"""Laws of self_contact: momentum, energy, constraints, fast and heavy cloth, layers at rest, and determinism.
 
-After every step of every run here the audit finds no intersection, and ipctk no collision on the way.
+After every step of every run here the audit finds no intersection, and ipctk finds no collision on the paths.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def momentum(simulation: Simulation) -> np.ndarray:
 def test_sheets_thrown_at_each_other_keep_their_momentum(
     speed: float, ratio: float, integrator: str, device: str
 ) -> None:
-    """To 1e-10: what the solver's tolerance leaves. The sheet that was hit goes along."""
+    """To 1e-10, from the tolerance of the solver. The sheet that was hit moves along."""
     simulation = thrown(device, speed, ratio, integrator)
     before = momentum(simulation)
     for _ in steps(simulation, 0.04 / speed + 0.1):
@@ -66,10 +66,10 @@ GAINED = pytest.mark.xfail(strict=True, reason="kinetic energy grows in a step, 
 
 @pytest.mark.parametrize("integrator", [pytest.param("implicit_bdf2", marks=GAINED), "implicit_euler"])
 @pytest.mark.parametrize("speed", [0.5, 5.0, 50.0], ids="{:g} m/s".format)
-def test_impacts_do_not_bring_energy(speed: float, integrator: str, device: str) -> None:
-    """They are inelastic: kinetic energy is never more than before the impact, nor does it grow from step to step.
+def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device: str) -> None:
+    """Impacts are inelastic: kinetic energy never exceeds that before the impact, nor does it grow from step to step.
 
-    1e-5 of it may come back from cloth that was stretched: that much was measured with backward Euler.
+    1e-5 of it may return from stretched cloth: that much was measured with backward Euler.
     """
     simulation = thrown(device, speed, 1.0, integrator)
     energies = [kinetic_energy(simulation)]
@@ -81,10 +81,10 @@ def test_impacts_do_not_bring_energy(speed: float, integrator: str, device: str)
 
 @pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_constraints_hold_while_cloth_is_hit(
+def test_constraints_hold_during_impacts(
     integrator: str, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pins on keyframes to the last bit, in position and velocity; what slides on a slanted plane stays in it."""
+    """Pins follow their keyframes to the last bit, in position and velocity; a sliding particle stays in its plane."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, passes)
     keys = [
         {"time": 0.0},
@@ -114,8 +114,8 @@ def test_constraints_hold_while_cloth_is_hit(
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("lower", ["held", "driven", "free"])
 @pytest.mark.parametrize("speed", [10.0, 100.0, 1000.0], ids="{:g} m/s".format)
-def test_what_is_fast_does_not_pass(speed: float, lower: str, integrator: str, device: str) -> None:
-    """As far as 50 m in a step, against a sheet that is held, driven against it, or free and thrown against it."""
+def test_fast_sheets_do_not_pass_through(speed: float, lower: str, integrator: str, device: str) -> None:
+    """Up to 50 m in a step, towards a sheet that is held, driven by pins, or free and thrown against it."""
     h = 1.0 / 30.0
     below: dict[str, Any] = {"shape": grid(0.6, 7)}
     constraints, drive = [dict(PIN_ALL)], {"translation": (0.0, 0.0, 0.5 * speed)}
@@ -139,10 +139,10 @@ def test_what_is_fast_does_not_pass(speed: float, lower: str, integrator: str, d
     [(1.0, 0.03), (1e2, 0.25), pytest.param(1e4, 1.5, marks=pytest.mark.slow)],
     ids=["1:1", "1:1e2", "1:1e4"],
 )
-def test_heavy_cloth_on_a_sheet_that_is_held_all_round(ratio: float, strain: float, device: str) -> None:
-    """It falls 5 cm and is caught. Measured largest strain of an edge: 0.02, 0.17 and 1.36.
+def test_heavy_cloth_is_caught_by_a_sheet_held_at_its_border(ratio: float, strain: float, device: str) -> None:
+    """It falls 5 cm and is caught. The largest measured strains of an edge are 0.02, 0.17 and 1.36.
 
-    20 kg on a square of 40 cm with threads of 5 kN/m: at rest they are stretched by half, and twice that in the fall.
+    20 kg on a square of 40 cm with threads of 5 kN/m stretch them by half at rest, and by twice that in the fall.
     """
     n = 11
     border = [i for i in range(n * n) if i % n in (0, n - 1) or i // n in (0, n - 1)]
@@ -169,8 +169,8 @@ def stack(device: str, count: int, integrator: str) -> Simulation:
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_layers_at_rest_keep_their_thickness(integrator: str, device: str) -> None:
-    """Five sheets on a plane, after a second: mean distances are the thickness within 10 %, and nothing creeps, but for
-    a hundredth of a millimeter.
+    """Five sheets on a plane, after a second: mean distances are the thickness within 10 %, and creep is at most a
+    hundredth of a millimeter.
     """
     simulation = stack(device, 5, integrator)
     walk_on(simulation, 1.0, on_the_way=False)
@@ -184,8 +184,8 @@ def test_layers_at_rest_keep_their_thickness(integrator: str, device: str) -> No
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 5])
-def test_a_plane_bears_all_of_a_stack(count: int, integrator: str, device: str) -> None:
-    """The certificate's force on it, within 1 % of all weights, a second after the start."""
+def test_a_plane_carries_the_weight_of_a_stack(count: int, integrator: str, device: str) -> None:
+    """The force on it in the certificate is within 1 % of the total weight, a second after the start."""
     simulation = stack(device, count, integrator)
     walk_on(simulation, 1.0, on_the_way=False)
     assert simulation.contacts.solid is not None
@@ -196,7 +196,8 @@ def test_a_plane_bears_all_of_a_stack(count: int, integrator: str, device: str) 
 @pytest.mark.xfail(strict=True, reason="single particles are let go and sink to half the thickness, again and again")
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: str) -> None:
-    """Particles of the lowest sheet stay at the thickness of the plane, to a hundredth of it, or above."""
+    """Particles of the lowest sheet stay at the thickness above the plane or higher, to a hundredth of the
+    thickness."""
     simulation = stack(device, 5, integrator)
     for _ in steps(simulation, 1.5, on_the_way=False):
         assert part(simulation, 0, positions(simulation))[:, 2].min() > 0.99e-3
@@ -204,7 +205,7 @@ def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: st
 
 @pytest.mark.parametrize("thicknesses", [(1e-3, 3e-3), (None, 4e-3)], ids=["both", "one"])
 def test_layers_keep_the_mean_of_their_thicknesses(thicknesses: tuple[float | None, float], device: str) -> None:
-    """On a sheet that is held; the filter's own thickness, 2 mm, is that of a cloth that has none."""
+    """The lowest sheet is held; a cloth without a thickness has that of the filter, 2 mm."""
     above = {"translation": (0.01, 0.02, 3e-3), "rotation": (0.0, 0.0, 17.0), "thickness": thicknesses[1]}
     simulation = cloths(
         device, [{"shape": grid(0.3, 8), "thickness": thicknesses[0]}, {"shape": grid(0.15, 6), **above}],
@@ -222,9 +223,10 @@ def bits(simulation: Simulation, seconds: float = 0.15) -> bytes:
     return positions(simulation).tobytes() + velocities(simulation).tobytes()
 
 
-def test_what_is_too_near_comes_apart_at_a_speed(device: str) -> None:
-    """Half a thickness apart and at rest: a tenth of what is missing in the longest step, and an eighth of that in a
-    step of an eighth. Were it the same in all, no step would be short enough for what it stretches too much."""
+def test_layers_closer_than_the_thickness_separate_at_a_limited_speed(device: str) -> None:
+    """Half a thickness apart and at rest: a tenth of the deficit is recovered in the longest step, and an eighth of
+    that
+    in a step of an eighth. With a fixed amount, no step would be short enough where recovery stretches the cloth."""
     gaps = []
     for share in (1.0, 0.125):
         sheets = [{"shape": grid(0.1, 5), "translation": (0.0, 0.0, 0.5 * k * THICKNESS)} for k in range(2)]
@@ -241,8 +243,8 @@ def test_the_same_run_has_the_same_bits(device: str) -> None:
     assert first == second
 
 
-def test_room_does_not_matter(device: str) -> None:
-    """Arrays with room for one pair and one touch grow as they have to: the same bits."""
+def test_the_initial_capacity_changes_no_bit(device: str) -> None:
+    """Arrays with a capacity of one pair and one contact grow as needed, and the bits are the same."""
     tight = thrown(device, 4.0, tolerance=1e-4)
     contact = contact_of(tight)
     mesh, contacts = contact.collision_mesh, contact.resolver
@@ -256,10 +258,10 @@ def test_room_does_not_matter(device: str) -> None:
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("speed", [0.5, 5.0])
-def test_the_fail_safe_alone_keeps_thrown_sheets_apart(
+def test_impact_zones_alone_keep_thrown_sheets_apart(
     speed: float, integrator: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No impulses for what runs together: zones have to do it."""
+    """Without impact impulses, impact zones resolve all collisions."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     simulation, zones = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
     for _ in steps(simulation, 0.04 / speed + 0.05):
@@ -267,8 +269,8 @@ def test_the_fail_safe_alone_keeps_thrown_sheets_apart(
     assert zones > 0
 
 
-def test_the_fail_safe_alone_keeps_a_drape_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two layers fall on a ball and fold."""
+def test_impact_zones_alone_keep_layers_on_a_ball_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers fall on a ball and fold; impact zones resolve all collisions."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     sheets = [
         {"shape": grid(0.4, 11), "translation": (0.003 * k, 0.002, 0.11 + 0.01 * k), "rotation": (0.0, 0.0, 20.0 * k)}
@@ -291,8 +293,10 @@ UPWARDS = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0,
 @pytest.mark.parametrize(
     "solid", [BLADE, CORNER, {**BLADE, "motion": UPWARDS}], ids=["blade", "corner", "rising blade"]
 )
-def test_sharp_solids_do_not_come_through(solid: dict[str, Any], speed: float, integrator: str, device: str) -> None:
-    """Cells of 10 cm fall on them: no vertex has to be near. The certificate counts the solid's triangles too."""
+def test_sharp_solids_do_not_pass_through_cloth(
+    solid: dict[str, Any], speed: float, integrator: str, device: str
+) -> None:
+    """Cells of 10 cm fall on them, so no vertex need be near. The certificate counts the triangles of the solid too."""
     sheet = {"shape": grid(0.3, 4), "translation": (0.01, 0.02, 0.1), "rotation": (0.0, 0.0, 20.0)}
     simulation = cloths(
         device, [{**sheet, "velocity": (0.0, 0.0, -speed)}], solids=[{**solid, "sharp": True}], integrator=integrator,
@@ -305,8 +309,8 @@ def test_sharp_solids_do_not_come_through(solid: dict[str, Any], speed: float, i
     assert simulation.intersections.of_frame(simulation.state.x, simulation.state.t) == 0
 
 
-def test_solids_that_are_not_sharp_do(device: str) -> None:
-    """So the test above has something to show: the same blade comes through, and the certificate does not look."""
+def test_solids_that_are_not_sharp_may_pass_through_cloth(device: str) -> None:
+    """The test above is not vacuous: the same blade comes through, and the certificate does not check it."""
     sheet = {"shape": grid(0.3, 4), "translation": (0.01, 0.02, 0.1), "rotation": (0.0, 0.0, 20.0)}
     simulation = cloths(device, [sheet], solids=[BLADE])
     walk_on(simulation, 0.3)

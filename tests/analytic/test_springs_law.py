@@ -1,8 +1,8 @@
-"""Springs, viscous damping and wind by particle against closed forms.
+"""Springs, viscous damping and wind on particles against closed forms.
 
-    spring      F = K (l - l0) towards each other;  the fabric's own stiffness when K is not given
-    viscous     v(t) = v0 exp(-c t);  by backward Euler v_n = v0/(1 + c h)^n
-    wind        F = c A (n . (u - v)) n;  a falling sheet approaches rho g/c
+spring      F = K (l - l0) towards each other;  the fabric's stiffness when K is not given
+viscous     v(t) = v0 exp(-c t);  by backward Euler v_n = v0/(1 + c h)^n
+wind        F = c A (n . (u - v)) n;  a falling sheet approaches rho g/c
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def energy(device: str, mesh: Mesh, x: np.ndarray, **given: Any) -> float:
 
 
 def test_a_stretched_spring_pulls(device: str) -> None:
-    """One cell of 0.5 m, its sides along x drawn out to 0.8 m: every corner is pulled inwards by 0.3 K, and by nothing
+    """One cell of 0.5 m, its sides along x stretched to 0.8 m: every corner is pulled inwards by 0.3 K, and by nothing
     else. [Pro95] eq. (1) as printed would push it outwards."""
     mesh = grid((2, 2), (0.5, 0.5))
     x = mesh.positions * np.array([1.6, 1.0, 1.0])
@@ -53,7 +53,7 @@ def test_a_stretched_spring_pulls(device: str) -> None:
 
 
 def test_a_compressed_spring_pushes_and_keeps_the_matrix_positive(device: str) -> None:
-    """At half its length: the force by hand, and no negative eigenvalue where the Hessian itself has them."""
+    """At half its length: the force in closed form, and no negative eigenvalue where the Hessian has some."""
     mesh = grid((2, 2), (0.5, 0.5))
     x = 0.5 * mesh.positions
     tested = Bench.of(model_of(mesh), [Spring(structural=70.0, shear=0.0, flexion=0.0, damping=0.0)], device)
@@ -69,7 +69,7 @@ def test_a_compressed_spring_pushes_and_keeps_the_matrix_positive(device: str) -
     assert np.linalg.eigvalsh(-np.array(columns)).min() < -10.0
 
 
-def test_stretch_of_the_fabric(device: str) -> None:
+def test_stretched_springs_have_the_energy_of_the_fabric(device: str) -> None:
     """E = A k e^2/2 along u and along v, at any strain: the springs of each direction cover the whole area once."""
     mesh = grid()
     for axis, k in ((0, FABRIC.stretch_warp), (1, FABRIC.stretch_weft)):
@@ -79,7 +79,7 @@ def test_stretch_of_the_fabric(device: str) -> None:
         assert found == pytest.approx(0.5 * k * 0.3**2 * 0.6, rel=1e-12)
 
 
-def test_springs_of_a_square_grid_have_the_figures_of_the_fabric() -> None:
+def test_springs_of_a_square_grid_have_the_stiffness_of_the_fabric() -> None:
     """k inside and k/2 along the border; G; 16 D per square of an edge."""
     fabric = FABRIC.model_copy(update={"stretch_weft": 900.0, "bend_weft": 3e-4})
     mesh = grid((5, 5), (0.4, 0.4))
@@ -93,9 +93,10 @@ def test_springs_of_a_square_grid_have_the_figures_of_the_fabric() -> None:
     np.testing.assert_allclose(K[springs.kind == 2], 16.0 * 3e-4 / 0.1**2, rtol=1e-12)
 
 
-def test_springs_of_a_skirt_have_the_figures_of_the_fabric() -> None:
-    """Whose u goes round. [Ye08]'s springs: k A/l0^2, with the stiffness of the warp around it, nearly that of the weft
-    along it; 64 D/l0^2 past one particle."""
+def test_springs_of_a_skirt_have_the_stiffness_of_the_fabric() -> None:
+    """Its u goes around it. Springs of [Ye08]: k A/l0^2, with the stiffness of the warp around it and nearly that of
+    the
+    weft along it; 64 D/l0^2 across one particle."""
     mesh = Revolved(profile=((0.4, 0.0), (0.15, 0.5)), resolution=(18, 6)).mesh(Path())
     scene = Scene(preset="ye08", cloth=[{"shape": {"type": "grid"}}])
     (given,) = (energy for energy in scene.cloth[0].energies if isinstance(energy, Spring))
@@ -109,7 +110,7 @@ def test_springs_of_a_skirt_have_the_figures_of_the_fabric() -> None:
     K = given.stiffness(part, springs)
     around, along = ((springs.kind == STRUCTURAL) & which for which in (level, ~level))
     np.testing.assert_allclose(K[around], 900.0 * area[around] / springs.lengths[around] ** 2, rtol=1e-12)
-    # Sides of a trapezoid lean to both sides alike: by half the difference of its chords.
+    # Both legs of a trapezoid lean alike, by half the difference of its chords.
     lean = (0.5 * 2.0 * 0.25 / 5 * np.sin(np.pi / 18) / springs.lengths[along]) ** 2
     k = 900.0 * lean + 600.0 * (1.0 - lean)
     np.testing.assert_allclose(K[along], k * area[along] / springs.lengths[along] ** 2, rtol=1e-9)
@@ -120,8 +121,8 @@ def test_springs_of_a_skirt_have_the_figures_of_the_fabric() -> None:
     np.testing.assert_allclose(K[past], 64.0 * D / springs.lengths[past] ** 2, rtol=1e-9)
 
 
-def test_springs_at_a_seam_have_the_figures_of_the_fabric() -> None:
-    """Two triangles sewn together that lie 5 m apart in uv: every edge has the direction it has in them."""
+def test_springs_at_a_seam_have_the_stiffness_of_the_fabric() -> None:
+    """Two triangles sewn together that lie 5 m apart in uv: every edge has its direction in its own triangle."""
     corners = np.array([[0.0, 0.0], [0.1, 0.0], [0.1, 0.1], [0.0, 0.1]])
     triangles = np.array([[0, 1, 3], [1, 2, 3]], np.int32)
     moved = corners + np.array([5.0, 0.0])
@@ -141,7 +142,7 @@ def test_a_spring_without_a_stiffness_is_reported() -> None:
         Spring().stiffness(part, springs)
 
 
-def test_shear_of_the_fabric(device: str) -> None:
+def test_sheared_springs_have_the_energy_of_the_fabric(device: str) -> None:
     """E = A G gamma^2/2 of a sheared grid, whatever the shape of its cells. Diagonals lengthen and shorten alike to
     first order: the error is of the order of gamma^2."""
     mesh, gamma = grid(), 1e-3
@@ -152,8 +153,8 @@ def test_shear_of_the_fabric(device: str) -> None:
 
 
 def test_an_irregular_mesh_stretches_like_its_fabric(device: str) -> None:
-    """Edges of triangles behave like a membrane with a Poisson ratio of 1/3: evenly stretched in both directions its
-    energy is A E e^2/(1 - 1/3), which is exact because every edge is stretched alike."""
+    """Edges of triangles act like a membrane with a Poisson ratio of 1/3: stretched equally in both directions, its
+    energy is A E e^2/(1 - 1/3), which is exact because every edge has the same strain."""
     mesh = Disc(radius=0.4, rings=5).mesh(Path())
     fabric = FABRIC.model_copy(update={"stretch_weft": 900.0})
     tested = Bench.of(model_of(mesh, fabric), [Spring(flexion=0.0)], device)
@@ -161,9 +162,9 @@ def test_an_irregular_mesh_stretches_like_its_fabric(device: str) -> None:
     assert tested.energy(1.1 * mesh.positions) == pytest.approx(1.5 * 900.0 * 0.1**2 * area, rel=1e-12)
 
 
-def test_bending_of_the_fabric_at_one_radian(device: str) -> None:
-    """Cells of a strip each turned by 1 rad against the one before: E = D/2 (1 rad)^2 for every particle that is not at
-    an end, weighted by width. Flexion springs are 2 a cos(1/2) long, where a (1 - 1/4) was reckoned with: 4 % less."""
+def test_bent_springs_have_the_energy_of_the_fabric_at_one_radian(device: str) -> None:
+    """Each cell of a strip is turned by 1 rad against the one before: E = D/2 (1 rad)^2 for every particle that is not
+    at an end, weighted by width. Flexion springs are 2 a cos(1/2) long, where the fit assumes a (1 - 1/4): 4 % less."""
     columns, rows, a = 7, 5, 0.1
     mesh = grid((columns, rows), ((columns - 1) * a, (rows - 1) * a))
     angles = np.arange(columns - 1.0)
@@ -178,8 +179,8 @@ def test_bending_of_the_fabric_at_one_radian(device: str) -> None:
 def test_a_strip_of_springs_hangs_like_the_fabric(device: str) -> None:
     """The mean strain of row i of n, weighted by K: rho g (L - (i + 1/2) L/n)/k, at a strain of up to 19 %.
 
-    Columns of particles are not all as heavy, and lean on each other by less than a thousandth: rows are longer than
-    they are high by less than its square."""
+    Columns of particles differ in mass and lean on each other by less than a thousandth: the length of a row exceeds
+    its height by less than the square of that."""
     rows, length, k = 8, 1.0, 10.0
     simulation = sheet(
         device, (0.25, length), (3, rows + 1), h=1.0, frames=30, rotation=(90.0, 0.0, 0.0),
@@ -208,8 +209,9 @@ def test_viscous_damping_by_backward_euler(device: str) -> None:
     np.testing.assert_allclose(last.velocities, np.tile(start / (1.0 + rate * h) ** n, (25, 1)), rtol=1e-11)
 
 
-def test_wind_on_a_flat_sheet(device: str) -> None:
-    """The whole area times c and the normal speed, along the normal; nothing edge-on or for a sheet that goes along."""
+def test_the_force_of_wind_on_a_flat_sheet(device: str) -> None:
+    """The whole area times c and the normal velocity, along the normal; zero edge-on or for a sheet that moves
+    along."""
     mesh = grid()
     n = np.array([1.0, 2.0, 2.0]) / 3.0
     along, other = np.array([2.0, 1.0, -2.0]) / 3.0, np.array([-2.0, 2.0, -1.0]) / 3.0

@@ -1,9 +1,9 @@
-"""Explicit and mixed schemes with what else a scene has: solids, friction, moving pins, cloth on cloth, forces in time.
+"""Explicit and mixed schemes with solids, friction, moving pins, contact between cloths, and forces that begin.
 
-    on an incline      sticks for mu >= tan a, else g (sin a - mu cos a)
-    on the level       stops after v^2/(2 mu g)
-    landing            the solid takes up m v and m g t in all: its force is what the constraint took out of the motion
-    pins               are where their keyframes are, to the last bit
+on an incline      sticks for mu >= tan a, else g (sin a - mu cos a)
+on the level       stops after v^2/(2 mu g)
+landing            the solid gets m v and m g t in total: its force is the momentum that the constraint removed
+pins               follow their keyframes to the last bit
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def integrator(request: pytest.FixtureRequest) -> str:
 
 
 def slide(device: str, integrator: str, mu: float, seconds: float) -> tuple[np.ndarray, np.ndarray, Simulation]:
-    """How far each particle has gone downhill and up from the surface, frame by frame."""
+    """Displacement of each particle downhill and along the normal, frame by frame."""
     axis = (-0.6, 0.8, 0.0)
     rotation = triple(np.degrees(ANGLE) * np.array(axis))
     normal = turned(rotation, (0.0, 0.0, 1.0))
@@ -49,7 +49,7 @@ def slide(device: str, integrator: str, mu: float, seconds: float) -> tuple[np.n
     return frames @ np.cross(axis, normal), frames @ normal, simulation
 
 
-def test_sticks_at_the_limit(device: str, integrator: str) -> None:
+def test_a_sheet_sticks_at_the_friction_limit(device: str, integrator: str) -> None:
     """Friction and weight are in balance to 1e-8."""
     down, up, simulation = slide(device, integrator, 0.5, 0.3)
     assert np.abs(down).max() < 1e-6
@@ -59,8 +59,8 @@ def test_sticks_at_the_limit(device: str, integrator: str) -> None:
 
 
 @pytest.mark.parametrize("mu", [0.3, 0.0])
-def test_slips_below_it(device: str, integrator: str, mu: float) -> None:
-    """0.5 %: the first step, in which it lands, may be lost; it is worth 2 h/t = 0.4 % here."""
+def test_a_sheet_slips_below_the_friction_limit(device: str, integrator: str, mu: float) -> None:
+    """0.5 %: the first step, in which it lands, may be lost; that is 2 h/t = 0.4 % here."""
     seconds = 0.4
     down, up, _ = slide(device, integrator, mu, seconds)
     expected = 0.5 * G * (np.sin(ANGLE) - mu * np.cos(ANGLE)) * seconds**2
@@ -68,7 +68,7 @@ def test_slips_below_it(device: str, integrator: str, mu: float) -> None:
     np.testing.assert_allclose(up[1:], -1e-3 * THICKNESS, atol=1e-9)
 
 
-def test_friction_stops_it(device: str, integrator: str) -> None:
+def test_friction_stops_a_sliding_sheet(device: str, integrator: str) -> None:
     v, mu = 1.0, 0.5
     simulation = on_solids(
         device, [{"type": "plane", "friction": mu}], h=H, seconds=0.3, integrator=integrator, fabric=SOFT,
@@ -82,8 +82,8 @@ def test_friction_stops_it(device: str, integrator: str) -> None:
     np.testing.assert_array_equal(last.positions, before.positions)
 
 
-def test_lands_and_rests(device: str, integrator: str) -> None:
-    """Dropped from 5 cm on a plane: the force on it, times the steps, is the weight times the time. Nothing gets in."""
+def test_the_impulse_of_landing_and_rest(device: str, integrator: str) -> None:
+    """Dropped from 5 cm on a plane: the sum of force times step is the weight times the time. Nothing penetrates."""
     simulation = on_solids(
         device, [{"type": "plane"}], h=H, integrator=integrator, fabric=SOFT, translation=(0.0, 0.0, 0.05)
     )
@@ -100,8 +100,8 @@ def test_lands_and_rests(device: str, integrator: str) -> None:
     assert tally.rejected == 0
 
 
-def test_hangs_over_a_ball(device: str, integrator: str) -> None:
-    """It stays outside and, after a while, is carried by it: within what still swings."""
+def test_a_sheet_over_a_ball_is_carried_by_it(device: str, integrator: str) -> None:
+    """The sheet stays outside and, after a while, the ball carries it, within the forces of its swing."""
     simulation = on_solids(
         device, [{"type": "sphere", "radius": 0.15, "friction": 0.4}], size=(0.4, 0.4), resolution=(9, 9), h=H,
         seconds=0.8, integrator=integrator, fabric=SOFT, translation=(0.0, 0.0, 0.17), tolerance=1e-3,
@@ -115,8 +115,8 @@ def test_hangs_over_a_ball(device: str, integrator: str) -> None:
     assert simulation.report()["summary"]["rejected"] == 0
 
 
-def test_let_go(device: str, integrator: str) -> None:
-    """A plate that falls away at 2 g lets the sheet go: then nothing but gravity acts on it."""
+def test_a_plate_that_falls_away_releases_the_sheet(device: str, integrator: str) -> None:
+    """A plate that falls away at 2 g releases the sheet: then only gravity acts on it."""
     keys = [{"time": t, "translation": (0.0, 0.0, -G * t**2)} for t in np.linspace(0.0, 0.2, 241).tolist()]
     motion = {"interpolation": "linear", "keyframes": keys}
     simulation = on_solids(
@@ -129,7 +129,7 @@ def test_let_go(device: str, integrator: str) -> None:
 
 
 def test_pins_follow_their_keyframes(device: str, integrator: str) -> None:
-    """To the last bit in position and velocity, and the force on all of a sheet is what accelerates it."""
+    """To the last bit in position and velocity; the total force on a sheet is its mass times its acceleration."""
     keys = [{"time": t, "translation": (0.5 * t * t, 0.0, 0.1 * t)} for t in np.linspace(0.0, 0.1, 11).tolist()]
     simulation = sheet(
         device, (0.3, 0.3), (4, 4), h=H, frames=100, integrator=integrator, fabric=SOFT,
@@ -149,7 +149,9 @@ def test_pins_follow_their_keyframes(device: str, integrator: str) -> None:
             before = v
 
 
-def colliding_sheets(device: str, integrator: str, contact: str, sheets: list[dict[str, Any]], **scene: Any) -> Simulation:
+def colliding_sheets(
+    device: str, integrator: str, contact: str, sheets: list[dict[str, Any]], **scene: Any
+) -> Simulation:
     """Two sheets kept apart by the filter, or by springs alone."""
     forces = scene.pop("forces", [])
     if contact == "penalty":
@@ -160,8 +162,8 @@ def colliding_sheets(device: str, integrator: str, contact: str, sheets: list[di
 
 
 @pytest.mark.parametrize("contact", ["self_contact", "penalty"])
-def test_momentum_when_sheets_meet(device: str, integrator: str, contact: str) -> None:
-    """One is thrown at the other: together they keep what they had, and do not pass through."""
+def test_momentum_is_conserved_when_sheets_collide(device: str, integrator: str, contact: str) -> None:
+    """One is thrown at the other: their total momentum is conserved, and they do not pass through each other."""
     above = {"translation": (0.01, 0.02, 0.04), "rotation": (12.0, 5.0, 17.0), "velocity": (0.2, 0.1, -0.5)}
     simulation = colliding_sheets(device, integrator, contact, [{}, above], gravity=(0.0, 0.0, 0.0))
     before = simulation.model.masses @ velocities(simulation)
@@ -173,8 +175,8 @@ def test_momentum_when_sheets_meet(device: str, integrator: str, contact: str) -
     assert lower.mean() < upper.mean()
 
 
-def test_lies_on_springs(device: str, integrator: str) -> None:
-    """Springs between cloths are pressed together by weight / stiffness: 98 um of 2 mm."""
+def test_a_sheet_rests_on_penalty_springs(device: str, integrator: str) -> None:
+    """Springs between cloths are compressed by weight / stiffness: 98 um of 2 mm."""
     pinned = [{"type": "pin", "cloth": "0", "where": {"all": True}}]
     air = [{"type": "viscous", "rate": 40.0}]
     above = {"translation": (0.0, 0.0, 2e-3)}
@@ -183,14 +185,14 @@ def test_lies_on_springs(device: str, integrator: str) -> None:
     masses = simulation.model.masses[49:]
     gap = masses @ positions(simulation)[49:, 2] / masses.sum()
     assert 2e-3 - gap == pytest.approx(SOFT["density"] * G / 2e4, rel=0.02)
-    # Explicit friction turns a slow motion round in every step: it stays below what it changes in one.
+    # Explicit friction reverses a slow motion in every step: velocities stay below its change in one step.
     jitter = 2.5 * 0.3 * G * 5e-4 if integrator == "explicit_euler" else 1e-3
     assert np.abs(velocities(simulation)).max() < jitter
 
 
 @pytest.mark.parametrize("start", [0.0, 0.01])
-def test_a_force_that_begins(device: str, integrator: str, start: float) -> None:
-    """A pull acts from its start on, and not before: its impulse is known to the order of the scheme."""
+def test_a_pull_acts_from_its_start_on(device: str, integrator: str, start: float) -> None:
+    """A pull acts from its start on, and not before: its impulse is exact to the order of the scheme."""
     pull = {"type": "pull", "triangle": 0, "target": (0.0, 0.0, 1.0), "stiffness": 1.0, "damping": 0.0, "start": start}
     simulation = sheet(
         device, (0.3, 0.3), (2, 2), h=1e-3, gravity=0.0, frames=20, integrator=integrator, fabric=SOFT, forces=[pull]
@@ -199,12 +201,12 @@ def test_a_force_that_begins(device: str, integrator: str, start: float) -> None
         if frame.time <= start + 1e-9:
             np.testing.assert_array_equal(frame.velocities, 0.0)
     impulse = simulation.model.masses @ frame.velocities
-    # The pulled corner is at rest at first: within what it moves, 1.5 % here.
+    # The pulled corner is at rest at first: the error is its own motion, 1.5 % here.
     np.testing.assert_allclose(impulse[2], 1.0 * (frame.time - start), rtol=0.05)
 
 
-def test_steps_that_vary(device: str, integrator: str) -> None:
-    """Free fall at any steps: the velocity is g t, and so is the way of the mixed schemes."""
+def test_free_fall_at_variable_steps(device: str, integrator: str) -> None:
+    """Free fall at any steps: the velocity is g t, and the mixed schemes fall by g t^2/2."""
     simulation = sheet(device, (0.3, 0.3), (4, 4), h=H, integrator=integrator, fabric=SOFT)
     start = positions(simulation)
     sizes = list(np.random.default_rng(5).uniform(0.1 * H, H, 40))

@@ -1,8 +1,8 @@
-"""Impulses along threads against what they are to do ([Ye08] secs. 4, 5).
+"""Impulses along threads against their definition ([Ye08] secs. 4, 5).
 
-    along each thread     the length changes by z in the step, to rounding
-    the length itself     sqrt((L + z)^2 + (h v_perp)^2): what the linear system leaves out is what the thread turns
-    momentum              linear and angular are those before, where nothing is held
+along each thread     the length changes by z in the step, to rounding
+the length itself     sqrt((L + z)^2 + (h v_perp)^2): the linear system leaves out the rotation of the thread
+momentum              linear and angular momentum are conserved where nothing is held
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
 H = 1.0 / 450.0
-# Narrow limits, so that states beyond them need small corrections: those that turn threads by 0.1 rad are cut short.
+# Narrow limits, so that states beyond them need small corrections: those that turn threads by 0.1 rad are limited.
 NARROW = {"type": "strain_impulse", "passes": 1, "extension": 0.01, "compression": 0.005}
 SOFT = {"density": 0.2, "stretch_warp": 20.0, "stretch_weft": 20.0, "shear": 2.0, "bend_warp": 1e-6, "bend_weft": 1e-6}
 
@@ -35,7 +35,7 @@ def sheet(device: str, shape: dict[str, Any] | None = None, **fields: Any) -> Si
 
 
 class Limit:
-    """The filter of a simulation, asked with NumPy arrays."""
+    """Calls the filter of a simulation with NumPy arrays."""
 
     def __init__(self, simulation: Simulation):
         self.simulation = simulation
@@ -57,7 +57,7 @@ class Limit:
         return np.asarray(np.linalg.norm(np.einsum("pa,pac->pc", rows.weights, x[rows.particles]), axis=1))
 
     def outside(self, x: np.ndarray) -> np.ndarray:
-        """Relative to the length at rest; 0 within the limits."""
+        """Excess beyond the limits relative to the rest length; 0 within them."""
         L, rows = self.lengths(x), self.filter.lengths
         return np.asarray((L - np.clip(L, rows.shortest, rows.longest)) / rows.rest)
 
@@ -71,7 +71,7 @@ def crumpled(simulation: Simulation, seed: int, size: float = 0.001) -> tuple[np
 
 
 def test_each_length_changes_by_its_z(device: str) -> None:
-    """All four cases at once; and the length afterwards is that of the triangle of z and what is across."""
+    """All four cases at once; the length afterwards is that of the right triangle of L + z and h v_perp."""
     simulation = sheet(device)
     limit = Limit(simulation)
     rows = limit.filter.lengths
@@ -94,9 +94,10 @@ def test_each_length_changes_by_its_z(device: str) -> None:
 
 
 @pytest.mark.parametrize("passes", [1, 3])
-def test_momentum_of_a_free_sheet(passes: int, device: str) -> None:
-    """1e-10 of sum m |v|, and of sum m |x| |v|. Further passes turn with the threads: their angular momentum is off by
-    how far the step goes, h |v|, times the impulses of those passes."""
+def test_impulses_conserve_the_momentum_of_a_free_sheet(passes: int, device: str) -> None:
+    """1e-10 of sum m |v|, and of sum m |x| |v|. Further passes turn with the threads: the error of their angular
+    momentum
+    is the displacement of the step, h |v|, times the impulses of those passes."""
     simulation = sheet(device, filters=[{**NARROW, "passes": passes}])
     limit = Limit(simulation)
     m = limit.masses[:, None]
@@ -137,7 +138,8 @@ def test_constraints_are_part_of_the_system(held: str, device: str) -> None:
 
 
 def test_contacts_with_solids_are_part_of_the_system(device: str) -> None:
-    """A sheet lies on a floor and its sides are drawn apart. Impulses act in every step, and what the floor holds stays
+    """A sheet lies on a floor and its sides are pulled apart. Impulses act in every step, and particles on the floor
+    stay
     on it to the last bit."""
     apart = [
         {
@@ -180,7 +182,7 @@ def test_warp_and_weft_have_limits_of_their_own(device: str) -> None:
     np.testing.assert_allclose(stretch[~along_u], 1.1, atol=1e-9)
 
 
-def test_nothing_to_correct_changes_no_bit(device: str) -> None:
+def test_a_sheet_within_its_limits_keeps_its_bits(device: str) -> None:
     simulation = sheet(device)
     limit = Limit(simulation)
     x = simulation.state.x.numpy().astype(float) * [1.005, 0.998, 1.0]
@@ -188,8 +190,8 @@ def test_nothing_to_correct_changes_no_bit(device: str) -> None:
     assert np.array_equal(limit(x, v), v)
 
 
-def test_a_thread_that_comes_back_by_itself_is_let_be(device: str) -> None:
-    """11 % too long, and within the limit at the end of the step: no impulse, where the paper would slow it down."""
+def test_a_thread_that_returns_by_itself_gets_no_impulse(device: str) -> None:
+    """11 % too long, and within the limit at the end of the step: no impulse, where the paper would slow the thread."""
     simulation = sheet(device)
     limit = Limit(simulation)
     x = simulation.state.x.numpy().astype(float)
@@ -197,9 +199,9 @@ def test_a_thread_that_comes_back_by_itself_is_let_be(device: str) -> None:
     assert np.array_equal(limit(1.12 * x, v), v)
 
 
-def test_pins_farther_apart_than_threads_allow(device: str) -> None:
-    """A flat sheet whose upper corners are drawn 20 % apart: the singular case, and impossible. The row of threads
-    between them shares it evenly, no step is discarded, and nothing leaves the plane."""
+def test_pins_farther_apart_than_the_limits_share_the_strain_evenly(device: str) -> None:
+    """A flat sheet whose upper corners are pulled 20 % apart: the system is singular and infeasible. The row of threads
+    between them shares the strain evenly, no step is rejected, and nothing leaves the plane."""
     moved = {"keyframes": [{"time": 0.0}, {"time": 0.2, "translation": [0.2, 0.0, 0.0]}]}
     simulation = sheet(
         device,
@@ -225,8 +227,8 @@ def test_pins_farther_apart_than_threads_allow(device: str) -> None:
 
 
 def test_triangles_keep_warp_and_weft_within_limits(device: str) -> None:
-    """A disc has more warps and wefts than ways to move. All that leave their limits are brought to them, but for the
-    1 % that eps takes. If the others had to keep their rates, as on a grid, most of the correction would be lost."""
+    """A disc has more warps and wefts than degrees of freedom. All that leave their limits are brought back, except for
+    the 1 % of eps. If the others had to keep their rates, as on a grid, most of the correction would be lost."""
     simulation = sheet(device, {"type": "disc", "radius": 0.5, "rings": 6})
     limit = Limit(simulation)
     rows = limit.filter.lengths
@@ -249,7 +251,7 @@ def test_triangles_keep_warp_and_weft_within_limits(device: str) -> None:
     v_new = limit(x, v)
     left = (J @ v_new.ravel() - z / H)[out]
     assert np.abs(left).max() < 0.01 * np.abs(wanted[out]).max()
-    # The same with all other rates kept, as far as can be: velocities of another order.
+    # The same with all other rates kept as far as possible: velocities of another order.
     W = weights(limit.masses, np.tile(np.eye(3), (len(x), 1, 1)))
     rigid = W @ J.T @ np.linalg.lstsq(J @ W @ J.T, np.where(out, wanted, 0.0), rcond=1e-9)[0]
     m = np.repeat(limit.masses, 3)
@@ -258,7 +260,7 @@ def test_triangles_keep_warp_and_weft_within_limits(device: str) -> None:
 
 @pytest.mark.parametrize("integrator", ["implicit_euler", "implicit_bdf2", "mixed_leapfrog", "mixed_robust"])
 @pytest.mark.parametrize("shape", ["grid", "disc"])
-def test_after_any_integrator(integrator: str, shape: str, device: str) -> None:
+def test_limits_hold_after_every_integrator(integrator: str, shape: str, device: str) -> None:
     """A soft sheet thrown upwards against one pin: 40 % without the filter."""
     shapes = {
         "grid": {"type": "grid", "size": (0.5, 0.5), "resolution": (11, 11)},
@@ -284,7 +286,7 @@ def test_after_any_integrator(integrator: str, shape: str, device: str) -> None:
     assert found["limited"] < 0.12
 
 
-def test_with_contact_between_cloths(device: str) -> None:
+def test_limits_hold_with_contact_between_cloths(device: str) -> None:
     """A sheet drawn over itself: nothing passes through, and its threads stay near their limits."""
     over = {"keyframes": [{"time": 0.0}, {"time": 0.5, "translation": [-0.75, 0.0, 0.12]}]}
     simulation = sheet(

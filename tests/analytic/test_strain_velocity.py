@@ -1,4 +1,4 @@
-"""strain_velocity against what it must be: the nearest velocities within the limits, found with all momentum kept."""
+"""strain_velocity: its velocities are the nearest ones within the limits, and momentum is conserved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def limited(device: str, resolution: tuple[int, int], passes: int = 10, **more: 
 
 
 def limit(simulation: Simulation, x: np.ndarray, v: np.ndarray, h: float = H) -> np.ndarray:
-    """The velocities that the filter makes of v."""
+    """The filtered velocities of v."""
     simulation.constraints.move(0.0, h, simulation.state.x)
     state = State.of(x, v, simulation.device)
     simulation.filters[0].limit(state.x, state.v, h)
@@ -52,7 +52,7 @@ def strains(simulation: Simulation, x: np.ndarray, *kinds: int) -> np.ndarray:
 
 
 def excess(simulation: Simulation, x: np.ndarray, v: np.ndarray, h: float = H) -> float:
-    """How far the worst spring is outside of +10 %/0 %, in lengths at rest: too long along n, or too short."""
+    """Largest excess of a spring beyond +10 %/0 % in rest lengths: too long along n, or too short."""
     found = springs(simulation)
     i, j = found.particles.T
     n = (x[j] - x[i]) / np.linalg.norm(x[j] - x[i], axis=1)[:, None]
@@ -65,7 +65,7 @@ def masses(simulation: Simulation) -> np.ndarray:
 
 
 def crumpled(simulation: Simulation, seed: int = 5) -> tuple[np.ndarray, np.ndarray]:
-    """A sheet in pleats of one cell, 3 % too large, and velocities that would stretch and press it."""
+    """A sheet in pleats of one cell, 3 % too large, and velocities that would stretch and compress it."""
     x, random = positions(simulation), np.random.default_rng(seed)
     columns, number = np.unique(x[:, 0].round(9), return_inverse=True)
     height = np.sin(0.5) * (columns[1] - columns[0]) * (number % 2)
@@ -73,23 +73,23 @@ def crumpled(simulation: Simulation, seed: int = 5) -> tuple[np.ndarray, np.ndar
     return 1.03 * pleats, random.normal(scale=0.5, size=x.shape)
 
 
-def test_a_sheet_pulled_apart_evenly(device: str) -> None:
-    """Every thread would be 30 % longer: it becomes 10 % longer, about its middle, and as wide as before."""
+def test_a_uniformly_stretched_sheet_is_limited_about_its_middle(device: str) -> None:
+    """Every thread would be 30 % longer: the sheet becomes 10 % longer about its middle, and as wide as before."""
     simulation = limited(device, (9, 5), passes=2000)
     x = positions(simulation)
     v = np.zeros_like(x)
     v[:, 0] = 0.3 / H * (x[:, 0] - 0.2)
     expected = np.zeros_like(x)
     expected[:, 0] = 0.1 / H * x[:, 0] + 0.3 / H * (np.average(x[:, 0], weights=masses(simulation)) - 0.2)
-    # Eight springs in a row, each let be when it is outside by less than the tolerance.
+    # Eight springs in a row, each of which may exceed its limit by the tolerance.
     np.testing.assert_allclose(limit(simulation, x, v), expected, atol=2 * TOLERANCE / H)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_leads_to_the_nearest_velocities_within_the_limits(
+def test_filtered_velocities_are_the_nearest_within_the_limits(
     seed: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The least kinetic energy of the change under linear limits, by a solver of another kind (SLSQP)."""
+    """The least kinetic energy of the change under linear limits, by an independent solver (SLSQP)."""
     monkeypatch.setattr("toile.filters.strain_velocity.TOLERANCE", 1e-12)
     simulation = limited(device, (4, 3), passes=10000, compression=None)
     x, v = crumpled(simulation, seed)
@@ -113,12 +113,12 @@ def test_leads_to_the_nearest_velocities_within_the_limits(
     )
     assert best.success
     out = limit(simulation, x, v).ravel()
-    np.testing.assert_allclose(out, best.x, atol=1e-6)  # of 5 m/s; where SLSQP stops
+    np.testing.assert_allclose(out, best.x, atol=1e-6)  # of 5 m/s; the tolerance of SLSQP
     assert (A @ out + b).min() >= -1e-11 and (A @ wanted + b).min() < -0.01
 
 
-def test_passes_lead_towards_the_limits(device: str) -> None:
-    """The worst excess of a sheet of 33 x 33 falls with the passes, and is gone after enough of them."""
+def test_the_excess_falls_with_the_passes(device: str) -> None:
+    """The largest excess of a sheet of 33 x 33 falls with the passes, and vanishes after enough of them."""
     found = []
     for passes in (1, 2, 5, 10, 20, 100, 2000):
         simulation = limited(device, (33, 33), passes)
@@ -129,13 +129,13 @@ def test_passes_lead_towards_the_limits(device: str) -> None:
 
 
 @pytest.mark.parametrize("passes", [1, 10])
-def test_keeps_linear_and_angular_momentum(passes: int, device: str) -> None:
+def test_the_filter_conserves_linear_and_angular_momentum(passes: int, device: str) -> None:
     simulation = limited(device, (12, 9), passes)
     m = masses(simulation)[:, None]
     for seed in range(5):
         x, v = crumpled(simulation, seed)
         out = limit(simulation, x, v)
-        simulation.filters[0].accept()  # the next begins with the impulses of this one
+        simulation.filters[0].accept()  # the next call starts from the impulses of this one
         change = m * (out - v)
         assert np.abs(change.sum(axis=0)).max() <= 1e-12 * np.abs(change).sum()
         torque = np.cross(x, change)
@@ -144,11 +144,11 @@ def test_keeps_linear_and_angular_momentum(passes: int, device: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", ["explicit_euler", "mixed_newmark"])
-def test_momentum_of_a_free_sheet_over_a_run(integrator: str, device: str) -> None:
-    """With schemes that keep angular momentum themselves and go on with the limited velocity.
+def test_momentum_of_a_free_sheet_is_conserved_over_a_run(integrator: str, device: str) -> None:
+    """With schemes that conserve angular momentum themselves and continue with the limited velocity.
 
-    mixed_leapfrog and mixed_robust move positions by it and leave the velocity at the end without it, as the paper has
-    it, which keeps linear momentum only.
+    mixed_leapfrog and mixed_robust move positions by it but do not limit the velocity at the end, as in the paper,
+    which conserves linear momentum only.
     """
     simulation = sheet(device, (1.0, 1.0), (9, 9), h=2e-3, gravity=0.0, integrator=integrator, fabric=WEAK)
     simulation = _with_filter(simulation)
@@ -174,8 +174,8 @@ def _with_filter(simulation: Simulation, **settings: Any) -> Simulation:
     return Simulation(Scene(**fields), simulation.device)
 
 
-def test_what_stays_within_the_limits_keeps_its_bits(device: str) -> None:
-    """Also after a step in which impulses were needed."""
+def test_velocities_within_the_limits_keep_their_bits(device: str) -> None:
+    """This also holds after a step with impulses."""
     simulation = limited(device, (9, 9))
     x, v = crumpled(simulation)
     assert not np.array_equal(limit(simulation, x, v), v)
@@ -185,8 +185,8 @@ def test_what_stays_within_the_limits_keeps_its_bits(device: str) -> None:
     assert np.array_equal(limit(simulation, x, slow), slow)
 
 
-def test_what_turns_keeps_its_bits(device: str) -> None:
-    """A sheet at rest length that turns by half a radian: n . d is shorter by an eighth, and no spring is."""
+def test_velocities_of_rotation_keep_their_bits(device: str) -> None:
+    """A sheet at rest length that rotates by half a radian: n . d is shorter by an eighth, and no spring is."""
     simulation = limited(device, (9, 9))
     x = positions(simulation)
     v = (x @ rotation_matrix(np.array([0.3, 0.4, 0.0])).T - x) / H
@@ -194,8 +194,8 @@ def test_what_turns_keeps_its_bits(device: str) -> None:
     assert np.array_equal(limit(simulation, x, v), v)
 
 
-def test_a_sheet_pressed_together_evenly(device: str) -> None:
-    """Every thread would be 20 % shorter: none is, and the sheet moves on as a whole."""
+def test_a_uniformly_compressed_sheet_keeps_its_size(device: str) -> None:
+    """Every thread would be 20 % shorter: none is, and the sheet moves as a rigid body."""
     simulation = limited(device, (9, 5), passes=2000)
     x = positions(simulation)
     v = np.zeros_like(x)
@@ -206,8 +206,8 @@ def test_a_sheet_pressed_together_evenly(device: str) -> None:
 
 
 @pytest.mark.parametrize("passes", [1, 3, 1000])
-def test_takes_from_the_energy_of_motion(passes: int, device: str) -> None:
-    """Where the step begins within the limits, standing still is allowed: what is nearest to v is then not faster."""
+def test_the_filter_does_not_add_kinetic_energy(passes: int, device: str) -> None:
+    """Where the step begins within the limits, rest is feasible: the velocities nearest to v are then not faster."""
     for seed in range(5):
         simulation = limited(device, (12, 9), passes)
         m = masses(simulation)[:, None]
@@ -218,7 +218,7 @@ def test_takes_from_the_energy_of_motion(passes: int, device: str) -> None:
 
 @pytest.mark.parametrize("h", [2e-3, H])
 def test_energy_never_rises(h: float, device: str) -> None:
-    """An undamped sheet alone in the world, thrown about; backward Euler by itself only takes energy."""
+    """An undamped free sheet with random velocities; backward Euler by itself only dissipates energy."""
     simulation = sheet(device, (1.0, 1.0), (9, 9), h=h, gravity=0.0, fabric=WEAK)
     simulation = _with_filter(simulation)
     x = positions(simulation)
@@ -252,7 +252,7 @@ def test_limits_hold_with_every_integrator(integrator: str, device: str) -> None
     assert worst[1] < 0.115
 
 
-def test_edges_of_meshes_without_threads(device: str) -> None:
+def test_edges_are_limited_where_a_mesh_has_no_threads(device: str) -> None:
     simulation = limited(device, (3, 3), passes=3000, cloth=[{"shape": {"type": "disc", "radius": 0.5, "rings": 4}}])
     x = positions(simulation)
     v = np.random.default_rng(1).normal(scale=1.0, size=x.shape)
@@ -262,7 +262,7 @@ def test_edges_of_meshes_without_threads(device: str) -> None:
 
 
 def test_a_cell_may_be_sheared_unless_its_diagonals_are_limited(device: str) -> None:
-    """Shear at constant side lengths moves one diagonal in; the other is longer by less than 10 %."""
+    """Shear at constant side lengths shortens one diagonal; the other is longer by less than 10 %."""
     for limits, changes in (({}, False), ({"shear_compression": 0.0}, True), ({"shear_extension": 0.01}, True)):
         simulation = limited(device, (5, 5), compression=0.01, **limits)
         x = positions(simulation)
@@ -271,14 +271,14 @@ def test_a_cell_may_be_sheared_unless_its_diagonals_are_limited(device: str) -> 
         assert np.array_equal(limit(simulation, x, v), v) is not changes
 
 
-def test_without_limits_nothing_happens(device: str) -> None:
+def test_a_filter_without_limits_changes_nothing(device: str) -> None:
     simulation = limited(device, (5, 5), extension=None, compression=None, shear_extension=None)
     x, v = crumpled(simulation)
     assert np.array_equal(limit(simulation, x, v), v)
 
 
-def test_a_moving_pin_takes_the_cloth_along(device: str) -> None:
-    """A row that is pulled away: what follows is not stretched by more than 10 %, and the row moves as it is told."""
+def test_limits_hold_behind_a_moving_pin(device: str) -> None:
+    """A row that is pulled away: the cloth behind it is not stretched by more than 10 %, and pins follow keyframes."""
     motion = {"keyframes": [{"time": 0.0}, {"time": 0.2, "translation": [0.0, 0.3, 0.0]}]}
     fixed = [{"type": "pin", "where": {"edges": ["upper"]}, "motion": motion}]
     h = 2e-3

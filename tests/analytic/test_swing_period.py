@@ -2,7 +2,7 @@
 
     w_1 = 1.20241 sqrt(g/L),    shape J0(2 w sqrt(s/g)) at height s above the free end
 
-The start has the shape of the first mode, so that a single frequency is seen.
+The start has the shape of the first mode, so that there is a single frequency.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from analytic.sheets import DENSITY, G, half_periods, positions, put, sheet, tra
 from scipy.special import j0
 
 LENGTH, CELLS = 1.0, 20
-STIFFNESS = 1e4  # [N/m]: the strip is 1e-4 longer than its cloth
+STIFFNESS = 1e4  # [N/m]: its weight stretches the strip by 1e-4
 FREQUENCY = 1.20241 * np.sqrt(G / LENGTH)  # [rad/s]: half of J0's first zero
 
 
@@ -42,7 +42,7 @@ def test_period(device: str, integrator: str, h: float, tolerance: float) -> Non
     x = positions(simulation)
     height, depth = x[:, 2] + 0.5 * LENGTH, 0.5 * LENGTH - x[:, 2]
     x[:, 1] += np.radians(2.0) * LENGTH * j0(2.0 * FREQUENCY * np.sqrt(height / G))
-    x[:, 2] -= DENSITY * G / STIFFNESS * (LENGTH * depth - 0.5 * depth**2)  # stretched by its weight, so no bouncing
+    x[:, 2] -= DENSITY * G / STIFFNESS * (LENGTH * depth - 0.5 * depth**2)  # stretched by its weight
     put(simulation, x=x)
     (half,) = half_periods(*trajectory(simulation, [0, 1], axis=1))
     assert 2.0 * half == pytest.approx(period, rel=tolerance)

@@ -1,6 +1,6 @@
-"""Nothing passes through a plate, however fast it comes and however thin the plate is.
+"""No tunneling: cloth does not pass through a plate, however fast it is and however thin the plate is.
 
-    h v = 33 m in a step at 1,000 m/s, through 2 mm
+h v = 33 m in a step at 1,000 m/s, through 2 mm
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def nearest(simulation: Simulation, center: Any, normal: np.ndarray, half: float
 @pytest.mark.parametrize("tilt", [(0.0, 0.0, 0.0), (20.0, 10.0, 0.0)], ids=["level", "tilted"])
 @pytest.mark.parametrize("plate", [0.01, 0.002], ids=["1 cm", "2 mm"])
 @pytest.mark.parametrize("speed", SPEEDS, ids="{:g} m/s".format)
-def test_sheet_flies_at_a_plate(
+def test_a_fast_sheet_stops_in_front_of_a_plate(
     device: str, speed: float, plate: float, tilt: tuple[float, float, float], integrator: str
 ) -> None:
-    """It ends at `thickness` in front of the face; no step fails, and none is rejected."""
-    box = {"type": "box", "size": (3e3, 3e3, plate), "rotation": tilt}  # it may slide far on a tilted one
+    """The sheet ends at `thickness` in front of the face; no step fails, and none is rejected."""
+    box = {"type": "box", "size": (3e3, 3e3, plate), "rotation": tilt}  # it may slide far on a tilted plate
     simulation = on_solids(
         device, [box], h=H, seconds=0.3, tolerance=1e-4, integrator=integrator,
         translation=(0.0, 0.0, 0.12), velocity=(0.0, 0.0, -speed),
@@ -45,10 +45,10 @@ def test_sheet_flies_at_a_plate(
 @pytest.mark.parametrize("tilt", [(0.0, 0.0, 0.0), (20.0, 10.0, 0.0)], ids=["level", "tilted"])
 @pytest.mark.parametrize("plate", [0.01, 0.002], ids=["1 cm", "2 mm"])
 @pytest.mark.parametrize("speed", SPEEDS, ids="{:g} m/s".format)
-def test_plate_flies_at_a_sheet(
+def test_a_fast_plate_carries_a_sheet_along(
     device: str, speed: float, plate: float, tilt: tuple[float, float, float], integrator: str
 ) -> None:
-    """The sheet at rest is taken along; it starts to move in the middle of a step."""
+    """The sheet at rest is carried along; it starts to move in the middle of a step."""
     normal = turned(tilt, (0.0, 0.0, 1.0))
     begin, start = 0.01, -0.06 * normal
     way = speed * 0.5 * normal
@@ -60,14 +60,14 @@ def test_plate_flies_at_a_sheet(
         gravity=(0.0, 0.0, 0.0),
     )  # fmt: skip
     closest = nearest(simulation, lambda time: start + speed * max(time - begin, 0.0) * normal, normal, 0.5 * plate)
-    # The plate is as far away as 300 m, where rounding is 1e-13 m.
+    # The plate is up to 300 m away, where rounding is 1e-13 m.
     assert closest == pytest.approx(THICKNESS, rel=1e-6)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("speed", SPEEDS[:2], ids="{:g} m/s".format)
-def test_ball_flies_at_a_sheet(device: str, speed: float, integrator: str) -> None:
-    """No particle is ever inside the ball, and those in its way are pushed ahead of it, not left behind."""
+def test_a_fast_ball_keeps_the_sheet_in_front_of_it(device: str, speed: float, integrator: str) -> None:
+    """No particle is ever inside the ball, and those in its way stay in front of it."""
     radius, start = 0.05, np.array((0.0, 0.0, -0.2))
     keys = [{"time": 0.0}, {"time": 0.5, "translation": (0.0, 0.0, 0.5 * speed)}]
     ball = {"type": "sphere", "radius": radius, "translation": triple(start)}

@@ -1,4 +1,4 @@
-"""A pulse of tension runs along a strip at the speed of sound of the cloth.
+"""A pulse of tension travels along a strip at the speed of sound of the cloth.
 
     c = sqrt(k / rho)
 
@@ -17,7 +17,7 @@ LENGTH, CELLS = 1.0, 100
 
 
 @pytest.mark.parametrize("along", ["warp", "weft"])
-def test_speed(device: str, along: str) -> None:
+def test_a_pulse_travels_at_the_speed_of_sound(device: str, along: str) -> None:
     """A wave of wavelength 2 pi/q lags by (q dx)^2/24 on the grid and by (q dx n)^2/3 in BDF2 with n cells a step; with
     q about 1/width that is 0.4 % for n = 0.3. 1 %."""
     k = 50.0
@@ -25,14 +25,14 @@ def test_speed(device: str, along: str) -> None:
     cell, width, amplitude = LENGTH / CELLS, 0.06, 1e-3
     axis = 0 if along == "warp" else 1
     h = 0.3 * cell / c
-    other = 2.0 * k  # the thread across has another stiffness and must not matter
+    other = 2.0 * k  # the cross thread has another stiffness, which must not matter
     simulation = sheet(
         device,
         (LENGTH, cell) if axis == 0 else (cell, LENGTH),
         (CELLS + 1, 2) if axis == 0 else (2, CELLS + 1),
         h=h,
         frames=round(0.5 * LENGTH / c / h),
-        diagonals="single",  # all particles inside the strip then have the same mass
+        diagonals="single",  # all interior particles then have the same mass
         integrator="implicit_bdf2",
         gravity=0.0,
         tolerance=1e-8,

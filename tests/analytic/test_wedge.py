@@ -1,10 +1,10 @@
-"""Two planes leave one direction, three none.
+"""Particles in contact with two planes have one free direction, and with three none.
 
-    V groove, half angle b from its middle, valley inclined by s     N = m g cos s/(2 sin b) on each face
-                                                                     a = g sin s - 2 mu N/m along the valley
-    corner of three faces at right angles, pointing down             N = m g/sqrt(3) on each face
-    two plates a < 2 thickness apart                                 held half way; let go by the one that leaves
-    a corner of floor and wall, pressed into it by g_z and g_y       N = m g_z and m g_y; floor takes it along
+V groove, half angle b from its middle, valley inclined by s     N = m g cos s/(2 sin b) on each face
+                                                                 a = g sin s - 2 mu N/m along the valley
+corner of three faces at right angles, pointing down             N = m g/sqrt(3) on each face
+two plates a < 2 thickness apart                                 held half way; released by the one that leaves
+a corner of floor and wall, pressed into it by g_z and g_y       N = m g_z and m g_y; the floor carries it along
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDERS = {"as they are": 1, "the other way round": -1}
 
 
 def facing(normal: np.ndarray, friction: float) -> dict[str, Any]:
-    """A plane through the origin whose normal is not straight down."""
+    """A plane through the origin with this normal, which is not straight down."""
     axis = np.cross((0.0, 0.0, 1.0), normal)
     sine = np.linalg.norm(axis)
     angle = float(np.degrees(np.arctan2(sine, normal[2])))
@@ -41,10 +41,10 @@ def groove(half: float, slope: float) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("mu", [0.0, 0.1])
 @pytest.mark.parametrize("half_degrees", [30.0, 45.0, 60.0])
 def test_particle_in_a_valley(device: str, half_degrees: float, mu: float, integrator: str) -> None:
-    """Forces to rounding; distance within 2 %, what one step more or less is worth; on both faces to 1e-12."""
+    """Forces to rounding; distance within 2 %, which is one step more or less; on both faces to 1e-12."""
     half, slope = np.radians(half_degrees), np.radians(20.0)
     normals, down = groove(half, slope)
-    # On the valley, a ten-thousandth of the thickness too near.
+    # In the valley, a ten-thousandth of the thickness too close.
     bottom = 0.9999 * THICKNESS * normals.sum(axis=0) / (1.0 + normals[0] @ normals[1])
     points = bottom + np.outer(np.arange(4.0), down)
     simulation = dust(device, [facing(normal, mu) for normal in normals], points, h=1.0 / 120.0, integrator=integrator)
@@ -60,7 +60,7 @@ def test_particle_in_a_valley(device: str, half_degrees: float, mu: float, integ
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_level_valley_holds(device: str, integrator: str) -> None:
-    """Dropped into a groove without a slope, off its middle: it slides down to the bottom and stays."""
+    """Dropped into a level groove off its middle, the particle slides to the bottom and stays."""
     half = np.radians(45.0)
     normals, _ = groove(half, 0.0)
     points = np.array([(0.0, 0.01, 0.05), (1.0, -0.02, 0.08), (2.0, 0.0, 0.1), (3.0, 0.005, 0.03)])
@@ -74,7 +74,7 @@ def test_level_valley_holds(device: str, integrator: str) -> None:
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("mu", [0.0, 0.3])
 def test_corner_of_three_planes(device: str, mu: float, integrator: str) -> None:
-    """Nothing is free: it is where the three faces say, to rounding."""
+    """No direction is free: the particle is at the thickness from all three faces, to rounding."""
     third = 2.0 * np.pi / 3.0
     level, up = np.sqrt(2.0 / 3.0), np.sqrt(1.0 / 3.0)
     normals = np.array([(level * np.cos(k * third), level * np.sin(k * third), up) for k in range(3)])
@@ -92,7 +92,7 @@ def test_corner_of_three_planes(device: str, mu: float, integrator: str) -> None
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("apart", [0.01, 0.004, 0.002], ids="{:g} m".format)
 def test_sheet_between_plates_that_close(device: str, apart: float, integrator: str) -> None:
-    """The lower plate lifts it to half the opening, or the two leave it exactly its place; it stays flat and whole."""
+    """The lower plate lifts it to half the opening, or the gap is exactly its size; it stays flat and unstretched."""
     way = 0.1 - 0.5 * apart
 
     def plate(side: float) -> dict[str, Any]:
@@ -115,8 +115,9 @@ def test_sheet_between_plates_that_close(device: str, apart: float, integrator: 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 @pytest.mark.parametrize("apart", [0.0015, 0.0005], ids="{:g} m".format)
-def test_sheet_is_let_go_by_plates_that_open(device: str, apart: float, order: int, integrator: str) -> None:
-    """Squeezed it is in the middle; then the upper plate goes, and it lies on the lower one as if that were alone."""
+def test_a_sheet_is_released_by_plates_that_open(device: str, apart: float, order: int, integrator: str) -> None:
+    """Squeezed, it is in the middle; then the upper plate leaves, and it lies on the lower one as if that were
+    alone."""
     way = 0.1 - 0.5 * apart
 
     def plate(side: float, opens: float) -> dict[str, Any]:
@@ -148,9 +149,9 @@ def test_sheet_is_let_go_by_plates_that_open(device: str, apart: float, order: i
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 @pytest.mark.parametrize("mu", [0.0, 0.3])
-def test_belt_takes_along_what_leans_on_a_wall(device: str, mu: float, order: int, integrator: str) -> None:
-    """The rougher of the two leads, whichever is first in the scene. Beyond the end of the wall the belt's friction,
-    which can do so, bears what the wall bore."""
+def test_a_belt_carries_cloth_that_leans_on_a_wall(device: str, mu: float, order: int, integrator: str) -> None:
+    """The rougher of the two determines the motion, whichever is first in the scene. Beyond the end of the wall, the
+    friction of the belt, which is large enough, carries the load of the wall."""
     g_y, g_z, speed = 3.0, 9.0, 0.5
     run = along(lambda t: np.array((speed * t, 0.0, 0.0)), 3.0, 2)
     wall = {"type": "box", "size": (1.0, 0.2, 0.2), "translation": (0.0, -0.1, 0.05), "friction": mu}  # ends at 0.5 m
@@ -162,7 +163,7 @@ def test_belt_takes_along_what_leans_on_a_wall(device: str, mu: float, order: in
     m = simulation.model.masses.sum()
     for frame in simulation.run():
         if frame.time >= 0.2:
-            # It lands within a step or two, and friction g_z then takes v/g_z = 0.06 s.
+            # It lands within a step or two, and friction g_z then needs v/g_z = 0.06 s.
             np.testing.assert_allclose(frame.velocities, np.tile((speed, 0.0, 0.0), (4, 1)), atol=1e-9)
             np.testing.assert_allclose(frame.positions[:, 1:], THICKNESS, rtol=0.0, atol=1e-9)
         on_wall, on_belt = forces(simulation)[::order]

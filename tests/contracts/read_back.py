@@ -1,6 +1,6 @@
 """A reader for every output that shares no code with its writer. Each asserts all that its format can hold.
 
-They know the sheets of test_outputs.py by name; how these look and move they are told.
+They know the sheets of test_outputs.py by name; their geometry and motion are arguments.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_obj(folder: Path, surface: Surface, frames: list[Frame]) -> None:
     for frame in frames:
         text = (folder / "obj" / f"two_sheets_{frame.number:04d}.obj").read_text()
         at = text.index("o table/1\n") if surface.solids else len(text)
-        # What reads cloth alone finds it first.
+        # A reader of cloth alone finds it first.
         check_obj(text[:at], surface, frame.positions.astype(np.float32), np.float32)
         solids = [points.astype(np.float32) for points in frame.solids]
         check_solids(text[at:], surface, solids, surface.vertex_count, np.float32)
@@ -102,7 +102,7 @@ def check_obj(text: str, surface: Surface, positions: np.ndarray, kind: type = n
 def check_solids(
     text: str, surface: Surface, positions: Sequence[np.ndarray], before: int = 0, kind: type = np.float64
 ) -> None:
-    """`before` is how many vertices the file has before the solids."""
+    """`before` is the number of vertices in the file before those of the solids."""
     objects = [rows.split("\n") for rows in re.split(r"^o ", text, flags=re.MULTILINE)[1:]]
     assert [rows[0] for rows in objects] == [solid.name.replace("\t", "_") for solid in surface.solids]
     for rows, solid, points in zip(objects, surface.solids, positions, strict=True):
@@ -179,7 +179,7 @@ def check_usd_materials(stage: Any, surface: Surface, cloths: list[Any], scope: 
 
 
 def turned(points: np.ndarray) -> np.ndarray:
-    """A world with y up: a quarter turn about x."""
+    """Positions in a world with y up, a quarter turn about x."""
     return np.asarray(points @ np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]]), np.float32)
 
 
@@ -256,7 +256,7 @@ def read_glb(folder: Path, surface: Surface, frames: list[Frame]) -> None:
             uv = array(primitive["attributes"]["TEXCOORD_0"])[corners]
             np.testing.assert_allclose(uv * [1, -1] + [0, 1], surface.uv[part.triangles], atol=1e-7)
             first = frames[0].positions[part.vertices]
-            np.testing.assert_array_equal(base[: len(first)], turned(first))  # the cloth's own vertices in their order
+            np.testing.assert_array_equal(base[: len(first)], turned(first))  # the vertices of the cloth in their order
         else:
             assert material["name"] == "solid" and "TEXCOORD_0" not in primitive["attributes"]
 
@@ -314,13 +314,13 @@ def read_ply(folder: Path, surface: Surface, frames: list[Frame]) -> None:
 def read_picture(folder: Path, surface: Surface, frames: list[Frame]) -> None:
     image = decode_png((folder / "two_sheets.png").read_bytes())
     assert image.shape == (48, 64, 3)
-    # Blue cloth and red cloth are both in it; the ground is gray.
+    # It shows blue cloth and red cloth; the ground is gray.
     red, blue = image[..., 0].astype(int), image[..., 2].astype(int)
     assert (blue - red > 40).sum() > 20 and (red - blue > 40).sum() > 20
 
 
 def decode_png(data: bytes) -> np.ndarray:
-    """8-bit RGB with row filters 0 and 1, which is all that is promised here."""
+    """Decodes 8-bit RGB with row filters 0 and 1, the only ones that the writer uses."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     chunks, at = {}, 8
     while at < len(data):
@@ -356,8 +356,8 @@ def read_gif(folder: Path, surface: Surface, frames: list[Frame]) -> None:
 
     data = (folder / "two_sheets.gif").read_bytes()
     assert data[:6] == b"GIF89a" and struct.unpack("<HH", data[6:10]) == (64, 48)
-    assert b"NETSCAPE2.0\x03\x01\0\0" in data  # it repeats for ever
-    # Each picture is preceded by how long it is shown, in hundredths of a second.
+    assert b"NETSCAPE2.0\x03\x01\0\0" in data  # it repeats forever
+    # Each picture is preceded by its duration in hundredths of a second.
     delays = [int.from_bytes(found, "little") for found in re.findall(rb"\x21\xf9\x04.(..).\x00", data, re.DOTALL)]
     assert len(delays) == FRAMES and abs(sum(delays[:-1]) - 100 * (FRAMES - 1) / FPS) <= 1.0
     film = imageio_ffmpeg.read_frames(str(folder / "two_sheets.gif"))

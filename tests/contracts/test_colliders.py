@@ -1,6 +1,6 @@
-"""What every collider must satisfy: its distance is one, its normal is the gradient, its material moves as it says.
+"""Contract of every collider: a distance with slope one, the normal as its gradient, and consistent material motion.
 
-Points are in the solid's frame unless said otherwise. Every collider that the loader finds needs an example here.
+Points are in the frame of the solid unless stated otherwise. Every collider that the loader finds needs an example.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXACT = 1e-9 if precision == "double" else 2e-6  # [m]
 
 @dataclass(frozen=True)
 class Example:
-    """Settings of a collider about half a meter large, and how exact it claims to be."""
+    """Settings of a collider about half a meter large, and its accuracy."""
 
     type_name: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -31,8 +31,8 @@ class Example:
     gradient_error: float = 1e-4 if precision == "double" else 5e-2
 
 
-# A field on cells of 2 cm: straight between nodes, where a ball of 0.3 m curves away by 0.02^2 / (8 * 0.3) per axis.
-# The facets of the ball as a mesh meet at 9 degrees, and an edge is rounded over a cell: 0.02 * 0.16 / 2.
+# A field on cells of 2 cm is linear between nodes, where a ball of 0.3 m deviates by 0.02^2 / (8 * 0.3) per axis.
+# The facets of the ball as a mesh have angles of 9 degrees, and an edge is rounded over a cell: 0.02 * 0.16 / 2.
 FIELD = {"distance_error": 6e-4, "gradient_error": 0.05}
 FIELD_OF_FACETS = {"distance_error": 1.6e-3, "gradient_error": 0.05}
 
@@ -44,7 +44,7 @@ EXAMPLES = {
     "box": Example("box", {"size": (0.4, 0.5, 0.6)}),
     "turned into a cone": Example("turned", {"profile": [(0.0, -0.3), (0.25, -0.3), (0.0, 0.3)]}),
     "turned into a funnel": Example("turned", {"profile": [(0.1, -0.2), (0.15, -0.2), (0.4, 0.2), (0.3, 0.2)]}),
-    # On a mesh the search decides between triangles in single precision.
+    # On a mesh the search compares triangles in single precision.
     "mesh": Example("mesh", {"file": "body.obj"}, distance_error=3e-7),
     "mesh with a sequence": Example(
         "mesh", {"file": "body.obj", "sequence": {"file": "body.npz", "fps": 10.0}}, distance_error=3e-7
@@ -73,7 +73,7 @@ def write_obj(path: Path, positions: np.ndarray, triangles: np.ndarray) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Holds a pear, a ball, and the pear swaying for a second."""
+    """A folder with a pear, a ball, and the pear swaying for a second."""
     path = tmp_path_factory.mktemp("solids")
     ball, triangles = solid_shapes.sphere(0.3, 3)
     write_obj(path / "ball.obj", ball, triangles)
@@ -97,7 +97,7 @@ def build(name: str, folder: Path, **more: Any) -> Solid:
 
 
 def points_around(solid: Solid, rng: np.random.Generator, count: int, nearest: float, farthest: float) -> np.ndarray:
-    """On both sides of the drawn surface, with a distance in the given range."""
+    """Points on both sides of the drawn surface, with a distance in the given range."""
     corners = solid.positions[solid.triangles[rng.integers(0, len(solid.triangles), 4 * count)]]
     feet = np.einsum("nk,nkd->nd", rng.dirichlet(np.ones(3), 4 * count), corners)
     away = rng.normal(size=feet.shape)
@@ -117,7 +117,8 @@ def test_every_collider_has_an_example() -> None:
 def test_the_normal_is_the_gradient_of_the_distance(name: str, folder: Path) -> None:
     solid, example = build(name, folder), EXAMPLES[name]
     points = points_around(solid, np.random.default_rng(1), 400, 0.02, 0.07)
-    # Where the curvature jumps, central differences err by delta over twice the distance; fields need a whole cell.
+    # Where the curvature is discontinuous, central differences have an error of delta over twice the distance; fields
+    # need a whole cell.
     delta, bend = (1e-6, 1e-3) if precision == "double" else (1e-3, 0.08)
     if example.type_name == "level_set":
         delta, bend = 0.02, 0.3
@@ -126,7 +127,7 @@ def test_the_normal_is_the_gradient_of_the_distance(name: str, folder: Path) -> 
     for axis, step in enumerate(delta * np.eye(3)):
         ahead, behind = closest(solid, points + step), closest(solid, points - step)
         gradient[:, axis] = (ahead["distance"] - behind["distance"]) / (2.0 * delta)
-        # Where the nearest point jumps the distance has a crease and no gradient.
+        # Where the closest point jumps, the distance has a crease and no gradient.
         for beside in (ahead["normal"], behind["normal"]):
             smooth &= np.linalg.norm(beside - normal, axis=1) < bend
     assert np.count_nonzero(smooth) > 300
@@ -136,13 +137,13 @@ def test_the_normal_is_the_gradient_of_the_distance(name: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize("name", PRESENT)
-def test_the_distance_changes_by_no_more_than_a_point_moves(name: str, folder: Path) -> None:
+def test_the_distance_is_lipschitz_with_constant_one(name: str, folder: Path) -> None:
     solid = build(name, folder)
     rng = np.random.default_rng(2)
     p = rng.uniform(-0.8, 0.8, (2000, 3))
     q = p + rng.normal(size=p.shape) * 10.0 ** rng.uniform(-4.0, 0.0, (len(p), 1))
     change = np.abs(closest(solid, p)["distance"] - closest(solid, q)["distance"])
-    # Far from its surface a field only promises not to overstate; near it, its slope is a little off 1.
+    # Far from its surface a field is only a lower bound of the distance; near it, its slope deviates a little from 1.
     allowed = np.linalg.norm(p - q, axis=1) * (1.0 + EXAMPLES[name].gradient_error)
     assert (change - allowed).max() < 2.0 * EXAMPLES[name].distance_error
 
@@ -154,15 +155,15 @@ def test_the_drawn_surface_is_where_the_distance_is_zero(name: str, folder: Path
     corners = solid.positions[solid.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    # 1 cm off the middle of a drawn triangle is outside on its front and inside at its back; a drawn chord of a ball
-    # of 0.3 m lies up to 2 mm inside of it.
+    # A point 1 cm from the middle of a drawn triangle is outside in front of it and inside behind it; a drawn chord of
+    # a ball of 0.3 m lies up to 2 mm inside of it.
     assert closest(solid, corners.mean(axis=1) + 0.01 * normals)["distance"].min() > 0.005
     assert closest(solid, corners.mean(axis=1) - 0.01 * normals)["distance"].max() < -0.005
 
 
 @pytest.mark.parametrize("name", PRESENT)
 def test_a_short_search_does_not_overstate_the_distance(name: str, folder: Path) -> None:
-    """What is within reach is found as it is; what is not may be told as anything from the reach to the distance."""
+    """A distance within the reach is exact; beyond it, the result is between the reach and the distance."""
     solid = build(name, folder)
     points = np.random.default_rng(3).uniform(-0.6, 0.6, (1000, 3))
     whole = closest(solid, points)["distance"]
@@ -175,20 +176,20 @@ def test_a_short_search_does_not_overstate_the_distance(name: str, folder: Path)
 
 @pytest.mark.parametrize("name", PRESENT)
 def test_the_drawn_surface_moves_with_the_solid(name: str, folder: Path) -> None:
-    """Vertices of the world, brought into the frame at the end of a step, lie on the surface there."""
+    """World vertices, transformed to the frame of the solid at the end of a step, lie on the surface there."""
     solid = build(name, folder, motion=MOTION, **PLACE)
     assert solid.moves
     for time in (0.37, 0.8, 0.37):
         solid.move(time - 0.05, time)
         R, o, _, _ = solid.frame(time)
         inside = (solid.vertices(time) - o) @ R
-        # Between its frames a field of a surface that deforms is not asked here; rigid ones are as exact as ever.
+        # A field of a deforming surface is not tested between its frames; rigid ones are as exact as at a frame.
         assert np.abs(closest(solid, inside)["distance"]).max() < EXAMPLES[name].distance_error + EXACT
 
 
 @pytest.mark.parametrize("name", PRESENT)
 def test_material_velocity_is_the_rate_of_its_position(name: str, folder: Path) -> None:
-    """Central difference of the world position of attached points; the jerk of this motion is about 100 m/s^3."""
+    """By central differences of the world position of attached points; the jerk of this motion is about 100 m/s^3."""
     solid = build(name, folder, motion=MOTION, **PLACE)
     time, h = 0.63, 1e-4 if precision == "double" else 2e-3
     solid.move(time - h, time - h)
@@ -207,7 +208,7 @@ def test_material_velocity_is_the_rate_of_its_position(name: str, folder: Path) 
 
 
 @pytest.mark.parametrize("name", PRESENT)
-def test_no_surface_point_drifts_farther_than_the_pose_says(name: str, folder: Path) -> None:
+def test_the_pose_bounds_the_drift_of_surface_points(name: str, folder: Path) -> None:
     solid = build(name, folder, motion=MOTION, **PLACE)
     for begin, end in ((0.2, 0.3), (0.2, 0.22), (0.7, 0.75)):
         drift = float(solid.move(begin, end)["drift"])
@@ -217,7 +218,7 @@ def test_no_surface_point_drifts_farther_than_the_pose_says(name: str, folder: P
 
 
 @pytest.mark.parametrize("name", PRESENT)
-def test_a_sweep_finds_the_first_crossing(name: str, folder: Path) -> None:
+def test_a_sweep_finds_the_first_entry_into_the_gap(name: str, folder: Path) -> None:
     solid, gap, samples = build(name, folder), 0.002, 1000
     rng = np.random.default_rng(5)
     p = points_around(solid, rng, 300, 0.05, 0.5)
@@ -230,9 +231,9 @@ def test_a_sweep_finds_the_first_crossing(name: str, folder: Path) -> None:
     found = sweep(solid, p, q, gap)
     crosses = first <= 1.0
     assert 50 < np.count_nonzero(crosses) < len(p)
-    # Never later than a sample that is within the gap. It stops at the gap; a path that grazes may be stopped before.
+    # Never later than a sample within the gap. It stops at the gap; a grazing path may be stopped earlier.
     assert np.all(found[crosses] <= first[crosses] + 1e-6)
     stopped = found <= 1.0
     at = closest(solid, p[stopped] + found[stopped, None] * (q - p)[stopped])["distance"]
     assert np.quantile(at, 0.9) < 1.01 * gap and at.max() < 5.0 * gap and at.min() > 0.0
-    assert np.all(found[dense.min(axis=1) > 5.0 * gap] == 2.0)  # what never comes near is let through
+    assert np.all(found[dense.min(axis=1) > 5.0 * gap] == 2.0)  # a path that stays away is not stopped

@@ -1,7 +1,7 @@
-"""What every constraint must do: hold its directions exactly, at every step, while it is in force, and no others.
+"""Contract of every constraint: it holds its directions exactly, and no others, at every step of its interval.
 
-First through `ConstraintState` alone, which turns constraints into S and held positions; then through short simulations with every
-integrator.
+Tests first use `ConstraintState` alone, which turns constraints into S and held positions, and then short simulations
+with every integrator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toile.math.types import vec3
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
-# solid_contact says how solids hold particles, not which: tests/analytic and tests/unit/test_solid_contact.py have it.
+# solid_contact has settings and no particles of its own; tests/analytic and tests/unit/test_solid_contact.py test it.
 FOUND = tuple(n for n in plugins.names("constraints") if issubclass(plugins.find("constraints", n), Constraint))
 INTEGRATORS = plugins.names("integrators")
 # Settings and degrees of freedom of every constraint; one that is not here fails `test_every_constraint_is_tested`.
@@ -49,7 +49,7 @@ def make(type_name: str, **fields: Any) -> Constraint:
 def held_at(
     constraints: list[Constraint], time: float, device: str, particles: np.ndarray = CHOSEN
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """S, x_held and v_held at a time, for constraints that began at 0 s."""
+    """S, x_held and v_held at a time, for constraints that begin at 0 s."""
     held = SceneConstraints([(constraint, particles) for constraint in constraints], len(POINTS), device)
     x = wp.array(POINTS, dtype=vec3, device=device)
     held.move(0.0, 0.0, x)
@@ -64,7 +64,7 @@ def test_every_constraint_is_tested() -> None:
 @pytest.mark.parametrize("time", [0.0, 0.7])
 @pytest.mark.parametrize("type_name", FOUND)
 def test_free_directions_are_a_projection(type_name: str, time: float, device: str) -> None:
-    """S is symmetric, its own square, and leaves as many directions as the constraint has degrees of freedom."""
+    """S is symmetric and idempotent, and its rank is the number of degrees of freedom of the constraint."""
     S, x_held, v_held = held_at([make(type_name, motion=MOTION)], time, device)
     np.testing.assert_allclose(S, S.transpose(0, 2, 1), atol=1e-15)
     np.testing.assert_allclose(S @ S, S, atol=1e-14)
@@ -77,17 +77,17 @@ def test_free_directions_are_a_projection(type_name: str, time: float, device: s
 
 @pytest.mark.parametrize("type_name", FOUND)
 def test_particles_are_held_where_they_began(type_name: str, device: str) -> None:
-    """Without motion the particles satisfy their own constraint at once, with no velocity in it."""
+    """Without motion the particles satisfy their constraint at once, and their held velocity is zero."""
     S, x_held, v_held = held_at([make(type_name)], 0.5, device)
     x = np.einsum("nij,nj->ni", S, POINTS) + x_held
     np.testing.assert_allclose(x, POINTS, rtol=0, atol=1e-15)
     assert not v_held.any()
-    if CASES[type_name][1] == 0:  # not only to rounding
+    if CASES[type_name][1] == 0:  # exactly, not only to rounding
         assert np.array_equal(x[CHOSEN], POINTS[CHOSEN]) and not S[CHOSEN].any()
 
 
 @pytest.mark.parametrize("type_name", FOUND)
-def test_motion_carries_what_holds(type_name: str, device: str) -> None:
+def test_held_directions_follow_the_motion(type_name: str, device: str) -> None:
     """The held directions of a particle follow its moved anchor, in position and velocity."""
     constraint = make(type_name, motion=MOTION)
     S, x_held, v_held = held_at([constraint], 0.7, device)
@@ -101,7 +101,7 @@ def test_motion_carries_what_holds(type_name: str, device: str) -> None:
 
 
 def test_directions_turn_with_the_motion(device: str) -> None:
-    """Half a second into a turn of 90 degrees in a second, a plane's normal and a line have turned by 45."""
+    """After half of a rotation of 90 degrees, the normal of a plane and a line have turned by 45 degrees."""
     turn = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, "rotation": (0.0, 0.0, 90.0)}]}
     diagonal = np.sqrt(0.5) * np.array([1.0, 1.0, 0.0])
     S_plane = held_at([SlideOnPlane(where=WHERE, normal=(1.0, 0.0, 0.0), motion=turn)], 0.5, device)[0]
@@ -117,7 +117,7 @@ def plane(normal: tuple[float, float, float], shift: tuple[float, float, float] 
 
 
 def test_two_planes_leave_a_line(device: str) -> None:
-    """Planes at 30 degrees to each other, both moving: a line along n1 x n2, on both planes, moving with both."""
+    """Moving planes at 30 degrees to each other leave a line along n1 x n2, which lies on both and moves with both."""
     n1, n2 = np.array([1.0, 0.0, 0.0]), np.array([np.cos(np.pi / 6), np.sin(np.pi / 6), 0.0])
     shift1, shift2 = np.array([0.1, 0.0, 0.3]), np.array([0.0, 0.2, 0.0])
     planes: list[Constraint] = [plane(tuple(n1), tuple(shift1)), plane(tuple(n2), tuple(shift2))]
@@ -132,7 +132,7 @@ def test_two_planes_leave_a_line(device: str) -> None:
 
 
 def test_three_planes_leave_a_point(device: str) -> None:
-    """S is zero to the last bit, as for a pin, though the planes are not perpendicular."""
+    """S is zero to the last bit, as for a pin, although the planes are not perpendicular."""
     planes: list[Constraint] = [plane((1.0, 0.2, 0.0)), plane((0.3, 1.0, 0.4)), plane((-0.2, 0.5, 1.0))]
     S, x_held, _ = held_at(planes, 0.5, device)
     assert not S[CHOSEN].any()
@@ -140,7 +140,7 @@ def test_three_planes_leave_a_point(device: str) -> None:
 
 
 def test_a_line_within_a_plane_stays_a_line(device: str) -> None:
-    """What both hold is held once."""
+    """A direction that both hold is held once."""
     line = SlideOnLine(where=WHERE, direction=(0.0, 1.0, 0.0))
     for constraints in ([line, plane((1.0, 0.0, 0.0))], [plane((1.0, 0.0, 0.0)), line]):
         S, x_held, _ = held_at(constraints, 0.5, device)
@@ -148,8 +148,8 @@ def test_a_line_within_a_plane_stays_a_line(device: str) -> None:
         np.testing.assert_allclose(S[1] @ POINTS[1] + x_held[1], POINTS[1], rtol=0, atol=1e-14)
 
 
-def test_contradictions_obey_the_first(device: str) -> None:
-    """Two parallel planes that drift apart, and a pin that another pin pulls at: the earlier in the scene is exact."""
+def test_the_first_of_contradictory_constraints_holds(device: str) -> None:
+    """Two parallel planes that move apart, and two different pins: the first in the scene holds exactly."""
     S, x_held, v_held = held_at([plane((0.0, 0.0, 1.0)), plane((0.0, 0.0, 1.0), (0.0, 0.0, 0.4))], 0.5, device)
     np.testing.assert_allclose(S[1], np.diag([1.0, 1.0, 0.0]), atol=1e-15)
     assert x_held[1, 2] == POINTS[1, 2] and v_held[1, 2] == 0.0
@@ -169,8 +169,8 @@ def test_constraints_on_different_particles_do_not_mix(device: str) -> None:
     assert held.particles.tolist() == [0, 1, 2]
 
 
-def test_only_beginnings_and_ends_are_changes(device: str) -> None:
-    """`move` reports what makes an integrator forget its history, and lets go of particles at the end."""
+def test_move_reports_only_starts_and_ends(device: str) -> None:
+    """`move` reports changes at which an integrator discards its history, and releases particles at the end."""
     held = SceneConstraints([(make("pin", start=0.2, end=0.5), CHOSEN)], len(POINTS), device)
     x = wp.array(POINTS, dtype=vec3, device=device)
     changes = [held.move(time, time, x) for time in (0.0, 0.1, 0.2, 0.3, 0.5, 0.6)]
@@ -201,12 +201,12 @@ def scene(constraints: list[dict], **changes: Any) -> Scene:
     type_name = fields.get("integrator", "implicit_bdf2")
     if not plugins.find("integrators", type_name).stable_at_any_step:
         step = fields["time"].get("max_step", 1.0 / 60.0)
-        fields["time"] = {**fields["time"], "max_step": step / 16.0}  # below what these sheets allow
+        fields["time"] = {**fields["time"], "max_step": step / 16.0}  # below the stability limit of these sheets
     return Scene.model_validate(fields)
 
 
 WEIGHT = 0.2 * 0.4 * 0.4 * 9.81  # [N]
-# On the upper right corner, without damping: known from positions alone, in the linearized system too.
+# On the upper right corner, without damping, so that it depends on positions alone in the linearized system too.
 PULL = [
     {
         "type": "pull",
@@ -233,8 +233,8 @@ def test_pins_stay_where_they_are_to_the_last_bit(integrator: str, device: str) 
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_moving_pins_are_where_their_keyframes_say(integrator: str, device: str) -> None:
-    """Positions and velocities of the motion, exactly, at every frame."""
+def test_moving_pins_follow_their_keyframes(integrator: str, device: str) -> None:
+    """Positions and velocities are exactly those of the motion, at every frame."""
     run = Simulation(
         scene([{"type": "pin", "where": {"edges": ["upper"]}, "motion": MOTION}], integrator=integrator), device
     )
@@ -248,8 +248,8 @@ def test_moving_pins_are_where_their_keyframes_say(integrator: str, device: str)
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("type_name", [type_name for type_name in FOUND if CASES[type_name][1] > 0])
-def test_sliding_particles_stay_on_what_they_slide_on(type_name: str, integrator: str, device: str) -> None:
-    """Exact to rounding of positions of half a meter, while they move along it."""
+def test_sliding_particles_stay_on_their_plane_or_line(type_name: str, integrator: str, device: str) -> None:
+    """Exact to the rounding of positions of half a meter, while they move along it."""
     settings, _ = CASES[type_name]
     constraint = {"type": type_name, "where": {"edges": ["upper"]}, **settings}
     run = Simulation(scene([constraint], integrator=integrator, forces=WIND), device)
@@ -259,14 +259,14 @@ def test_sliding_particles_stay_on_what_they_slide_on(type_name: str, integrator
     across = np.outer(axis, axis) if type_name == "slide_on_plane" else np.eye(3) - np.outer(axis, axis)
     for frame in frames:
         assert np.abs((frame.positions - frames[0].positions)[UPPER] @ across).max() <= 1e-15
-        # A velocity that leads to the exact place is right to rounding of positions over the step.
+        # A velocity that leads to the exact position is exact to the rounding of positions over the step.
         assert np.abs(frame.velocities[UPPER] @ across).max() <= 1e-15 / run.control.max_step
     assert np.abs(frames[-1].positions - frames[0].positions)[UPPER].max() > 1e-2
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_a_window_of_time(integrator: str, device: str) -> None:
-    """Free until 0.11 s, then held where the particles are at that time, free again from 0.2 s; 0.11 s is no frame."""
+def test_a_constraint_holds_between_its_start_and_end(integrator: str, device: str) -> None:
+    """Free until 0.11 s, then held at the positions of that time, free again from 0.2 s; no frame is at 0.11 s."""
     pin = {"type": "pin", "where": {"edges": ["upper"]}, "start": 0.11, "end": 0.2}
     run = Simulation(scene([pin], integrator=integrator, time={"frames": 9, "fps": 30.0}), device)
     frames = list(run.run())
@@ -276,22 +276,23 @@ def test_a_window_of_time(integrator: str, device: str) -> None:
     # Free fall of the whole sheet until 0.11 s; the first step of BDF2 is backward Euler, which falls by g h^2/2 more.
     fall = upper[0, :, 2] - upper[4, :, 2]
     np.testing.assert_allclose(fall, 0.5 * 9.81 * 0.11**2, atol=0.11 * 9.81 / 60.0)
-    assert (fall > upper[0, :, 2] - upper[3, :, 2] + 1e-3).all()  # it fell on from frame 3, at 0.1 s
+    assert (fall > upper[0, :, 2] - upper[3, :, 2] + 1e-3).all()  # it has fallen since frame 3, at 0.1 s
     assert np.array_equal(upper[4], upper[5]) and np.array_equal(upper[5], upper[6])  # 0.133, 0.167 and 0.2 s
     assert not frames[5].velocities[UPPER].any()
     assert (moves[6:] > 1e-4).all()
 
 
 def test_contradictory_pins_are_refused(device: str) -> None:
-    """ConstraintState in one place and carried to another."""
+    """One pin holds a particle at rest, another moves it."""
     pin = {"type": "pin", "where": {"edges": ["upper"]}}
     with pytest.raises(SceneError, match=r"constraints\[1\]: contradicts constraints\[0\]"):
         Simulation(scene([pin, {**pin, "motion": MOTION}]), device)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_contradictory_planes_run(integrator: str, device: str) -> None:
-    """A plane at rest and a parallel one that leaves: the first holds, and the rest of the sheet is none the wiser."""
+def test_the_first_of_contradictory_planes_holds_in_a_run(integrator: str, device: str) -> None:
+    """A plane at rest and a parallel one that moves away: the first holds, and the rest of the sheet is not
+    affected."""
     still = {"type": "slide_on_plane", "normal": [0, 0, 1], "where": {"edges": ["upper"]}}
     leaving = {**still, "motion": {"keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, 1.0]}]}}
     alone = list(Simulation(scene([still], integrator=integrator, forces=WIND), device).run())
@@ -301,10 +302,10 @@ def test_contradictory_planes_run(integrator: str, device: str) -> None:
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("type_name", [type_name for type_name in FOUND if CASES[type_name][1] > 0])
-def test_sliding_on_what_turns(type_name: str, integrator: str, device: str) -> None:
+def test_a_bead_on_a_rotating_rod(type_name: str, integrator: str, device: str) -> None:
     """A bead on a turning rod: r(t) = (v0 / w) sinh(w t), and a velocity across the rod of w r.
 
-    A sheet without weight in a plane, or on lines, through the axis; r is that of its center of mass, on which internal
+    A weightless sheet in a plane, or on lines, through the axis; r is that of its center of mass, on which internal
     forces do not act. At w t = 1.2 a bead that is not carried along falls short by a fifth. Errors of first order are
     about w h = 0.8 %.
     """
@@ -342,11 +343,11 @@ def test_sliding_on_what_turns(type_name: str, integrator: str, device: str) -> 
 
 
 @pytest.mark.parametrize("type_name", FOUND)
-def test_constraint_forces_are_what_momentum_lacks(type_name: str, device: str) -> None:
+def test_constraint_forces_balance_the_momentum(type_name: str, device: str) -> None:
     """sum m dv/h = weight + pull + constraint forces, at every step of backward Euler; the force is e/h, not e.
 
-    The internal forces add up to nothing, in the linearized system as well. With a residual of 1e-10 in every free
-    direction what remains is that, relative to the weight.
+    The internal forces sum to zero, in the linearized system as well. The error is the residual, 1e-10 in every free
+    direction, relative to the weight.
     """
     settings, _ = CASES[type_name]
     constraint = {"type": type_name, "where": {"edges": ["upper"]}, **settings}
@@ -367,8 +368,8 @@ def test_constraint_forces_are_what_momentum_lacks(type_name: str, device: str) 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_pins_carry_the_weight_of_a_sheet_at_rest(integrator: str, device: str) -> None:
-    """m g in total. The sheet hangs straight down; its stretching dies out within two seconds, by its damping."""
-    # Damping that is taken explicitly has to be weak, and then takes longer.
+    """m g in total. The sheet hangs straight down; its damping ends the stretching motion within two seconds."""
+    # Explicit damping has to be weak, and then takes longer.
     damping, frames = (5e-4, 150) if integrator == "explicit_euler" else (0.1, 60)
     fabric = {"density": 0.2, "stretch_warp": 500.0, "stretch_weft": 500.0, "shear": 50.0, "damping": damping}
     hanging = scene(

@@ -38,7 +38,7 @@ def test_force_is_minus_the_gradient_of_the_energy(type_name: str, device: str) 
     """f = -dE/dx: all coordinates of a few states.
 
     A central difference with step s has an error of order s^2 from its own expansion and eps E/s from rounding: near
-    s = 1e-5 edges both are below 1e-9, so the best of a sweep is asked for 1e-7.
+    s = 1e-5 edges both are below 1e-9, so the best of several steps must reach 1e-7.
     """
     tested = bench(device, type_name)
     for x, _ in states(2, seed=1):
@@ -72,7 +72,7 @@ def test_force_is_the_slope_of_the_energy_in_many_states(type_name: str, device:
 
 
 @pytest.mark.parametrize("type_name", FOUND)
-def test_energy_and_force_are_those_of_the_reference(type_name: str, device: str) -> None:
+def test_energy_and_force_match_the_reference(type_name: str, device: str) -> None:
     """Rounding only: a few hundred operations on each side."""
     tested = bench(device, type_name)
     for x, v in states(3, seed=3):
@@ -105,7 +105,7 @@ def test_matrix_is_the_derivative_of_the_force_where_nothing_is_clamped(type_nam
 
 @pytest.mark.parametrize("type_name", OF_COMPRESSION)
 def test_matrix_is_the_derivative_of_the_force_along_compressed_threads(type_name: str, device: str) -> None:
-    """-df/dx along a motion that shortens every thread in proportion: nothing turns, so nothing is left out."""
+    """-df/dx along a motion that shortens every thread in proportion: no thread rotates, so the matrix is complete."""
     x = flat(MODEL, 0.8, 0.8)
     tested = bench(device, type_name)
     K = tested.matrices(x, np.zeros_like(x))[2]
@@ -114,8 +114,8 @@ def test_matrix_is_the_derivative_of_the_force_along_compressed_threads(type_nam
     close((K @ x.ravel()).reshape(x.shape), expected, 1e-7)
 
 
-def test_stretch_keeps_its_whole_hessian_in_tension(device: str) -> None:
-    """The same away from flat: every thread direction longer than at rest, in all directions of space."""
+def test_stretch_has_its_whole_hessian_in_tension(device: str) -> None:
+    """The same for a sheet that is not flat: every thread direction is longer than at rest."""
     rng = np.random.default_rng(5)
     x = flat(MODEL, 1.3, 1.3) + rng.uniform(-0.04 * EDGE, 0.04 * EDGE, (MODEL.particle_count, 3))
     tested = bench(device, "stretch")
@@ -124,16 +124,16 @@ def test_stretch_keeps_its_whole_hessian_in_tension(device: str) -> None:
 
 
 @pytest.mark.parametrize("type_name", ["bend_angle", "bend_mode"])
-def test_bending_keeps_the_product_of_gradients(type_name: str, device: str) -> None:
-    """The matrix of bending: k dC dC^T and no more, also where the hinges are folded. Rounding only."""
+def test_the_matrix_of_bending_is_the_product_of_gradients(type_name: str, device: str) -> None:
+    """The matrix of bending is k dC dC^T alone, also where the hinges are folded. Rounding only."""
     tested = bench(device, type_name)
     for x, v in states(3, seed=6):
         close(tested.matrices(x, v)[2], reference([type_name], x, v).K, 1e-12)
 
 
 @pytest.mark.parametrize("type_name", FOUND)
-def test_force_is_carried_to_another_velocity_along_its_derivative(type_name: str, device: str) -> None:
-    """The linearized force at v_at is f(x, v) + df/dv (v_at - v): what an implicit step linearized elsewhere needs."""
+def test_force_is_linearized_to_another_velocity(type_name: str, device: str) -> None:
+    """The linearized force at v_at is f(x, v) + df/dv (v_at - v), for implicit steps linearized at another velocity."""
     tested = bench(device, type_name)
     x, v = states(1, seed=8)[0]
     v_at = v + np.random.default_rng(8).normal(size=v.shape)
@@ -143,7 +143,7 @@ def test_force_is_carried_to_another_velocity_along_its_derivative(type_name: st
 
 
 @pytest.mark.parametrize("type_name", INTERNAL)
-def test_rigid_motion_changes_nothing(type_name: str, device: str) -> None:
+def test_energy_and_force_are_invariant_under_rigid_motion(type_name: str, device: str) -> None:
     """E(R x + t) = E(x), f(R x + t) = R f(x). Positions of up to 2 m and edges of 0.1 m lose two digits of 16."""
     tested = bench(device, type_name)
     rng = np.random.default_rng(9)
@@ -154,8 +154,8 @@ def test_rigid_motion_changes_nothing(type_name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("type_name", INTERNAL)
-def test_internal_forces_keep_momentum(type_name: str, device: str) -> None:
-    """No total force and no total torque, elastic and damping, on each cloth."""
+def test_internal_forces_conserve_momentum(type_name: str, device: str) -> None:
+    """The total force and torque on each cloth are zero, elastic and damping."""
     tested = bench(device, type_name)
     for x, v in states(20, seed=10):
         elastic = tested.force(x)
@@ -169,8 +169,8 @@ def test_internal_forces_keep_momentum(type_name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("time", [0.0, 0.5])
-def test_everything_together_is_the_dense_reference(time: float, device: str) -> None:
-    """All energies at once, force and matrix at several steps; the rest stretch of one cloth changes with time.
+def test_all_energies_together_match_the_dense_reference(time: float, device: str) -> None:
+    """Force and matrix of all energies at several steps; the rest stretch of one cloth changes with time.
 
     Closed-form and numeric eigenvalues agree to rounding of the numeric ones, 1e-13 of the largest.
     """

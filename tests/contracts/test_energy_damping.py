@@ -19,8 +19,8 @@ from scipy.spatial.transform import Rotation
 def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(type_name: str, device: str) -> None:
     """The matrix of damping is -df/dv.
 
-    Forces are linear in v, or quadratic (air), for which a central difference is exact: what is left
-    is rounding, eps |f|/s."""
+    Forces are linear in v, or quadratic (air), for which a central difference is exact: the error is rounding,
+    eps |f|/s."""
     tested = bench(device, type_name)
     x, v = states(1, seed=7)[0]
     D = tested.matrices(x, v)[1]
@@ -34,7 +34,7 @@ def test_damping_matrix_is_the_derivative_of_the_force_by_velocity(type_name: st
 
 @pytest.mark.parametrize("type_name", FOUND)
 def test_product_with_the_damping_matrix(type_name: str, device: str) -> None:
-    """The same without the matrix."""
+    """D u without the matrix agrees with the product of the matrix and u."""
     tested = bench(device, type_name)
     x, v, u = *sheets_in_contact(MODEL), np.random.default_rng(8).normal(size=(MODEL.particle_count, 3))
     expected = (tested.matrices(x, v)[1] @ u.ravel()).reshape(-1, 3)
@@ -55,7 +55,7 @@ def test_damping_dissipates(type_name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("type_name", INTERNAL)
-def test_damping_lets_rigid_motion_be(type_name: str, device: str) -> None:
+def test_rigid_motion_is_not_damped(type_name: str, device: str) -> None:
     """No damping force for translation and rotation, relative to that for a random velocity of the same size."""
     tested = bench(device, type_name)
     rng = np.random.default_rng(12)

@@ -1,4 +1,4 @@
-"""What every filter must do, whichever the loader finds: correct a step without a trace of what it was asked before."""
+"""Contract of every filter that the loader finds: it corrects a step, independent of rejected steps before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toile.plugins import find, names
 
 H = 1.0 / 60.0
 COUNT = 64
-# What is corrected anywhere is felt everywhere: one system for the whole cloth, or passes that carry it on.
+# A correction at one place affects the whole cloth: by one linear system, or by passes over neighbors.
 ALL_AT_ONCE = ("strain_impulse", "strain_velocity")
 SOLIDS: list[dict[str, Any]] = [
     {"type": "plane", "friction": 0.4},
@@ -32,15 +32,15 @@ def type_name(request: pytest.FixtureRequest) -> str:
 
 
 def moving(seed: int = 3, speed: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
-    """A strip of two columns in layers, on both sides of the solids' surfaces; its velocities are random.
+    """A strip of two columns in layers, on both sides of the surfaces of the solids, with random velocities.
 
-    They would take many of its particles through the solids, and through the layers above and below. At the start it
-    is nowhere tangled: a filter that keeps cloth from cloth would let that pass.
+    They would move many of its particles through the solids, and through the layers above and below. It starts
+    without intersections, because self_contact lets tangled cloth pass.
     """
     random = np.random.default_rng(seed)
-    column, row = np.arange(COUNT) % 2, np.arange(COUNT) // 2  # as a grid of (2, COUNT // 2) counts them
+    column, row = np.arange(COUNT) % 2, np.arange(COUNT) // 2  # in the order of a grid of (2, COUNT // 2)
     layer, along = row // 4, row % 4
-    along = np.where(layer % 2 == 0, along, 3 - along)  # to and fro
+    along = np.where(layer % 2 == 0, along, 3 - along)  # back and forth
     x = np.column_stack([0.25 * along - 0.37, 0.2 * column - 0.1, 0.05 * layer - 0.17])
     return x + random.uniform(-0.01, 0.01, x.shape), random.normal(scale=speed, size=x.shape)
 
@@ -53,8 +53,8 @@ def test_has_a_summary(type_name: str) -> None:
     assert len(find("filters", type_name).summary()) > 10
 
 
-def test_does_something(type_name: str, device: str) -> None:
-    """The motion of these tests is one that filters act on; without that they would prove nothing."""
+def test_every_filter_corrects_the_motion_of_these_tests(type_name: str, device: str) -> None:
+    """Every filter corrects the motion of these tests; otherwise they would prove nothing."""
     x, v = moving()
     x_out, v_out = Filtering(device, [type_name], SOLIDS, COUNT).correct(x, v, H, 0.5)
     assert np.isfinite(x_out).all() and np.isfinite(v_out).all()
@@ -69,8 +69,8 @@ def test_the_motion_starts_without_intersections(device: str) -> None:
         assert Audit(triangles, COUNT, device).count(moving(seed)[0]) == 0
 
 
-def test_leaves_alone_what_is_far_from_solids_and_at_rest(type_name: str, device: str) -> None:
-    """To the last bit: a sheet as it was cut, 1 km away."""
+def test_cloth_at_rest_far_from_solids_is_not_changed(type_name: str, device: str) -> None:
+    """To the last bit, for a sheet at its rest shape 1 km away."""
     filtering = Filtering(device, [type_name], SOLIDS, COUNT)
     x = filtering.simulation.state.x.numpy().astype(float)
     v = np.zeros_like(x)
@@ -78,7 +78,7 @@ def test_leaves_alone_what_is_far_from_solids_and_at_rest(type_name: str, device
     assert np.array_equal(x_out, x) and np.array_equal(v_out, v)
 
 
-def test_without_solids_nothing_is_in_the_way(type_name: str, device: str) -> None:
+def test_without_solids_nothing_is_corrected(type_name: str, device: str) -> None:
     filtering = Filtering(device, [type_name], [], COUNT)
     x = filtering.simulation.state.x.numpy().astype(float)
     v = np.broadcast_to([0.3, -0.2, -1.0], x.shape).copy()
@@ -86,14 +86,14 @@ def test_without_solids_nothing_is_in_the_way(type_name: str, device: str) -> No
     assert np.array_equal(x_out, (x + H * v).astype(x.dtype)) and np.array_equal(v_out, v)
 
 
-def test_does_not_change_where_the_step_began(type_name: str, device: str) -> None:
-    """Filtering.correct compares the state that a step began with, to the last bit."""
+def test_the_state_at_the_start_of_the_step_is_not_changed(type_name: str, device: str) -> None:
+    """Filtering.correct compares the state at the start of the step, to the last bit."""
     x, v = moving()
     Filtering(device, [type_name], SOLIDS, COUNT).correct(x, v, H, 0.5)
 
 
-def test_a_rejected_try_leaves_no_trace(type_name: str, device: str) -> None:
-    """The same step gives the same bits, whatever was tried before: another motion, or a step twice as long."""
+def test_a_rejected_step_does_not_affect_the_next_correction(type_name: str, device: str) -> None:
+    """The same step gives the same bits after a rejected one: another motion, or a step twice as long."""
     x, v = moving()
     fresh = Filtering(device, [type_name], SOLIDS, COUNT).correct(x, v, H, 0.5)
     used = Filtering(device, [type_name], SOLIDS, COUNT)
@@ -103,11 +103,13 @@ def test_a_rejected_try_leaves_no_trace(type_name: str, device: str) -> None:
     assert all(np.array_equal(one, two) for one, two in zip(fresh, again, strict=True))
     marked = Filtering(device, [type_name], SOLIDS, COUNT)
     marked.correct(x, v, H, 0.5)
-    assert np.array_equal(used.simulation.corrections.discontinuous.numpy(), marked.simulation.corrections.discontinuous.numpy())
+    assert np.array_equal(
+        used.simulation.corrections.discontinuous.numpy(), marked.simulation.corrections.discontinuous.numpy()
+    )
 
 
-def test_marks_discontinuous_motion(type_name: str, device: str) -> None:
-    """Those whose velocity it changed, and no longer in a step that leaves them alone."""
+def test_discontinuous_motion_is_marked(type_name: str, device: str) -> None:
+    """Particles whose velocity was changed are marked, and no longer after a step without a correction."""
     x, v = moving()
     filtering = Filtering(device, [type_name], SOLIDS, COUNT)
     _, v_out = filtering.correct(x, v, H, 0.5)
@@ -120,7 +122,7 @@ def test_marks_discontinuous_motion(type_name: str, device: str) -> None:
 
 
 def changed(filtering: Filtering) -> np.ndarray:
-    """Of which particles the integrator is told that their motion changed at once."""
+    """The particles that are marked as discontinuous for the integrator."""
     corrections = filtering.simulation.corrections
     return (corrections.discontinuous.numpy() != 0) | (corrections.dv.numpy() != 0.0).any(axis=1)
 
@@ -135,11 +137,11 @@ def changed(filtering: Filtering) -> np.ndarray:
     ids=["pin", "slide_on_plane", "slide_on_line"],
 )
 def test_constraints_hold(type_name: str, held: dict[str, Any], normals: np.ndarray, device: str) -> None:
-    """ConstraintState directions of half of the particles keep the position and velocity of the step; the others are corrected."""
+    """Held directions of half of the particles keep the position and velocity of the step; the others are corrected."""
     chosen = np.arange(0, COUNT, 2)
     constraint = {**held, "where": {"indices": chosen.tolist()}}
     x, v = moving()
-    v[chosen] *= 0.05  # pins that drive cloth through cloth could not be kept
+    v[chosen] *= 0.05  # pins that drive cloth through cloth could not hold
     filtering = Filtering(device, [type_name], SOLIDS, COUNT, constraints=[constraint])
     x_out, v_out = filtering.correct(x, v, H, 0.5)
     assert np.abs((x_out - (x + H * v))[chosen] @ normals.T).max() <= 1e-15

@@ -1,4 +1,5 @@
-"""What every integrator must do, whichever the loader finds."""
+"""Contract of every integrator that the loader finds: momentum, constraints, determinism, variable and rejected
+steps."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ CLOTH = {
 
 
 def parts(integrator: str) -> int:
-    """Into how many a step of H is divided, so that this integrator can take it with CLOTH."""
+    """The number of steps into which H is divided, so that this integrator is stable with CLOTH."""
     return 1 if find("integrators", integrator).stable_at_any_step else 12
 
 
@@ -50,7 +51,7 @@ def simulate(device: str, integrator: str, *, frames: int = 20, side: int = 6, *
 
 
 def shake(simulation: Simulation, speed: float = 0.5) -> None:
-    """Random velocities, the same every time."""
+    """Sets random velocities, with a fixed seed."""
     count = simulation.model.particle_count
     simulation.state.v.assign(np.random.default_rng(7).normal(scale=speed, size=(count, 3)))
 
@@ -67,7 +68,7 @@ def test_has_a_summary(integrator: str) -> None:
 
 
 def test_momentum_changes_by_weight_alone(device: str, integrator: str) -> None:
-    """sum of m v = start + m g t: rounding of forces and of the solve, 1e-10 of the sum of m |v|."""
+    """sum of m v = start + m g t, to the rounding of forces and of the solve, 1e-10 of the sum of m |v|."""
     frames = 50 if parts(integrator) == 1 else 10  # of many steps
     simulation = simulate(device, integrator, frames=frames, solver={"tolerance": 1e-10})
     shake(simulation)
@@ -91,8 +92,8 @@ def test_pins_hold_exactly(device: str, integrator: str) -> None:
     assert np.abs(frame.positions - first.positions).max() > 0.1, "the rest must move"
 
 
-def test_particles_keep_to_planes_and_lines(device: str, integrator: str) -> None:
-    """Exactly to rounding, in position and, divided by a step, in velocity, while they move along them."""
+def test_particles_stay_on_planes_and_lines(device: str, integrator: str) -> None:
+    """To rounding, in position and, divided by a step, in velocity, while they move along them."""
     normal, direction = (np.array(v) / np.linalg.norm(v) for v in ([1.0, 2.0, -0.5], [1.0, -1.0, 0.3]))
     on_plane, on_line = [0, 35], [5, 30]
     simulation = simulate(
@@ -118,8 +119,8 @@ def test_particles_keep_to_planes_and_lines(device: str, integrator: str) -> Non
     assert moved[[*on_plane, *on_line]].min() > 1e-3
 
 
-def test_release_starts_afresh(device: str, integrator: str) -> None:
-    """A sheet let go falls from rest: the same, bit for bit, as one that was never held."""
+def test_a_released_sheet_falls_from_rest(device: str, integrator: str) -> None:
+    """A released sheet falls from rest, bit for bit like one that was never held."""
     released = simulate(
         device, integrator, frames=16, constraints=[{"type": "pin", "where": {"all": True}, "end": 5.0 * H}]
     )
@@ -128,7 +129,7 @@ def test_release_starts_afresh(device: str, integrator: str) -> None:
     for frame in held[:6]:
         np.testing.assert_array_equal(frame.positions, held[0].positions)
     for frame, same in zip(held[5:], fallen, strict=True):
-        # Bits of the steps may differ, 6/60 - 5/60 not being 1/60.
+        # Bits of the steps may differ, because 6/60 - 5/60 is not 1/60.
         np.testing.assert_allclose(frame.positions, same.positions, atol=1e-13)
         np.testing.assert_allclose(frame.velocities, same.velocities, atol=1e-12)
 
@@ -156,17 +157,17 @@ def walk(simulation: Simulation, steps: np.ndarray) -> None:
     assert (tally.steps, tally.rejected) == (len(steps), 0)
 
 
-def test_uneven_steps_fall_like_even_ones(device: str, integrator: str) -> None:
-    """Velocity in free fall is g t whatever the steps: any scheme is exact for a constant force."""
+def test_variable_steps_fall_with_g_t(device: str, integrator: str) -> None:
+    """The velocity of free fall is g t at any steps: every scheme is exact for a constant force."""
     simulation = simulate(device, integrator, solver={"tolerance": 1e-13})
     walk(simulation, UNEVEN)
     np.testing.assert_allclose(simulation.state.t, UNEVEN.sum(), rtol=1e-14)
     np.testing.assert_allclose(state(simulation)[1], [[0.0, 0.0, -G * UNEVEN.sum()]] * 36, rtol=1e-12, atol=1e-12)
 
 
-def test_uneven_steps_converge(device: str, integrator: str) -> None:
-    """A sheet falling from two pins: a quarter of every step leaves less error, though the largest still is far from
-    where the order of the scheme shows. Against even steps of 0.4 ms of the default integrator."""
+def test_variable_steps_converge(device: str, integrator: str) -> None:
+    """A sheet falling from two pins: a quarter of every step has a smaller error, although the largest step is still
+    outside of the asymptotic range. The reference is the default integrator with constant steps of 0.4 ms."""
 
     def end(integrator: str, steps: np.ndarray) -> np.ndarray:
         simulation = simulate(device, integrator, constraints=PINNED, solver={"tolerance": 1e-9})
@@ -180,7 +181,7 @@ def test_uneven_steps_converge(device: str, integrator: str) -> None:
 
 
 def test_a_rejected_step_leaves_no_trace(device: str, integrator: str) -> None:
-    """The state that a step reads does not change, and a step after a discarded one is as if there had been none."""
+    """The state that a step reads does not change, and a step after a rejected one is as if that had not been tried."""
     simulations = [simulate(device, integrator, constraints=PINNED) for _ in range(2)]
     for simulation in simulations:
         for _ in range(3):
@@ -195,11 +196,11 @@ def test_a_rejected_step_leaves_no_trace(device: str, integrator: str) -> None:
     for simulation in simulations:
         simulation.step(0.5 * H, FrameTally())
     for one, other in zip(state(tried), state(plain), strict=True):
-        # A factor kept from the discarded step may change how CG gets there, within its tolerance.
+        # A factor kept from the rejected step may change the result of CG, within its tolerance.
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_all_particles_pinned(device: str, integrator: str) -> None:
+def test_a_scene_with_all_particles_pinned(device: str, integrator: str) -> None:
     simulation = simulate(device, integrator, constraints=[{"type": "pin", "where": {"all": True}}])
     frames = list(simulation.run())
     np.testing.assert_array_equal(frames[-1].positions, frames[0].positions)
@@ -207,7 +208,7 @@ def test_all_particles_pinned(device: str, integrator: str) -> None:
     assert simulation.report()["summary"]["ok"]
 
 
-def test_no_cloth(device: str, integrator: str) -> None:
+def test_a_scene_without_cloth(device: str, integrator: str) -> None:
     simulation = simulate(device, integrator, frames=3, cloth=[])
     frames = list(simulation.run())
     assert [frame.positions.shape for frame in frames] == [(0, 3)] * 4
@@ -217,8 +218,8 @@ def test_no_cloth(device: str, integrator: str) -> None:
     assert report["frames"][-1]["momentum"] == [0.0, 0.0, 0.0]
 
 
-def test_one_triangle(device: str, integrator: str, tmp_path: Path) -> None:
-    """ConstraintState by one corner it hangs from it in the end, its center below."""
+def test_a_single_triangle_hangs_from_its_corner(device: str, integrator: str, tmp_path: Path) -> None:
+    """Held by one corner, it finally hangs from it with its center below."""
     (tmp_path / "one.obj").write_text("v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nvt 0 0\nvt 0.1 0\nvt 0 0.1\nf 1/1 2/2 3/3\n")
     (tmp_path / "one.yaml").write_text(
         f"time: {{frames: 80, fps: 60, max_step: {H / parts(integrator)}}}\nintegrator: {integrator}\n"
@@ -235,8 +236,8 @@ def test_one_triangle(device: str, integrator: str, tmp_path: Path) -> None:
     assert last.positions[1:, 2].mean() < -0.05
 
 
-def test_several_cloths_do_not_touch_each_other(device: str, integrator: str) -> None:
-    """Two sheets in one scene move as each would alone."""
+def test_cloths_without_contact_do_not_affect_each_other(device: str, integrator: str) -> None:
+    """Two sheets in one scene move as each does alone."""
     one = {"name": "one", "shape": {"type": "grid", "resolution": (4, 4)}, "fabric": CLOTH, "spin": (1.0, 0.0, 2.0)}
     two = {"name": "two", "shape": {"type": "disc", "rings": 2}, "fabric": CLOTH | DENSE, "velocity": (1.0, 0.0, 0.0)}
     pin = {"type": "pin", "cloth": "one", "where": {"corners": ["lower_left"]}}

@@ -178,9 +178,7 @@ def test_a_run_without_solids_replaces_one_with(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_an_error_at_the_last_moment_leaves_nothing(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_at_the_last_moment_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

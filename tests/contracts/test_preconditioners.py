@@ -1,4 +1,4 @@
-"""What every preconditioner must do: speed the solver up without ever changing its answer or its constraints.
+"""Contract of every preconditioner: it accelerates the solver and changes neither its solution nor its constraints.
 
 `cholesky` is tested with both of its factors, whichever is installed; without cvxopt only QDLDL. `multigrid` is tested
 with all its levels, and where the particles are few enough for its direct solve alone.
@@ -47,7 +47,7 @@ def make(case: str, device: str, monkeypatch: pytest.MonkeyPatch) -> Preconditio
     if backend == "CHOLMOD" and importlib.util.find_spec("cvxopt") is None:
         pytest.skip("cvxopt is not installed")
     if backend == "QDLDL":
-        monkeypatch.setitem(sys.modules, "cvxopt", None)  # importing it now fails, as where it is not installed
+        monkeypatch.setitem(sys.modules, "cvxopt", None)  # importing it fails, as if it were not installed
     if backend == "levels":
         monkeypatch.setattr(uv_hierarchy, "COARSEST", 6)
     made = plugins.find("preconditioners", name)()
@@ -72,8 +72,8 @@ def filtered(system: LinearSystem, values: np.ndarray) -> np.ndarray:
     return np.einsum("nij,nj->ni", system.S, values)
 
 
-def test_the_factor_asked_for_is_the_one_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise half of these tests would test the other factor."""
+def test_the_selected_factor_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise half of the tests would use the other factor."""
     system = random_system(10, "cpu", seed=0)
     for case in FACTORS:
         with monkeypatch.context() as patch:
@@ -109,7 +109,7 @@ def test_constraints_are_exact_after_any_number_of_iterations(
     assert np.abs(dv - filtered(system, dv) - system.z).max() <= 1e-13 * np.abs(dv).max()
 
 
-def test_converged_is_the_reduced_solve(preconditioner: Preconditioner, device: str) -> None:
+def test_the_converged_solution_is_the_reduced_solve(preconditioner: Preconditioner, device: str) -> None:
     """1e-9 in dv from a residual of 1e-12 and condition numbers below 1e3."""
     for seed in (3, 4):
         system = random_system(SIZE, device, seed)
@@ -119,8 +119,8 @@ def test_converged_is_the_reduced_solve(preconditioner: Preconditioner, device: 
         np.testing.assert_allclose(system.dv.numpy(), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
-def test_update_takes_in_new_values(preconditioner: Preconditioner, device: str) -> None:
-    """After an update it is the same as one made for the new matrix."""
+def test_an_update_uses_the_new_values(preconditioner: Preconditioner, device: str) -> None:
+    """After an update it equals one that was made for the new matrix."""
     system = random_system(SIZE, device, seed=5)
     made = working(preconditioner, system)
     r = filtered(system, system.b)
@@ -131,8 +131,9 @@ def test_update_takes_in_new_values(preconditioner: Preconditioner, device: str)
     np.testing.assert_allclose(after[free], before[free] / 4.0, rtol=1e-10)
 
 
-def test_an_old_one_still_gives_the_right_answer(preconditioner: Preconditioner, device: str) -> None:
-    """The filter keeps constraints exact whatever P is: one of another matrix costs iterations, not correctness."""
+def test_an_outdated_preconditioner_gives_the_same_solution(preconditioner: Preconditioner, device: str) -> None:
+    """Filtering keeps constraints exact for any P: a preconditioner of another matrix costs iterations, not
+    accuracy."""
     system = random_system(SIZE, device, seed=6)
     made = working(preconditioner, system)
     rng = np.random.default_rng(6)
@@ -143,8 +144,8 @@ def test_an_old_one_still_gives_the_right_answer(preconditioner: Preconditioner,
     np.testing.assert_allclose(system.dv.numpy(), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
-def test_solver_remakes_it_when_it_no_longer_serves(preconditioner: Preconditioner, device: str) -> None:
-    """Through `LinearSolver`, over matrices that drift and one that has nothing to do with those before."""
+def test_the_solver_updates_an_outdated_preconditioner(preconditioner: Preconditioner, device: str) -> None:
+    """Through `LinearSolver`, for matrices that change slowly and one that differs from all before."""
     system = random_system(SIZE, device, seed=7)
     solver = LinearSolver(system.start(), preconditioner.build(system.matrix, system.device_S), 1e-12, 1000)
     rng = np.random.default_rng(7)
@@ -155,14 +156,14 @@ def test_solver_remakes_it_when_it_no_longer_serves(preconditioner: Precondition
         system.fill(A)
         system.dv.assign(wp.array(system.z, dtype=vec3, device=device))
         assert solver.solve().converged
-        # In units in which the matrix is well conditioned, and held particles count for their effect on the others.
+        # In units in which the matrix is well conditioned; held particles count by their effect on the others.
         dv, expected = system.dv.numpy(), constrained_solve(A, system.b, system.S, system.z)
         error = (dv - expected).ravel()
         assert error @ A @ error <= 1e-18 * (expected.ravel() @ A @ expected.ravel())
 
 
-def test_block_jacobi_solves_particles_that_do_not_couple_at_once(device: str) -> None:
-    """Its inverse is that of the free directions, held ones left out: exact for particles on their own."""
+def test_block_jacobi_solves_uncoupled_particles_in_one_iteration(device: str) -> None:
+    """Its inverse is that of the free directions alone, which is exact for particles without coupling."""
     system = random_system(SIZE, device, seed=12)
     alone = np.kron(np.eye(SIZE), np.ones((3, 3)))
     system.fill(alone * system.A)
@@ -170,7 +171,7 @@ def test_block_jacobi_solves_particles_that_do_not_couple_at_once(device: str) -
     assert solution.converged and (solution.iterations == 1 or device != "cpu")
 
 
-def test_factor_solves_at_once(factor: Preconditioner, device: str) -> None:
+def test_a_factor_solves_in_two_iterations(factor: Preconditioner, device: str) -> None:
     """An exact inverse needs one iteration, and another to remove the rounding of the first."""
     system = random_system(SIZE, device, seed=8)
     solution = system.start().solve(working(factor, system), 1e-10, 10)
@@ -178,7 +179,7 @@ def test_factor_solves_at_once(factor: Preconditioner, device: str) -> None:
 
 
 def test_factor_refuses_a_matrix_that_is_not_positive_definite(factor: Preconditioner, device: str) -> None:
-    """`update` says so, and the solver passes it on as a solve that did not converge."""
+    """`update` reports it, and the solver returns a solve that did not converge."""
     system = random_system(SIZE, device, seed=9, held=0.0)
     lowest = np.linalg.eigvalsh(system.A)[0]
     made = factor.build(system.matrix, system.device_S)
@@ -190,8 +191,8 @@ def test_factor_refuses_a_matrix_that_is_not_positive_definite(factor: Precondit
     assert solver.solve().converged
 
 
-def test_factor_survives_numbers_that_are_none(factor: Preconditioner, device: str) -> None:
-    """NaN in the matrix: no crash, no convergence, and the next good matrix is solved."""
+def test_a_factor_recovers_from_nan(factor: Preconditioner, device: str) -> None:
+    """NaN in the matrix: no crash, no convergence, and the next finite matrix is solved."""
     system = random_system(SIZE, device, seed=10)
     good = system.A.copy()
     bad = good.copy()
@@ -204,7 +205,7 @@ def test_factor_survives_numbers_that_are_none(factor: Preconditioner, device: s
     assert solver.solve().converged
 
 
-def test_cholesky_on_a_gpu_says_what_to_choose() -> None:
+def test_cholesky_on_a_gpu_names_the_alternatives() -> None:
     if not wp.is_cuda_available():
         pytest.skip("no GPU")
     system = random_system(10, "cuda", seed=11)

@@ -1,4 +1,4 @@
-"""What every shipped scene must do: name the figure it reproduces, load, run small, and meet its own expectations."""
+"""Contract of every shipped scene: it names the figure it reproduces, loads, runs small, and meets its expectations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
 SMALL_GRID, SMALL_DISC = 9, 3
-SMALL_AROUND = 12  # of figures that need theirs along the profile
-SMALL_ACROSS = 3  # of shapes whose folds and bends need their resolution along u
+SMALL_AROUND = 12  # of surfaces of revolution, which need their resolution along the profile
+SMALL_ACROSS = 3  # of shapes that need their resolution along u for folds and bends
 
 
 @pytest.fixture(params=scene_names())
@@ -54,7 +54,7 @@ def test_first_line_names_a_figure(name: str) -> None:
     assert re.match(r"# .*\[(BW98|Pro95|Ye08|BMF03|BFA02)\] figures? \d+\b.*: .+\.$", first), first
 
 
-def test_says_what_it_is(name: str) -> None:
+def test_has_a_name_and_a_description(name: str) -> None:
     scene = load(name)
     assert scene.name == name
     assert scene.version == 1
@@ -62,15 +62,15 @@ def test_says_what_it_is(name: str) -> None:
     assert scene.about.endswith(".")
 
 
-def test_expects_something(name: str) -> None:
-    """At least that it comes to its end, and a limit on strain."""
+def test_has_expectations(name: str) -> None:
+    """At least that the run is complete, and a limit of strain."""
     expect = load(name).expect
     assert expect["ok"].equals is True
     assert any(key != "ok" and (bound.max is not None or bound.min is not None) for key, bound in expect.items())
 
 
-def test_survives_writing_and_reading(name: str, tmp_path: Path) -> None:
-    """A scene dumped as JSON is the same scene when it is read again."""
+def test_json_round_trip(name: str, tmp_path: Path) -> None:
+    """A scene written as JSON is the same scene when it is read."""
     scene = load(name)
     path = tmp_path / "again.json"
     path.write_text(json.dumps(json.loads(scene.model_dump_json())), encoding="utf-8")
@@ -78,7 +78,8 @@ def test_survives_writing_and_reading(name: str, tmp_path: Path) -> None:
 
 
 def test_runs_small(name: str, device: str) -> None:
-    """Two frames of a coarse mesh: the cloth moves, stays finite, and all that the scene expects can be looked up."""
+    """Two frames of a coarse mesh: the cloth moves, stays finite, and every expectation of the scene can be
+    evaluated."""
     scene = small(name)
     simulation = Simulation(scene, device)
     first, *frames = simulation.run()
@@ -99,7 +100,7 @@ def test_runs_small(name: str, device: str) -> None:
 
 @pytest.mark.slow
 def test_meets_its_expectations(name: str, device: str) -> None:
-    """The scene as it is shipped, all its frames."""
+    """The scene as shipped, all frames."""
     scene = load(name, overrides=["outputs=[]"])
     simulation = Simulation(scene, device)
     numbers = [frame.number for frame in simulation.run()]

@@ -65,7 +65,7 @@ def test_constraints_are_exact_after_any_number_of_iterations(
 
 
 @pytest.mark.parametrize("preconditioner", [Diagonal(), BlockJacobi()], ids=["diagonal", "block_jacobi"])
-def test_converged_is_the_reduced_solve(preconditioner: Diagonal | BlockJacobi, device: str) -> None:
+def test_the_converged_solution_is_the_reduced_solve(preconditioner: Diagonal | BlockJacobi, device: str) -> None:
     """A residual of 1e-12 of the start and condition numbers below 1e3 leave 1e-9 in dv."""
     for seed in range(5):
         system = random_system(SIZE, device, seed)
