@@ -73,5 +73,6 @@ MAX_PERSISTENT_SOLVES, MAX_PULLING = 3, 0.02
 # --- Contact between cloths by penalty springs (toile/contact/penalty)
 
 # Solves of one linearization with corrected sets of active springs. A solve is repeated when more than this fraction of
-# the active springs pulled or was missing, and for each spring that was missing deep.
+# the active springs pulled or was missing, or if any missing spring overlaps by more than DEEP_OVERLAP of its length
+# (toile/contact/penalty/forces.py).
 MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG = 6, 0.02

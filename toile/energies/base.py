@@ -128,7 +128,7 @@ class Energy(Plugin):
     moves_air: ClassVar[bool] = False  # is a wind
     resists_stretch: ClassVar[bool] = False  # keeps the lengths of the cloth
     applies_rest_stretch: ClassVar[bool] = False  # uses `rest_stretch` of the cloth in these lengths
-    shear_fields: ClassVar[tuple[str, ...]] = ()  # fields of springs across cells, which only some meshes have
+    shear_fields: ClassVar[tuple[str, ...]] = ()  # shear-spring fields; they have no effect on meshes without quads
 
     @property
     def keeps_inside_extension(self) -> bool:
@@ -253,7 +253,8 @@ def condition_formulas(
     """Derives the formulas of E = k C(x)^2 / 2 with damping k_d from a condition ([BW98] eqs. (7), (8), (11), (12)).
 
     `Rest` has the members k and k_d; `Condition` has C and gradient. A `one_sided` condition acts where C > 0, tested
-    at x_tension: a guess of the end of the step stretches rotating triangles (Linearization in toile/system/terms.py).
+    at x_tension, because predicted positions overestimate the stretch of rotating triangles (Linearization in
+    toile/system/terms.py).
     """
     stencil = wp.types.matrix(shape=(points, 3), dtype=real)
 

@@ -46,7 +46,7 @@ class Filter(Plugin):
 
     keeps_out_of_solids: ClassVar[bool] = False  # it replaces the default contact with solids
     resolves_cloth_contact: ClassVar[bool] = False  # it keeps cloth from passing through cloth, and untangles it
-    shear_fields: ClassVar[tuple[str, ...]] = ()  # limits of springs across cells, which only some meshes have
+    shear_fields: ClassVar[tuple[str, ...]] = ()  # shear-spring fields; they have no effect on meshes without quads
     must_be_last: ClassVar[bool] = False  # no other filter may change the cloth after it
     limits_lengths: ClassVar[bool] = False  # it limits the lengths of threads, without regard to `rest_stretch`
 

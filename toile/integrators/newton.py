@@ -16,9 +16,9 @@ Source      [BW98] eqs. (16)-(18), secs. 5.3, 5.4
 Symbols     u  velocity at the end of the step [m/s]     h  the scheme's step [s]     f  force [N]
             S, x_held, v_held  constraints: x = S x + x_held     y  position alteration [m]
             C  directions that contacts hold, S_user - S
-Deviations  Position alteration of a contact with a solid moves the particle by u = v_held + y/h, and only its inertia
-            does not feel y: y enters the force of the contact and its velocity afterwards, and the system is that of
-            any other constraint. Position alteration of cloth on cloth is part of x_ref. Contacts may change after a
+Deviations  Position alteration of a contact with a solid is part of u = v_held + y/h: y moves the particle and enters
+            damping, but not M (u - v_ref); contact force and velocity are adjusted for it after the solve. Position
+            alteration of cloth on cloth is part of x_ref. Contacts may change after a
             solve; then the same system is solved again.
 """
 

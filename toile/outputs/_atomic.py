@@ -65,7 +65,7 @@ class Draft:
                 self.part.touch()
 
     def publish(self) -> Path:
-        """Gives the complete file or folder its name: in one step unless the folder already exists."""
+        """Renames the draft: one rename, or one per file if the folder already exists."""
         with explained(self.path):
             if not self.part.is_dir():
                 flush(self.part)

@@ -54,7 +54,7 @@ class System:
             term.move(time)
 
     def put(self, energy: Energy, elements: Elements) -> None:
-        """Lets a force that changes in time act on other elements, of particles that are coupled anyway."""
+        """Moves a time-dependent force to other elements; their particles must already share blocks of A."""
         batch = next(batch for batch in self._batches if batch.terms[0].energy is energy)
         batch.terms[0].put(elements)
         batch.put(self.A)

@@ -24,9 +24,9 @@ from toile.system.kernels import make_kernels
 class Linearization:
     """Where forces are linearized, and for which step.
 
-    Second derivatives of a condition are multiplied by its tension. At a guess of the end of the step the tension is
-    mostly the error of the guess; at the start of the step it is exact. Taking it from there makes one linearization
-    sufficient (docs/integrators.md).
+    Second derivatives of a condition are multiplied by its tension. Predicted positions x + h v overstretch rotating
+    cloth, so their tension is mostly prediction error; at the start of the step it is exact. Taking it from there makes
+    one linearization sufficient (docs/integrators.md).
     """
 
     x: wp.array  # positions [m]
@@ -61,7 +61,8 @@ class ForceTerm(Protocol):
         """Returns the stored energy [J]."""
 
     def largest_rates(self, masses: np.ndarray) -> tuple[float, float]:
-        """Returns bounds of -df/dx and -df/dv by mass [1/s^2, 1/s] that are not in the matrix at the start."""
+        """Returns upper bounds of stiffness/mass [1/s^2] and damping/mass [1/s] of forces that may appear later and are
+        not yet in the matrix."""
 
 
 class ContactForce(Protocol):

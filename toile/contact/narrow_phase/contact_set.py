@@ -1,7 +1,8 @@
 """Near pairs of a step, and the contacts among them: pairs that start close, and pairs that collide.
 
-    near pair  a candidate of the broad phase that is closer than 2 tau at the start; or for which neither the distance
-               there, less the largest possible approach, nor the gap along its direction shows that it stays apart
+    near pair  a candidate of the broad phase that is closer than 2 tau at the start, at points inside both elements;
+               or that may come closer than the margin: neither of two tests (distance minus largest approach; gap
+               along the normal at both ends) excludes it
     contact    n . sum of w_a d_a >= target    for the displacements d of the step
     target     tau - gap: the pair may close its gap down to its thickness tau; where it starts closer than that, the
                step recovers a tenth of the overlap

@@ -78,9 +78,9 @@ class SpringResponse:
 def spring_response(spring: PenaltySpring, overlap: real, velocity: vec3) -> SpringResponse:
     """The response of a spring as if it were active, whether or not it is."""
     response = SpringResponse()
-    across = wp.outer(spring.n, spring.n)
-    response.K = spring.k * across
-    response.D = spring.d * across + spring.c * (identity() - across)
+    along = wp.outer(spring.n, spring.n)
+    response.K = spring.k * along
+    response.D = spring.d * along + spring.c * (identity() - along)
     response.f = spring.k * overlap * spring.n - response.D * velocity
     response.E = real(0.5) * spring.k * overlap * overlap
     return response

@@ -5,8 +5,8 @@ if the pair is close there, else at its time of impact. They stay the same for t
 
     gap = n . r,    r = sum of w_a x_a,    a spring where  gap < length  at the start or at the end
 
-A pair counts only if its points are the closest among those of their neighbors as well, up to a slope of SLANT: a
-vertex above one triangle is not held by the sides of the next, nor by an edge that is behind its own triangles.
+A pair counts only if its points are the closest among those of their neighbors as well, up to a slope of MAX_SLOPE:
+a vertex above one triangle is not held by the sides of the next, nor by an edge that is behind its own triangles.
 
 Source      [BW98] sec. 6
 Symbols     w_a  weights of four particles, sum 0 [-]     n  normal, to the first element     length  rest distance [m]

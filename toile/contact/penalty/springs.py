@@ -40,7 +40,7 @@ from toile.step_limits import MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG
 
 # Acceleration that pairs are searched with, besides their velocities: gravity [m/s^2]
 SEARCH_ACCELERATION = 10.0
-# Initial capacity.
+# Entries allocated at first; buffers grow when full.
 INITIAL_CAPACITY = 1024
 
 

@@ -2,8 +2,8 @@
 
     k = stiffness * area,    d = k * damping while the pair approaches,    c = friction * k (length - gap) / |r'|
 
-`area` is distributed: a particle has its part of the cloth once on each side of it, and pairs divide it by their
-weights and by their depth. So the stiffness is per area of cloth in contact, however many pairs there are, and whether
+Each side of a particle has the particle's area, shared among the pairs on that side in proportion to weight times
+depth. So the stiffness is per area of cloth in contact, however many pairs there are, and whether
 vertices, edges or both are in contact.
 
 Source      [BW98] sec. 6

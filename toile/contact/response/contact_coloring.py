@@ -1,9 +1,7 @@
 """Contact coloring: two contacts of one color move no particle in common, so that a color is relaxed in parallel.
 
-    in passes   of the contacts without a color, one that is first at every particle it moves takes the first color
-                that none of these particles has yet
-
-The order is decided by a hash of a contact's vertices: colors depend on the set of contacts, and not on the order in
+In each pass, an uncolored contact with the smallest hash at all its particles takes the smallest color that is free at
+all of them. The hash is that of a contact's vertices: colors depend on the set of contacts, and not on the order in
 which they were found. Contacts that are added later in the step are colored after those that have a color. The few that
 get no color, or are left after the last pass, are relaxed one after the other.
 

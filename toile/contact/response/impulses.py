@@ -1,7 +1,7 @@
 """Contact impulses with friction by projected Gauss-Seidel (PGS), one contact after the other.
 
     normal impulse      lambda >= 0,    n . sum of w_a d_a >= target,    one of the two with equality
-    friction impulse    |j| <= mu lambda, against the slip; where a smaller one stops the slip, it is that one
+    friction impulse    against the slip; its size is the smaller of mu lambda and the impulse that stops the slip
     response            d_a += w_a W_a (change of lambda n + change of j)
 
 Impulses are accumulated and projected as a whole, so that one contact takes back what another made too large: loads

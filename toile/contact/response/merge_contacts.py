@@ -1,7 +1,8 @@
-"""Merges two lists of contacts: each pair with a load once, as it was found first, with the sum of its loads.
+"""Merges two lists of contacts and drops those without a load.
 
-Pairs are matched in a hash table with linear probing, keyed by the vertices of a pair. Merged contacts keep the order
-in which they were found, which sweeps depend on.
+A pair in both lists becomes one contact, with the geometry of the first and the sum of both loads. Pairs are matched in
+a hash table with linear probing, keyed by the vertices of a pair. Merged contacts keep the order in which they were
+found, which sweeps depend on.
 
 Source      none
 Deviations  none

@@ -7,8 +7,8 @@ Impulses alone move the particles in contact and not their neighbors: without th
 collapse and draws cloth in from around, and impulses push it out again, step after step. So each step has a warm start:
 contacts that carried a load in the step before are part of its system, with the normal impulses of that step as loads.
 New contacts are added to the system in a second solve, where impulses stretched the cloth much. A spring that pulls is
-removed, and the step solved again. Friction is Coulomb's for the load of the step before, at the slip that velocities
-lead to.
+removed, and the step solved again. The friction limit is mu times the load of the step before; its coefficient uses the
+slip predicted from the velocities.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
@@ -31,8 +31,8 @@ from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.state_dict import StateDict
 from toile.step_limits import MAX_PERSISTENT_SOLVES, MAX_PULLING
 
-# Stiffness relative to the inertia of the four particles; they have to stop many times that inertia. The solver's
-# iterations grow with its root where its preconditioner, such as a factor, does not include the couplings.
+# k h^2 K. It is large because the four particles must also stop the cloth around them. The solver's iterations grow
+# with its root where its preconditioner, such as a factor, does not include the couplings.
 STIFFNESS_RATIO = wp.constant(real(1000.0))
 # Separation in a step above which a contact is dropped, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))

@@ -1,1 +1,1 @@
-"""SolidContactArrays between cloth vertices and solids, as constraints."""
+"""Contacts between particles and solids, as constraints."""

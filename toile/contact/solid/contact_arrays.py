@@ -1,4 +1,4 @@
-"""Arrays of the contacts between particles and solids, which all kernels of this room share.
+"""Arrays of the contacts between particles and solids, which all kernels of this folder share.
 
 A particle has at most three contacts, each with another solid. Each contact is one slot; the first slot is the contact
 that leads: the one with the largest friction. faces.py combines the contacts of one particle, modes.py decides whether

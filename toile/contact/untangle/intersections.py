@@ -29,7 +29,7 @@ from toile.math.types import double, vec3
 # Error of a volume, or of an area in projection along a normal, over the product of the sizes of its three vectors:
 # less than 8 roundings.
 ERROR = wp.constant(wp.float64(8.0 * 2.0**-53))
-# Initial capacity.
+# Entries allocated at first; buffers grow when full.
 INITIAL_CAPACITY = 256
 # The tree is refitted while cloth moves, and rebuilt once in this many searches, at ten times the cost.
 REBUILD_INTERVAL = 256
