@@ -1,24 +1,61 @@
 """One step of the simulation, and every limit of its retry loops.
 
-    step of h (toile/simulation/step.py)                                        repeated with h/2 while it is rejected
+    StepLoop.step (simulation/step.py)                            methods and limits (step_limits.py, unless stated)
     |
-    +- move constraints, forces and solids to t + h
-    +- detect contacts: with solids (constraints), between cloths (springs in the linear system)
-    +- integrate (toile/integrators)
-    |    linearize the forces                                                   Newton: newton_iterations of the scene
-    |    +- solve the linear system
-    |    +- check contacts against the result; correct those that do not fit    MAX_SOLID_SOLVES, MAX_PENALTY_SOLVES,
-    |    |  and solve again                                                     MAX_PERSISTENT_SOLVES
-    |    +- project what is left inside a solid onto its surface
-    +- improve: linearize again at the result while cloth is stretched beyond   MAX_IMPROVEMENTS
-    |  its extension
-    +- correct the result with the filters of the scene; self_contact is last
-    |    near pairs -> impulses until nothing collides                          MAX_IMPACT_PASSES x MAX_SWEEPS
-    |    fail-safe: impact zones that move rigidly                              MAX_ZONE_PASSES
-    +- where corrections stretched the cloth: add their contacts to the linear  MAX_RESOLVES
-    |  system, improve and correct again
-    +- accept the step, or reject it: not solved, not resolved, stretched by    step control ([BW98] sec. 7)
-       more than MAX_STRETCH_CHANGE or MAX_CORRECTED_STRETCH
+    |- compute a candidate at t + h; repeat with h/2
+    |  |  while it is rejected                                    StepControl.failed; time.min_step of the scene
+    |  |
+    |  |- move constraints, forces and solids to t + h            SceneConstraints.move, System.move, Solids.move
+    |  |
+    |  |- detect contacts                                         Contacts.detect
+    |  |     penalty springs; persistent contacts of the last
+    |  |     step                                                 become springs in the linear system
+    |  |     contacts with solids                                 become constraints: S, x_held, v_held
+    |  |
+    |  |- integrate                                               Stepper.step
+    |  |  |- for each linearization                               newton_iterations of the scene
+    |  |  |  |- linearize forces and contacts: A, b               System.linearize, Contacts.linearize
+    |  |  |  |- solve A du = b                                    LinearSolver.solve; solver.max_iterations
+    |  |  |  |- in the last one check the contacts; correct
+    |  |  |  |  those that do not fit, and solve again            Contacts.check
+    |  |  |  |     contacts with solids                           MAX_SOLID_SOLVES
+    |  |  |  |     persistent contacts that pull                  MAX_PERSISTENT_SOLVES
+    |  |  |  |     penalty springs that pull or are missing       MAX_PENALTY_SOLVES
+    |  |  |- project particles inside a solid onto its surface    Contacts.project
+    |  |
+    |  |- improve: integrate again, with one linearization at      Stepper.improve
+    |  |     the candidate, while the solver converges and
+    |  |     threads exceed their extension; the first time
+    |  |     also if stretch grew by more than
+    |  |     MAX_STRETCH_CHANGE                                   MAX_IMPROVEMENTS, or 1 with time.max_excess
+    |  |
+    |  |- judge the candidate before the filters                  StepLoop.reject
+    |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
+    |  |     trouble: stretch grew too much; not judged if a
+    |  |     filter limits strain                                 MAX_STRETCH_CHANGE; time.max_excess, MAX_EXCESS_HALVINGS
+    |  |
+    |  |- without trouble, correct by the filters of the scene    Contacts.correct
+    |  |  |- strain filters                                       passes of the filter
+    |  |  |- self_contact, the last of them
+    |  |  |  |- candidate pairs, near pairs, contacts
+    |  |  |  |- impulses and continuous collision detection,
+    |  |  |  |  while pairs collide                               MAX_IMPACT_PASSES of MAX_SWEEPS sweeps
+    |  |  |  |- fail-safe: impact zones that grow                 MAX_ZONE_PASSES
+    |  |  |- trouble: contacts are not resolved
+    |  |  |- trouble: stretch grew too much                       MAX_CORRECTED_STRETCH; time.max_excess, MAX_EXCESS_HALVINGS
+    |  |
+    |  |- resolve again, with trouble or without, while the
+    |  |  |  solver converged and stretch grew by more than
+    |  |  |  RESOLVE_ABOVE_STRETCH                                MAX_RESOLVES
+    |  |  |- add the contacts of self_contact to the linear
+    |  |  |  system; end the loop if there are none               Contacts.extend_system
+    |  |  |- improve once                                         Stepper.improve
+    |  |  |- judge, and without trouble correct, as above         StepLoop.reject, Contacts.correct
+    |  |
+    |  |- reject the candidate if its last judgment or
+    |  |     correction found trouble                             StepRejected if h/2 is below time.min_step
+    |
+    |- accept: swap state and candidate; contacts persist         Stepper.accept, Contacts.accept; StepControl.succeeded
 
 Nothing here is physics: each number is a judgment about when to stop trying.
 """

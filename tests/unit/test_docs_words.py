@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import textwrap
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 import toile
+from toile import step_limits
 from toile.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -102,3 +104,12 @@ def test_every_file_with_a_paper_is_in_the_table() -> None:
         if source and file.name not in page:
             missing.append(f"{file.relative_to(ROOT)}: {source[1]}")
     assert not missing, "\n".join(missing)
+
+
+def test_the_diagram_of_a_step_is_the_same_in_code_and_documentation() -> None:
+    """docs/architecture.md shows the diagram of toile/step_limits.py, character by character."""
+    text = step_limits.__doc__ or ""
+    diagram = re.search(r"^ {4}StepLoop\.step.*?(?=\n\n)", text, re.MULTILINE | re.DOTALL)
+    assert diagram is not None
+    shown = [block for block in blocks(ROOT / "docs" / "architecture.md", "text") if block.startswith("StepLoop.step")]
+    assert shown == [textwrap.dedent(diagram[0]) + "\n"]
