@@ -32,7 +32,7 @@
     |  |- judge the candidate before the filters                  StepLoop.reject
     |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
     |  |     trouble: stretch grew too much; not judged if a
-    |  |     filter limits strain                                 MAX_STRETCH_CHANGE; time.max_excess, MAX_EXCESS_HALVINGS
+    |  |     filter limits strain                                 MAX_STRETCH_CHANGE; max_excess, MAX_EXCESS_HALVINGS
     |  |
     |  |- without trouble, correct by the filters of the scene    Contacts.correct
     |  |  |- strain filters                                       passes of the filter
@@ -42,7 +42,7 @@
     |  |  |  |  while pairs collide                               MAX_IMPACT_PASSES of MAX_SWEEPS sweeps
     |  |  |  |- fail-safe: impact zones that grow                 MAX_ZONE_PASSES
     |  |  |- trouble: contacts are not resolved
-    |  |  |- trouble: stretch grew too much                       MAX_CORRECTED_STRETCH; time.max_excess, MAX_EXCESS_HALVINGS
+    |  |  |- trouble: stretch grew too much                       MAX_CORRECTED_STRETCH; max_excess, MAX_EXCESS_HALVINGS
     |  |
     |  |- resolve again, with trouble or without, while the
     |  |  |  solver converged and stretch grew by more than

@@ -35,11 +35,13 @@ def report_progress(what: str, done: int, total: int) -> None:
 class Output(Plugin):
     """The settings of one format of results. `writer` starts it for one run."""
 
-    distinct_fields: ClassVar[tuple[str, ...]] = ()  # two outputs of a type that differ in these write different files
+    # Fields that are part of the file name: a scene may list the type once per value.
+    distinct_fields: ClassVar[tuple[str, ...]] = ()
 
     def writer(self, folder: Path, name: str, surface: Surface) -> Writer:
         """Returns the writer of one run, which gets its frames, starting with frame 0, and writes into `folder`.
 
+        A resumed run makes new writers and replays its frames from 0, so that a writer needs no state of its own.
         Raises InputError if the format needs a package that is not installed, and ToileError if the folder cannot be
         written.
         """
@@ -47,13 +49,21 @@ class Output(Plugin):
 
 
 class Writer:
-    """Gets frames in order. Files appear under their final name only in `close`."""
+    """Gets frames in order. Files appear under their final name only in `close`.
+
+    `_atomic.Draft` gives one file, and `_file_sequence.FileSequence` one file per frame, a hidden name until then.
+    """
 
     def write(self, frame: Frame) -> None:
+        """Adds a frame.
+
+        `frame.velocities` are those of the cloths only. `frame.solids` may be (), which means that all solids are at
+        rest: `surface.solids_at(frame)` returns their positions in either case.
+        """
         raise NotImplementedError
 
     def close(self) -> list[Path]:
-        """Finishes and returns the files written. If it raises, nothing of this run is left."""
+        """Finishes and returns the files written. If it raises, it first removes its own drafts."""
         raise NotImplementedError
 
     def discard(self) -> None:

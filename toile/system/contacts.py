@@ -1,10 +1,13 @@
 """All contacts of a scene behind one protocol, which the step loop and both families of integrators use.
 
-    detect       at the start of a step, from x and v: contacts with solids and between cloths
-    linearize    their part of the linear system, or of an explicit update
-    check        after a solve: whether the contacts that were solved for fit the result; if not, they are corrected
-    correct      after the integrator: projection out of solids; then the filters of the scene, impulses among them
-    accept       the step stands: contacts persist into the next one
+    detect           at the start of a step, from x and v: contacts with solids and between cloths
+    linearize        the friction of contacts with solids; System.linearize adds contacts between cloths
+    check            after a solve: whether the contacts that were solved for fit the result; if not, they are corrected
+    restore          before another linearization of the same step: the constraints that the last check left
+    project          after the last solve of an integrator: particles inside a solid move onto its surface
+    correct          after the integrator: the filters of the scene, impulses between cloths among them
+    extend_system    after the filters: contacts between cloths that they resolved are added to the linear system
+    accept           the step stands: contacts persist into the next one
 
 toile/step_limits.py has the diagram of a step, and the limits of its loops.
 

@@ -3,6 +3,8 @@
     vertex-triangle    x0 | x1 x2 x3
     edge-edge          x0 x1 | x2 x3
 
+For both kinds, vertex 0 belongs to the first element and vertex 3 to the second.
+
 Source      [BFA02] sec. 6
 Deviations  none
 """
