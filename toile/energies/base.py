@@ -114,11 +114,11 @@ class Energy(Plugin):
 
     `scope` is where a scene lists it. "cloth": in `energies` of a cloth, as an internal force of that cloth; `part` of
     its methods is the number of the cloth. "scene": in `forces`, acting on all cloths; `part` is None. "world": not
-    listed, always there. Contract tests apply the laws of internal forces to every energy of scope "cloth": they conserve
-    momentum, do not change under rigid motion, and damp no rigid motion.
+    listed, always there. Contract tests apply the laws of internal forces to every energy of scope "cloth": it keeps
+    momentum, does not change under rigid motion, and damps no rigid motion.
 
     Fields named `cloth`, `where` and `triangle` are checked against the scene (toile/scene/consistency.py). Derivatives
-    that `Formulas.block` leaves out are missing in the step limit of explicit integrators too, which is computed from the
+    that `Formulas.block` leaves out are missing in the step limit of explicit integrators too, which is found from the
     matrix (toile/integrators/_stability.py).
     """
 
