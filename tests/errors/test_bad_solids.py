@@ -63,7 +63,7 @@ def warnings(folder: Path, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("solids: [{type: level_set, parts: [{type: mesh, file: open.obj}]}]", "parts[0]: level_set needs a closed"),
         ("solids: [{type: mesh, file: degenerate.obj}]", "triangle 12 (vertices 0, 1, 1): degenerate"),
@@ -83,10 +83,10 @@ def warnings(folder: Path, text: str) -> list[str]:
         ("constraints: [solid_contact, solid_contact]", "already set by constraints[0]"),
     ],
 )
-def test_solids_that_cannot_be_used_are_errors(folder: Path, text: str, said: str) -> None:
+def test_solids_that_cannot_be_used_are_errors(folder: Path, text: str, expected: str) -> None:
     found = problems(folder, text)
     assert len(found) == 1
-    assert said in found[0]
+    assert expected in found[0]
     assert found[0].startswith(("solids[", "constraints["))
 
 
@@ -98,7 +98,7 @@ def test_all_problems_are_reported_at_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("solids: [{type: mesh, file: open.obj}]", "the mesh is open (3 open edges"),
         ("solids: [{type: mesh, file: inward.obj}]", "signed volume is -0.125 m^3"),
@@ -126,9 +126,9 @@ def test_all_problems_are_reported_at_once(folder: Path) -> None:
         ),
     ],
 )
-def test_solids_that_need_care_are_warnings(folder: Path, text: str, said: str) -> None:
+def test_solids_that_need_care_are_warnings(folder: Path, text: str, expected: str) -> None:
     found = warnings(folder, text)
-    assert any(said in warning for warning in found)
+    assert any(expected in warning for warning in found)
     assert all(warning.startswith('solid "') for warning in found)
 
 
@@ -242,7 +242,7 @@ def test_the_remedy_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: py
     """No step size helps where a pin is inside a solid."""
     monkeypatch.setattr("toile.simulation.step.MAX_STRETCH_CHANGE", -1.0)  # no step is accepted
     pin = "constraints: [{type: pin, where: {indices: [60]}}]"
-    for radius, also, said in (
+    for radius, also, expected in (
         (0.35, pin, 'Vertex 60 is pinned 0.05 m inside solid "sphere". Move the pin out of it.'),
         (0.35, "", 'Vertex 60 is 0.05 m inside solid "sphere". Start the cloth out of it.'),
         (0.25, "", "Try a smaller time.max_step."),
@@ -250,7 +250,7 @@ def test_the_remedy_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: py
         simulation = Simulation(load(scene_file(folder, f"solids: [{{type: sphere, radius: {radius}}}]\n{also}")))
         with pytest.raises(StepFailed) as failed:
             simulation.advance_frame()
-        assert failed.value.remedy == said
+        assert failed.value.remedy == expected
 
 
 def test_cloth_inside_a_solid_recovers_in_three_steps(folder: Path) -> None:

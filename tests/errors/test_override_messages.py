@@ -52,9 +52,9 @@ CHANGES: dict[str, tuple[Callable[[Scene], Any], Any]] = {
 
 @pytest.mark.parametrize("override", CHANGES)
 def test_overrides_change_the_scene(scene: Path, override: str) -> None:
-    look, expected = CHANGES[override]
-    assert look(load(scene)) != expected
-    assert look(load(scene, overrides=[override])) == expected
+    value, expected = CHANGES[override]
+    assert value(load(scene)) != expected
+    assert value(load(scene, overrides=[override])) == expected
 
 
 def test_the_last_of_several_wins(scene: Path) -> None:

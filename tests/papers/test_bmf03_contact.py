@@ -203,10 +203,10 @@ def test_points_end_on_a_moving_part_of_a_level_set(device: str) -> None:
     x = out / length(out)[:, None] * (RADIUS + random.uniform(0.0, 0.05, (COUNT, 1))) + [0.0, 0.0, 2.0 * TIME]
     x_out, _ = filtering.correct(x, np.zeros_like(x), H, TIME)
     (distance,) = filtering.distances(x_out, TIME + H)
-    met = (x_out != x).any(axis=1)
-    assert met.sum() > 50 and (~met).sum() > 50
-    np.testing.assert_allclose(distance[met] - THICKNESS, 0.0, atol=3e-4)
-    assert (distance[~met] > THICKNESS - 3e-4).all()
+    corrected = (x_out != x).any(axis=1)
+    assert corrected.sum() > 50 and (~corrected).sum() > 50
+    np.testing.assert_allclose(distance[corrected] - THICKNESS, 0.0, atol=3e-4)
+    assert (distance[~corrected] > THICKNESS - 3e-4).all()
 
 
 def test_large_steps_give_a_warning() -> None:
