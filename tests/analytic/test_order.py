@@ -68,7 +68,7 @@ def test_oscillator(device: str, integrator: str, ratio: float) -> None:
 
 
 SHEET_TIME = 0.2  # [s]
-# So soft that 100 steps resolve every mode..
+# So soft that 100 steps resolve every mode.
 SOFT = {"stretch_warp": 2e2, "stretch_weft": 2e2, "shear": 20.0, "bend_warp": 1e-3, "bend_weft": 1e-3, "damping": 2e-3}
 
 

@@ -1,4 +1,4 @@
-"""Runs inside Blender: brings in what a job names, steps through frames, and writes what Blender shows.
+"""Runs inside Blender: imports the file of each job, steps through frames, and writes the positions in Blender.
 
     blender --background --python in_blender.py -- JOBS.json RESULTS.json
 
@@ -63,7 +63,7 @@ def bring_in(kind, file):
 
 
 def bring_in_pc2(folder):
-    """By Blender's own importer and modifier, as a user would by hand."""
+    """Uses Blender's own importer and modifier, as a user would by hand."""
     rest = str(folder / "rest.obj")
     if bpy.app.version >= (4, 0, 0):
         bpy.ops.wm.obj_import(filepath=rest, forward_axis="Y", up_axis="Z", use_split_objects=False)
@@ -88,7 +88,7 @@ def positions(made):
 
 
 def uv_of(mesh):
-    """Of each corner of each face."""
+    """The uv of each corner of each face."""
     return [list(corner.uv) for corner in mesh.uv_layers[0].data] if mesh.uv_layers else []
 
 

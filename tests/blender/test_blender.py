@@ -1,7 +1,7 @@
-"""What Blender shows of a run is the run: USD, Alembic, GLB, PLY, the cache with its modifier, and the import script.
+"""Positions in Blender are those of the run: USD, Alembic, GLB, PLY, the cache with its modifier, the import script.
 
-These run where Blender is: TOILE_BLENDER names a `blender`, or a `python` that has the package bpy; otherwise one is
-looked for. Positions are compared in Blender's world space after all modifiers, frame by frame.
+These tests need Blender: TOILE_BLENDER names a `blender`, or a `python` that has the package bpy; otherwise one is
+searched. Positions are compared in Blender's world space after all modifiers, frame by frame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = ["front", "back", "table", "wedge"]  # cloths, then solids
 
 
 def surface() -> Surface:
-    """Two sheets with a jump in uv, over a square that stands still and a tetrahedron that moves."""
+    """Two sheets with a discontinuity in uv, over a square at rest and a moving tetrahedron."""
     uv = np.array([[i / 3.0, j / 7.0] for j in range(3) for i in range(4)])
     quads = [j * 4 + i for j in range(2) for i in range(3)]
     triangles = np.array([t for a in quads for t in ((a, a + 1, a + 4), (a + 1, a + 5, a + 4))], np.int32)
@@ -60,7 +60,7 @@ def moving(sheet: Surface) -> list[Frame]:
 
 
 def command() -> list[str] | None:
-    """What runs a script inside Blender."""
+    """The command that runs a script inside Blender, or None."""
     program = os.environ.get("TOILE_BLENDER") or shutil.which("blender")
     if not program:
         return None
@@ -71,7 +71,7 @@ def command() -> list[str] | None:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What Blender shows of each format, from one Blender."""
+    """The results of all formats, from one process of Blender."""
     folder = run(tmp_path_factory.mktemp("run"), "two sheets", surface(), moving(surface()))
     usd, alembic, glb, *plys = (str(path) for path in export_run(folder, ["usd", "alembic", "glb", "ply"]))
     files = {
@@ -92,12 +92,10 @@ def run(folder: Path, name: str, sheet: Surface, frames: list[Frame]) -> Path:
 
 
 def seen_by_blender(folder: Path, files: dict[str, Any], frames: list[int]) -> dict[str, Any]:
-    """`files` by their kind, after which more words may follow."""
-    jobs = {
-        name: {"kind": name.split()[0], "file": file, "fps": FPS, "frames": frames} for name, file in files.items()
-    }
+    """`files` by their kind, which may be followed by options."""
+    jobs = {name: {"kind": name.split()[0], "file": file, "fps": FPS, "frames": frames} for name, file in files.items()}
     (folder / "jobs.json").write_text(json.dumps(jobs))
-    # Blender's Python is not ours: it must not find our packages.
+    # Blender has its own Python, which must not find our packages.
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
     done = subprocess.run(
         [*(command() or []), str(folder / "jobs.json"), str(folder / "results.json")],
@@ -119,14 +117,14 @@ def result(shown: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def corners(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Of each triangle, from its smallest corner on: the same whichever corner a program starts with."""
+    """The corners of each triangle from its smallest one on, independent of the corner that a program starts with."""
     rows = np.asarray(points, np.float32)[triangles]
     first = np.array([min(range(3), key=lambda i, row=row: tuple(row[i])) for row in rows])
     return np.take_along_axis(rows, ((first[:, None] + np.arange(3)) % 3)[:, :, None], axis=1)
 
 
 def check(found: dict[str, Any], tolerance: float) -> None:
-    """Every cloth and solid, at every frame."""
+    """Compares every cloth and solid, at every frame."""
     sheet = surface()
     faces = [
         *(sheet.triangles[part.triangles] for part in sheet.parts), *(solid.triangles for solid in sheet.solids),
@@ -144,7 +142,7 @@ def check_uv(found: dict[str, Any]) -> None:
     for part in sheet.parts:
         uv = np.array(found["uv"][part.name]).reshape(-1, 3, 2)
         expected = sheet.uv[part.triangles]
-        # Which corner a face starts with is the program's business.
+        # Programs may start a face with any corner.
         np.testing.assert_allclose(np.sort(uv, axis=1), np.sort(expected, axis=1), atol=2e-7)
 
 
@@ -163,7 +161,8 @@ def test_alembic(shown: dict[str, Any]) -> None:
 
 
 def test_glb(shown: dict[str, Any]) -> None:
-    """Differences of at most a meter and the times of keys are float32: 2^-24 of a meter, and of a frame's motion."""
+    """Displacements of at most a meter and keyframe times are float32: 2^-24 of a meter, and of the motion in a
+    frame."""
     found = result(shown, "glb")
     check(found, 2.0**-22)
     check_uv(found)

@@ -22,7 +22,7 @@ constraints:
 
 
 def problems(folder: Path, text: str, *overrides: str, name: str = "drape.yaml") -> list[str]:
-    """Lines of the SceneError that a scene gives, with the folder taken out of them."""
+    """Lines of the SceneError of a scene, without the folder."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SceneError) as caught:

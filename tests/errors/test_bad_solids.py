@@ -1,4 +1,4 @@
-"""Solids that cannot be used, or only with care: what a scene with one says, before anything runs."""
+"""Errors and warnings about solids that cannot be used, or only with care, before anything runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOTH = "cloth: [{shape: {type: grid, resolution: [11, 11], size: [0.5, 0.5]}, t
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A box as it should be, and as it should not."""
+    """A folder with a valid box and with defective ones."""
     positions, triangles = box((0.5, 0.5, 0.5))
     mixed = triangles.copy()
     mixed[0] = mixed[0, ::-1]
@@ -63,7 +63,7 @@ def warnings(folder: Path, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("solids: [{type: level_set, parts: [{type: mesh, file: open.obj}]}]", "parts[0]: level_set needs a closed"),
         ("solids: [{type: mesh, file: degenerate.obj}]", "triangle 12 (vertices 0, 1, 1): degenerate"),
@@ -83,10 +83,10 @@ def warnings(folder: Path, text: str) -> list[str]:
         ("constraints: [solid_contact, solid_contact]", "already set by constraints[0]"),
     ],
 )
-def test_what_cannot_be_used_is_an_error(folder: Path, text: str, said: str) -> None:
+def test_solids_that_cannot_be_used_are_errors(folder: Path, text: str, expected: str) -> None:
     found = problems(folder, text)
     assert len(found) == 1
-    assert said in found[0]
+    assert expected in found[0]
     assert found[0].startswith(("solids[", "constraints["))
 
 
@@ -98,7 +98,7 @@ def test_all_problems_are_reported_at_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("solids: [{type: mesh, file: open.obj}]", "the mesh is open (3 open edges"),
         ("solids: [{type: mesh, file: inward.obj}]", "signed volume is -0.125 m^3"),
@@ -126,19 +126,19 @@ def test_all_problems_are_reported_at_once(folder: Path) -> None:
         ),
     ],
 )
-def test_what_can_be_used_with_care_is_a_warning(folder: Path, text: str, said: str) -> None:
+def test_solids_that_need_care_are_warnings(folder: Path, text: str, expected: str) -> None:
     found = warnings(folder, text)
-    assert any(said in warning for warning in found)
+    assert any(expected in warning for warning in found)
     assert all(warning.startswith('solid "') for warning in found)
 
 
-def test_a_mesh_that_is_inside_out_can_be_turned(folder: Path) -> None:
+def test_a_mesh_that_is_inside_out_can_be_flipped(folder: Path) -> None:
     """Its volume is then positive, and cloth above it is outside."""
     assert warnings(folder, "solids: [{type: mesh, file: inward.obj, flip: true}]") == []
 
 
 def test_a_level_set_that_is_inside_out_has_no_inside(folder: Path) -> None:
-    """What its warning says: in the middle of the box, where the distance should be -0.25 m, it is positive."""
+    """As its warning states: at the center of the box, where the distance should be -0.25 m, it is positive."""
     text = "solids: [{{type: level_set, parts: [{{type: mesh, file: inward.obj{}}}]}}]"
     for flip, sign in (("", 1.0), (", flip: true", -1.0)):
         simulation = Simulation(load(scene_file(folder, text.format(flip))))
@@ -158,8 +158,8 @@ def test_cloth_deep_inside_a_solid_is_an_error(folder: Path, also: str, type_nam
     )
 
 
-def test_the_error_says_what_else_is_known_of_the_solid(folder: Path) -> None:
-    """All that is outside a box whose normals point inward counts as inside; why is said in the same breath."""
+def test_the_error_includes_the_warnings_of_the_solid(folder: Path) -> None:
+    """Everything outside a box whose normals point inward counts as inside; the message includes the reason."""
     text = "solids: [{type: mesh, file: inward.obj, translation: [0, 0, -0.1]}]"
     with pytest.raises(InputError) as caught:
         Simulation(load(scene_file(folder, text)))
@@ -171,8 +171,8 @@ def test_the_error_says_what_else_is_known_of_the_solid(folder: Path) -> None:
     )
 
 
-def test_pins_inside_a_solid_are_not_pushed_out(folder: Path) -> None:
-    """The middle row is 11 vertices, and |p| - r < 0 for 7 of them. Pins stay; the error is about what is free."""
+def test_pins_inside_a_solid_do_not_recover(folder: Path) -> None:
+    """The middle row has 11 vertices, and |p| - r < 0 for 7 of them. Pins stay; the error concerns free vertices."""
     pin = "constraints: [{type: pin, where: {indices: [55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65]}}]"
     found = warnings(folder, f"solids: [{{type: sphere, radius: 0.35}}]\n{pin}")
     assert found == [
@@ -186,7 +186,7 @@ def test_pins_inside_a_solid_are_not_pushed_out(folder: Path) -> None:
     assert len(Simulation(load(scene_file(folder, text))).warnings) == 1  # deep, and not an error
 
 
-def test_what_has_nothing_to_do_without_solids_is_reported(folder: Path) -> None:
+def test_settings_without_effect_without_solids_are_reported(folder: Path) -> None:
     text = "constraints: [solid_contact]\nfilters: [forecast]\npost: [fold_projection]"
     assert warnings(folder, text) == [
         f"{where} has nothing to do, because the scene has no solids."
@@ -194,8 +194,8 @@ def test_what_has_nothing_to_do_without_solids_is_reported(folder: Path) -> None
     ]
 
 
-def test_steps_are_judged_to_the_digits_that_scene_files_have(folder: Path) -> None:
-    """1/240 s is the largest step that forecast does not warn of, however it is rounded."""
+def test_steps_are_compared_with_the_precision_of_scene_files(folder: Path) -> None:
+    """1/240 s is the largest step without a warning of forecast, however it is rounded."""
     text = "solids: [{{type: sphere, radius: 0.2}}]\nfilters: [forecast]\ntime: {{max_step: {}}}"
     for max_step, warned in ((0.00417, False), (0.0041666667, False), (0.0042, True)):
         found = Simulation(load(scene_file(folder, text.format(max_step)))).warnings
@@ -203,8 +203,8 @@ def test_steps_are_judged_to_the_digits_that_scene_files_have(folder: Path) -> N
         assert all("at steps of 1/238 s. Set time.max_step to 1/240 s" in warning for warning in found)
 
 
-def test_what_a_filter_does_not_measure_is_null(folder: Path) -> None:
-    """Only the depth is measured from positions."""
+def test_values_that_a_filter_does_not_measure_are_null(folder: Path) -> None:
+    """Only the depth is computed from positions."""
     text = "solids: [{type: sphere, radius: 0.2}]\nfilters: [forecast]\ntime: {max_step: 0.004}"
     simulation = Simulation(load(scene_file(folder, text)))
     entry = simulation.advance_frame().certificate
@@ -223,9 +223,10 @@ SHAPES = {
 
 @pytest.mark.parametrize("depth", [0.04, 0.09])
 @pytest.mark.parametrize("kind", SHAPES)
-def test_cloth_that_starts_less_deep_comes_out(folder: Path, kind: str, depth: float) -> None:
-    """A sheet pushed through a solid from above. The push per step shrinks with the step, so that neighbors which are
-    pushed to different sides are not torn apart: no start that is allowed ends in StepFailed."""
+def test_cloth_that_starts_at_a_permitted_depth_recovers(folder: Path, kind: str, depth: float) -> None:
+    """A sheet starts inside a solid. Recovery per step shrinks with the step, so that neighbors that recover to
+    opposite
+    sides are not torn apart: no permitted start ends in StepFailed."""
     grid = "{type: grid, resolution: [33, 33], size: [0.8, 0.8]}"
     path = folder / "through.yaml"
     path.write_text(
@@ -237,11 +238,11 @@ def test_cloth_that_starts_less_deep_comes_out(folder: Path, kind: str, depth: f
     assert depths[-1] < 1e-4
 
 
-def test_the_advice_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_remedy_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No step size helps where a pin is inside a solid."""
-    monkeypatch.setattr("toile.simulation.step.MAX_STRETCH_CHANGE", -1.0)  # no step is good enough
+    monkeypatch.setattr("toile.simulation.step.MAX_STRETCH_CHANGE", -1.0)  # no step is accepted
     pin = "constraints: [{type: pin, where: {indices: [60]}}]"
-    for radius, also, said in (
+    for radius, also, expected in (
         (0.35, pin, 'Vertex 60 is pinned 0.05 m inside solid "sphere". Move the pin out of it.'),
         (0.35, "", 'Vertex 60 is 0.05 m inside solid "sphere". Start the cloth out of it.'),
         (0.25, "", "Try a smaller time.max_step."),
@@ -249,10 +250,10 @@ def test_the_advice_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: py
         simulation = Simulation(load(scene_file(folder, f"solids: [{{type: sphere, radius: {radius}}}]\n{also}")))
         with pytest.raises(StepFailed) as failed:
             simulation.advance_frame()
-        assert failed.value.remedy == said
+        assert failed.value.remedy == expected
 
 
-def test_cloth_inside_a_solid_comes_out(folder: Path) -> None:
+def test_cloth_inside_a_solid_recovers_in_three_steps(folder: Path) -> None:
     """0.05 m at 0.02 m in a step of max_step takes three such steps."""
     simulation = Simulation(load(scene_file(folder, "solids: [{type: sphere, radius: 0.35}]")))
     depths = [frame.certificate["solid_depth"] for frame in simulation.run(3) if frame.certificate]

@@ -1,4 +1,4 @@
-"""Messages about cloth on cloth: meshes that are too fine for the thickness, and pins that nothing can follow."""
+"""Messages about contact between cloths: meshes too fine for the thickness, and pins that force cloth through cloth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scene(*cloth: dict[str, Any], thickness: float = 1e-3, **more: Any) -> Scene
 
 
 def test_cloth_that_is_too_thick_for_its_mesh_is_reported(device: str) -> None:
-    """By the filter's thickness, or by its own; each cloth by its own mesh."""
+    """By the thickness of the filter or its own; each cloth is compared with its own mesh."""
     fine = sheet("fine", 1.0, shape={"type": "grid", "size": [0.1, 0.1], "resolution": [11, 11]})
     given = scene(sheet("coarse"), fine, sheet("thick", 2.0, thickness=0.02), thickness=0.006)
     assert Simulation(given, device).warnings == [
@@ -35,7 +35,7 @@ def test_cloth_that_is_too_thick_for_its_mesh_is_reported(device: str) -> None:
 
 @pytest.mark.parametrize("solids", [[], [{"type": "plane", "translation": [0.0, 0.0, -1.0]}]])
 def test_half_an_edge_is_not_too_thick(solids: list[dict[str, Any]], device: str) -> None:
-    """1.24 cm of 2.5 cm; whether or not there are solids, which have warnings of their own."""
+    """1.24 cm of 2.5 cm, with and without solids, which have their own warnings."""
     assert Simulation(scene(sheet("sheet"), thickness=0.0124, solids=solids), device).warnings == []
     (messages,) = Simulation(scene(sheet("sheet"), thickness=0.0126, solids=solids), device).warnings
     assert messages.startswith('cloth "sheet": the thickness of self_contact, 0.0126 m, is more than half')
@@ -52,7 +52,7 @@ def pinned(cloth: str, speed: float = 0.0, where: dict[str, Any] | None = None) 
 
 
 def remedy(given: Scene, device: str) -> str:
-    """Of a run that fails."""
+    """The remedy in the message of a run that fails."""
     with pytest.raises(StepFailed, match="cloth is caught between things that move against each other") as failed:
         list(Simulation(given, device).run())
     return failed.value.remedy
@@ -61,9 +61,9 @@ def remedy(given: Scene, device: str) -> str:
 TIME = {"frames": 5, "fps": 30.0, "min_step": 1e-3}
 
 
-def test_pins_that_lead_cloth_through_cloth_are_named(device: str) -> None:
-    """A sheet is let down on a held one, over its upper right quarter: vertex 40 is in its middle. Vertices are counted
-    in each cloth, and a cloth that is elsewhere is not concerned."""
+def test_pins_that_force_cloth_through_cloth_are_named(device: str) -> None:
+    """A sheet is lowered on a held one, over its upper right quarter: vertex 40 is at its middle. Vertices are counted
+    in each cloth, and a cloth elsewhere is not named."""
     above = sheet("upper", 0.02) | {"translation": [0.1013, 0.1017, 0.02]}
     given = scene(
         sheet("elsewhere", 5.0), sheet("lower"), above, constraints=[pinned("lower"), pinned("upper", 1.0)], time=TIME
@@ -75,8 +75,8 @@ def test_pins_that_lead_cloth_through_cloth_are_named(device: str) -> None:
     )
 
 
-def test_pins_that_lead_cloth_through_itself_are_named(device: str) -> None:
-    """Layers of a folded sheet, the upper one and its half of the fold led down."""
+def test_pins_that_force_cloth_through_itself_are_named(device: str) -> None:
+    """Layers of a folded sheet; pins move the upper one and its half of the fold down."""
     folded = {"type": "folded", "size": [0.4, 0.2], "resolution": [41, 5], "folds": 1, "gap": 0.02}
     top, bottom = ({"box": [[-1.0, -1.0, z], [1.0, 1.0, z + 0.0199]]} for z in (0.01, -0.01))
     constraints = [pinned("sheet", 1.0, top), pinned("sheet", 0.0, bottom)]
@@ -90,13 +90,15 @@ def blade(height: float, speed: float = 0.0) -> dict[str, Any]:
     return {"type": "box", "size": [0.004, 0.3, 0.1], "sharp": True, **place}
 
 
-def test_pins_that_lead_cloth_through_a_blade_are_named(device: str) -> None:
-    """The blade stands still."""
-    messages = remedy(scene(sheet("sheet"), solids=[blade(-0.06)], constraints=[pinned("sheet", 1.0)], time=TIME), device)
+def test_pins_that_force_cloth_through_a_blade_are_named(device: str) -> None:
+    """The blade is at rest."""
+    messages = remedy(
+        scene(sheet("sheet"), solids=[blade(-0.06)], constraints=[pinned("sheet", 1.0)], time=TIME), device
+    )
     assert messages.startswith('Pins move cloth "sheet" and a sharp solid through each other at vertex ')
 
 
-def test_cloth_that_no_pin_holds_is_not_blamed_on_pins(device: str) -> None:
-    """A free sheet between a blade that comes down and one that stands still."""
+def test_pins_are_not_named_where_free_cloth_fails(device: str) -> None:
+    """A free sheet between a blade that moves down and one at rest."""
     blades = [blade(-0.055), blade(0.06, 2.0)]
     assert remedy(scene(sheet("sheet"), solids=blades, time=TIME), device) == "Try a smaller time.max_step."

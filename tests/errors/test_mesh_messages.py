@@ -1,4 +1,4 @@
-"""The text of messages for meshes that cannot be simulated or had to be treated, and for paths that lead out."""
+"""Messages for meshes that cannot be simulated or had to be repaired, and for paths outside the scene's folder."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize(("file", "expected"), OUTSIDE.values(), ids=OUTSIDE.keys())
-def test_paths_that_lead_out_are_refused(tmp_path: Path, file: str, expected: str) -> None:
+def test_paths_outside_the_scene_folder_are_refused(tmp_path: Path, file: str, expected: str) -> None:
     (tmp_path / "sheet.obj").write_text(SHEET)
     folder = tmp_path / "scene"
     folder.mkdir()
@@ -186,7 +186,7 @@ def test_paths_that_lead_out_are_refused(tmp_path: Path, file: str, expected: st
     assert problem(path).endswith(f"{expected}. Move the file there, or allow it with --allow-outside.")
 
 
-def test_paths_that_lead_out_can_be_allowed(tmp_path: Path) -> None:
+def test_paths_outside_the_scene_folder_can_be_allowed(tmp_path: Path) -> None:
     (tmp_path / "sheet.obj").write_text(SHEET)
     folder = tmp_path / "scene"
     folder.mkdir()
@@ -202,7 +202,7 @@ def test_urls_are_never_read(tmp_path: Path, url: str, allow_outside: bool) -> N
 
 
 @pytest.mark.parametrize("file", ["", " ", "a\nb.obj", "a\0b.obj"])
-def test_what_is_no_path(tmp_path: Path, file: str) -> None:
+def test_text_that_is_not_a_path_is_refused(tmp_path: Path, file: str) -> None:
     with pytest.raises(InputError, match="is not a path: it is empty or contains control characters"):
         scene_path.resolve_scene_path(tmp_path, file)
 
@@ -227,13 +227,13 @@ FILES = {
 
 
 @pytest.mark.parametrize(("there", "file", "expected"), FILES.values(), ids=FILES.keys())
-def test_files_that_are_not_there(tmp_path: Path, there: str | None, file: str, expected: str) -> None:
+def test_missing_files_are_named(tmp_path: Path, there: str | None, file: str, expected: str) -> None:
     if there:
         (tmp_path / there).write_text(SHEET)
     assert problem(scene_with(tmp_path, file)) == f'"{file}": {expected.format(folder=tmp_path)}'
 
 
-def test_a_directory_is_no_mesh(tmp_path: Path) -> None:
+def test_a_directory_is_not_a_mesh(tmp_path: Path) -> None:
     (tmp_path / "sheet.obj").mkdir()
     text = problem(scene_with(tmp_path, "sheet.obj"))
     assert text == f'"sheet.obj": {tmp_path}/sheet.obj is a directory. Give a mesh file.'

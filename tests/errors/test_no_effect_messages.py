@@ -1,4 +1,4 @@
-"""What a scene asks for and nothing heeds: warnings that name the cloth, the setting, and what to do."""
+"""Settings of a scene without effect: warnings that name the cloth, the setting, and the remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ GRID = {"type": "grid", "resolution": [4, 4]}
 DISC = {"type": "disc", "rings": 3}
 
 
-def messages(shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any) -> list[str]:
+def messages(
+    shape: dict[str, Any], filters: list[Any] | None = None, preset: str = "default", **cloth: Any
+) -> list[str]:
     more = {} if filters is None else {"filters": filters}
     scene = Scene(preset=preset, cloth=[{"name": "cuff", "shape": shape, **cloth}], **more)
     found = settings_without_effect(scene, meshes(scene))
@@ -45,8 +47,8 @@ def test_rest_stretch_of_springs(rest_stretch: list[Any]) -> None:
 def test_rest_stretch_and_limits_of_lengths(type_name: str) -> None:
     (line,) = messages(GRID, [type_name, "self_contact"], rest_stretch=NARROW)
     assert line == (
-        f"{type_name} limits lengths without regard to rest_stretch, and works against it. Remove that filter, or widen its "
-        "limits by the same amount."
+        f"{type_name} limits lengths without regard to rest_stretch, and works against it. Remove that filter, or "
+        "widen its limits by the same amount."
     )
     assert messages(GRID, [type_name]) == []
     assert messages(GRID, ["self_contact"], rest_stretch=NARROW) == []
@@ -67,19 +69,21 @@ def test_shear_springs_of_a_mesh_without_cells(key: str, type_name: str, name: s
     assert messages(DISC, **{key: [type_name]}) == []  # its default
     (line,) = with_value(DISC, 0.2)
     assert line == (
-        f"{name} = 0.2 of {type_name} has no effect: the mesh has no rows and columns of threads, so there are no springs "
-        "across its cells. Remove it; edges act as threads there."
+        f"{name} = 0.2 of {type_name} has no effect: the mesh has no rows and columns of threads, so there are no "
+        "springs across its cells. Remove it; edges act as threads there."
     )
-    assert len(with_value(DISC, 0.0)) == (type_name != "spring")  # K = 0 asks for none, a limit of 0 for much
+    assert len(with_value(DISC, 0.0)) == (
+        type_name != "spring"
+    )  # K = 0 means no springs; a limit of 0 is the strictest one
 
 
 @pytest.mark.parametrize("preset", ["pro95", "bmf03", "ye08"])
-def test_a_preset_is_for_any_mesh(preset: str) -> None:
+def test_presets_do_not_warn_for_any_mesh(preset: str) -> None:
     assert messages(DISC, preset=preset) == []
 
 
 def test_buckling_needs_a_stiffness() -> None:
-    """Its springs are as stiff as the fabric; where that is 0 there would be no bending at all."""
+    """Its springs take the stiffness of the fabric; where that is 0, there would be no bending resistance."""
 
     def scene(thread: str, **settings: float) -> Scene:
         energies = ["stretch", {"type": "bend_buckling", **settings}]
@@ -93,7 +97,7 @@ def test_buckling_needs_a_stiffness() -> None:
             f"whose stretch_{thread} is 0. Give it a stiffness > 0 [N/m]."
         )
         meshes(scene(thread, stiffness=10.0))
-        meshes(scene(thread, rigidity=0.0))  # none was asked for
+        meshes(scene(thread, rigidity=0.0))  # a rigidity of 0 needs no springs
 
 
 @pytest.mark.parametrize("value", [True, False])

@@ -1,4 +1,4 @@
-"""`--set key=value`: what it changes, and what it says when it cannot."""
+"""`--set key=value`: its effect, and its messages when it cannot be applied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scene(tmp_path: Path) -> Path:
     return path
 
 
-# override -> what it makes of the scene, as far as the override concerns it
+# override -> the values of the scene that it sets
 CHANGES: dict[str, tuple[Callable[[Scene], Any], Any]] = {
     "time.frames=10": (lambda scene: scene.time.frames, 10),
     "cloth[0].fabric=cotton": (lambda scene: scene.cloth[0].fabric.name, "cotton"),
@@ -51,10 +51,10 @@ CHANGES: dict[str, tuple[Callable[[Scene], Any], Any]] = {
 
 
 @pytest.mark.parametrize("override", CHANGES)
-def test_changes(scene: Path, override: str) -> None:
-    look, expected = CHANGES[override]
-    assert look(load(scene)) != expected
-    assert look(load(scene, overrides=[override])) == expected
+def test_overrides_change_the_scene(scene: Path, override: str) -> None:
+    value, expected = CHANGES[override]
+    assert value(load(scene)) != expected
+    assert value(load(scene, overrides=[override])) == expected
 
 
 def test_the_last_of_several_wins(scene: Path) -> None:
@@ -74,7 +74,7 @@ REFUSED = {
     "frames": "write it as key=value, as in time.frames=10 or cloth[0].fabric=silk.",
     "=1": "write it as key=value, as in time.frames=10 or cloth[0].fabric=silk.",
     "gravity=[0, 0": "its value is not valid YAML: expected ',' or ']', but got '<stream end>'.",
-    # a good key with a bad value
+    # a valid key with an invalid value
     "time.frames=-1": "time.frames = -1: must be >= 0.",
     "cloth[0].fabric=coton": 'cloth[0].fabric = "coton": no such fabric. Did you mean "cotton"?',
     "cloth[0].shape={type: grid, siez: 1}": 'cloth[0].shape.siez: no such key. Did you mean "size"?',

@@ -1,4 +1,4 @@
-"""Rest angles that cannot be used: where, what, and what to do; and files that can, whatever their faces."""
+"""Messages for rest angles that cannot be used, and files of rest shapes that can, whatever their faces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KEY = "cloth[0].energies[1].rest_angle"
     ("../fold.obj", f'{KEY} = "../fold.obj": leads out of the scene\'s folder.'),
     ("http://x.org/a.obj", f'{KEY} = "http://x.org/a.obj": is a URL; only local files are read.'),
 ])  # fmt: skip
-def test_values(value: str, text: str, tmp_path: Path) -> None:
+def test_invalid_values_are_reported(value: str, text: str, tmp_path: Path) -> None:
     assert problem(tmp_path, value).startswith(text)
 
 
@@ -71,7 +71,7 @@ def test_another_number_of_vertices(tmp_path: Path) -> None:
 
 
 def test_other_triangles(tmp_path: Path) -> None:
-    """Two of them, as when a tool has turned a diagonal."""
+    """Two triangles differ, as when a tool has flipped a diagonal."""
     a, b, c = FACES[0]
     d = next(corner for corner in FACES[1] if corner not in FACES[0])
     other = next(corner for corner in FACES[0] if corner not in FACES[1])
@@ -99,7 +99,7 @@ def test_positions_that_are_not_finite(tmp_path: Path) -> None:
 
 
 def test_faces_may_be_quads_in_any_order(tmp_path: Path) -> None:
-    """Only places are read: how quads were cut, and which way faces run, is the cloth's own affair."""
+    """Only positions are read: the diagonals of quads and the winding of faces are those of the cloth."""
     assert SHEET.quads is not None
     quads = [[int(corner) + 1 for corner in quad][::-1] for quad in SHEET.quads[::-1]]
     moved = SHEET.positions + np.array([1.0, 2.0, 3.0])
@@ -108,7 +108,7 @@ def test_faces_may_be_quads_in_any_order(tmp_path: Path) -> None:
 
 
 def test_vertices_keep_the_numbers_of_the_cloths_own_file(tmp_path: Path) -> None:
-    """A file with vertices that are welded or not used, for the cloth and again for its rest angles."""
+    """A file with welded or unused vertices, for the cloth and again for its rest angles."""
     positions = np.concatenate([SHEET.positions, SHEET.positions[[4]]])
     faces = [[10 if corner == 5 and k % 2 else corner for corner in face] for k, face in enumerate(FACES)]
     obj(tmp_path, positions, faces)

@@ -1,4 +1,4 @@
-"""Files that are no scenes: missing, empty, binary, huge, or made to do harm."""
+"""Files that are not scenes: missing, empty, binary, huge, or malicious."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert message("a/b.obj") == "a/b.obj: no such file. A scene is a .yaml, .yml, .json file or a shipped name."
 
 
-def test_what_is_not_a_scene_file(tmp_path: Path) -> None:
+def test_files_with_other_suffixes_are_refused(tmp_path: Path) -> None:
     assert message(tmp_path) == f"{tmp_path}: is a directory; give a scene file inside it."
     path = written(tmp_path, "x", "notes.txt")
     assert message(path) == f"{path}: a scene is a .yaml, .yml, .json file."
@@ -70,12 +70,12 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(("content", "expected"), CONTENTS.values(), ids=CONTENTS.keys())
-def test_content(tmp_path: Path, content: bytes | str, expected: str) -> None:
+def test_content_that_is_not_a_scene_is_refused(tmp_path: Path, content: bytes | str, expected: str) -> None:
     path = written(tmp_path, content)
     assert message(path).splitlines()[0] == f"{path}{expected}"
 
 
-def test_aliases_that_multiply_are_stopped(tmp_path: Path) -> None:
+def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 20)]
     start = time.perf_counter()
@@ -85,7 +85,7 @@ def test_aliases_that_multiply_are_stopped(tmp_path: Path) -> None:
 
 def test_a_file_too_large_for_a_scene_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path, "")
-    os.truncate(path, 3 << 30)  # a hole: no disk space
+    os.truncate(path, 3 << 30)  # a sparse file: no disk space
     assert message(path) == (
         f"{path}: 3221.2 MB is too large for a scene (at most 2.1 MB). Keep large data in files beside it."
     )
@@ -98,7 +98,7 @@ def test_json_is_read_too_even_with_tabs(tmp_path: Path) -> None:
 
 
 def test_numbers_in_every_notation(tmp_path: Path) -> None:
-    """PyYAML gives 1e-3 as text and 010 as eight; a scene means a thousandth and ten."""
+    """PyYAML reads 1e-3 as text and 010 as eight; in a scene they are a thousandth and ten."""
     path = written(
         tmp_path, "time: {frames: 010, fps: 3e1, max_step: 1E-2, min_step: .001}\ngravity: [0, -0.0, '-9.81']"
     )

@@ -1,4 +1,4 @@
-"""Whatever stands in a scene, the answer is a Scene or a SceneError whose every line says where."""
+"""Any content of a scene gives a Scene or a SceneError, every line of which names its place."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ JUNK = st.one_of(
 
 
 def places(value: Any, path: tuple = ()) -> list[tuple]:
-    """Paths to everything inside a value."""
+    """Yields the path of every item inside a value."""
     items: list = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
     )
@@ -76,7 +76,7 @@ def test_the_scene_that_is_changed_is_valid(tmp_path: Path) -> None:
     )
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-def test_changed_at_random(tmp_path: Path, changes: list[tuple[tuple, Any, str]]) -> None:
+def test_random_changes_give_a_scene_or_an_error(tmp_path: Path, changes: list[tuple[tuple, Any, str]]) -> None:
     scene = copy.deepcopy(SCENE)
     for (*parents, last), junk, action in changes:
         holder = scene
@@ -90,7 +90,7 @@ def test_changed_at_random(tmp_path: Path, changes: list[tuple[tuple, Any, str]]
             else:
                 holder[last] = junk
         except (KeyError, IndexError, TypeError):
-            continue  # an earlier change took the place away
+            continue  # an earlier change removed the place
     path = tmp_path / "fuzz.yaml"
     path.write_text(yaml.safe_dump(scene, allow_unicode=True))
     try:
@@ -104,8 +104,8 @@ def test_changed_at_random(tmp_path: Path, changes: list[tuple[tuple, Any, str]]
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_every_single_place_by_something_absurd(tmp_path: Path, place: tuple) -> None:
-    """Nothing in the scene may be a mapping with this key, so every such change is an error right there."""
+def test_an_absurd_value_at_any_place_is_an_error_there(tmp_path: Path, place: tuple) -> None:
+    """No item of a scene may be a mapping with this key, so every such change is an error at its place."""
     scene = copy.deepcopy(SCENE)
     holder: Any = scene
     for part in place[:-1]:

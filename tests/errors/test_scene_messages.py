@@ -1,6 +1,6 @@
-"""The text of messages for broken scenes: where, which key, which value, what is wrong, what to do.
+"""Messages for broken scenes: the place, the key, the value, what is wrong, and the remedy.
 
-Each case changes a scene that is valid and gives every line that must come out, exactly.
+Each case changes one field of a valid scene and gives the exact line of the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_the_scene_that_the_cases_change_is_valid(tmp_path: Path) -> None:
     assert scene._folder == tmp_path
 
 
-# (what the valid scene says, what to say instead, the lines expected)
+# (text of the valid scene, its replacement, the expected line)
 ONE_FIELD = {
     "unknown key": (
         "time: {frames: 2}",

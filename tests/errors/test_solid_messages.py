@@ -1,4 +1,4 @@
-"""The text of messages for solids that cannot be used or had to be treated."""
+"""Messages for solids that cannot be used or had to be repaired."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_errors(positions: object, triangles: object, expected: str) -> None:
     assert str(caught.value) == expected
 
 
-def test_nothing_left_after_dropping() -> None:
+def test_a_solid_without_valid_triangles_is_an_error() -> None:
     with pytest.raises(InputError) as caught:
         check_surface(BOX, np.array([[0, 0, 1], [2, 2, 2]]), drop_degenerate=True)
     assert str(caught.value) == "no triangle is left: all 2 are degenerate."
@@ -109,8 +109,7 @@ WARNINGS = {
     "unused vertices": (
         [*BOX, [9, 9, 9], [8, 8, 8]],
         FACES,
-        "removed 2 unused vertices, the first of them vertex 8; "
-        "vertex sequences keep the numbers of the source.",
+        "removed 2 unused vertices, the first of them vertex 8; vertex sequences keep the numbers of the source.",
     ),
     "winding": (
         BOX,
@@ -159,7 +158,7 @@ def test_warnings(positions: object, triangles: object, expected: str) -> None:
     assert expected in check_surface(np.array(positions), np.array(triangles)).warnings
 
 
-def test_a_solid_turned_inside_out_by_request_is_reported() -> None:
+def test_a_solid_flipped_inside_out_on_request_is_reported() -> None:
     assert check_surface(BOX, FACES, flip=True).warnings == (INSIDE_OUT + "remove flip: true.",)
 
 
@@ -174,7 +173,7 @@ def test_an_open_mesh_has_no_inside() -> None:
 
 
 def test_two_boxes_that_share_an_edge_have_no_inside() -> None:
-    """The same two vertices, not only the same places: four triangles on one edge."""
+    """They share the same two vertices, not only their positions: four triangles have one edge."""
     other = BOX + np.array([1, 1, 0])
     number = np.arange(8) + 8
     number[[0, 4]] = (3, 7)
@@ -189,7 +188,7 @@ def test_two_boxes_that_share_an_edge_have_no_inside() -> None:
 
 
 def test_a_klein_bottle_has_no_inside() -> None:
-    """A square grid whose sides are joined, one pair of them the other way round."""
+    """A square grid whose opposite sides are joined, one pair of them reversed."""
     n = 8
     i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
 

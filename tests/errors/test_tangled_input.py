@@ -1,4 +1,4 @@
-"""Scenes that start with intersections: what is said, counted, written and drawn; and what --strict makes of them."""
+"""Scenes that start with intersections: warnings, the certificate, files, pictures, and --strict."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
 SMALL = {"width": 64, "height": 48, "samples": 1}
-HEIGHT = 0.3  # [m]  of the upright sheet over the flat one, when they are apart
+HEIGHT = 0.3  # [m]  height of the upright sheet over the flat one, when they are apart
 
 
 def scene(apart: bool = False, speed: float = 0.0, **more: Any) -> Scene:
-    """A flat sheet and an upright one that cuts it, or stands above it and moves down."""
+    """A flat sheet and an upright one that intersects it, or is above it and moves down."""
     fabric = {"density": 0.17, "stretch_warp": 900.0, "stretch_weft": 900.0, "shear": 60.0, "bend_warp": 1e-4}
     fabric["bend_weft"] = 1e-4
     flat = {"name": "flat", "shape": {"type": "grid", "size": [0.5, 0.5], "resolution": [4, 4]}, "fabric": fabric}
@@ -54,7 +54,7 @@ def scene(apart: bool = False, speed: float = 0.0, **more: Any) -> Scene:
 
 @pytest.fixture
 def tangled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in, with the scene as a file."""
+    """The working folder, with the scene as a file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOILE_PRECISION", "double")
     text = {"version": 1, **json.loads(scene().model_dump_json())}
@@ -69,7 +69,7 @@ def call(*arguments: str) -> Result:
 
 
 def expected_pairs(simulation: Simulation) -> np.ndarray:
-    """At the start."""
+    """The pairs of triangles that intersect at the start."""
     return intersecting_pairs(simulation.surface.triangles, simulation.surface.rest)
 
 
@@ -88,12 +88,12 @@ def test_the_warning_lists_pairs_and_places(device: str) -> None:
     for (a, b), place in zip(pairs, np.array(places, float), strict=False):
         for triangle in (a, b):
             corners = simulation.surface.rest[simulation.surface.triangles[triangle]]
-            assert (place >= corners.min(axis=0) - 1e-4).all()  # four digits are told
+            assert (place >= corners.min(axis=0) - 1e-4).all()  # four digits are printed
             assert (place <= corners.max(axis=0) + 1e-4).all()
 
 
 def test_one_pair_is_reported_as_one(device: str) -> None:
-    """Sheets of two triangles each; one stands with a corner through the rim of the other."""
+    """Sheets of two triangles each; a corner of one is through the border of the other."""
     grid = {"type": "grid", "size": [1.0, 1.0], "resolution": [2, 2]}
     cloth = [
         {"name": "a", "shape": grid, "fabric": "cotton"},
@@ -105,7 +105,7 @@ def test_one_pair_is_reported_as_one(device: str) -> None:
 
 
 def test_the_certificate_counts_what_an_oracle_counts(device: str) -> None:
-    """The sheets move through each other: none at first, then more and more."""
+    """The sheets move through each other: no pair at first, then more and more."""
     simulation = Simulation(scene(apart=True, speed=3.0), device, audit="frame")
     assert simulation.warnings == []
     found = []
@@ -123,8 +123,8 @@ def test_the_certificate_counts_what_an_oracle_counts(device: str) -> None:
     assert summary["ok"] is False
 
 
-def test_every_step_is_audited_when_asked(device: str) -> None:
-    """A small sheet moves past the rim of a large one and is through within a frame: only steps see it."""
+def test_every_step_is_audited_on_request(device: str) -> None:
+    """A small sheet passes through the border of a large one within a frame: only an audit of steps finds it."""
     grid = {"type": "grid", "size": [0.1, 0.1], "resolution": [2, 2]}
     cloth = [
         {"name": "still", "shape": grid, "fabric": "cotton"},
@@ -158,8 +158,8 @@ def test_a_run_that_does_not_get_worse_is_ok(device: str) -> None:
     assert summary["ok"] is True
 
 
-def test_nothing_is_counted_where_cloth_does_not_meet_cloth(device: str) -> None:
-    """And no zero is claimed, and no time spent."""
+def test_nothing_is_counted_in_scenes_without_self_contact(device: str) -> None:
+    """The certificate contains no zero, and the audit takes no time."""
     simulation = Simulation(scene(), device)
     frames = list(simulation.run(1))
     report = simulation.report()
@@ -171,12 +171,12 @@ def test_nothing_is_counted_where_cloth_does_not_meet_cloth(device: str) -> None
     assert report["summary"]["ok"] is True
 
 
-def test_the_time_of_the_audit_is_its_own(device: str) -> None:
+def test_the_audit_has_its_own_time(device: str) -> None:
     simulation = Simulation(scene(), device, audit="step")
     list(simulation.run(2))
     report = simulation.report()
     assert all(entry["ms"]["audit"] > 0.0 for entry in report["frames"])
-    assert all(entry["ms"]["C/C"] < 20.0 for entry in report["frames"])  # [ms]  nothing to do, on a busy machine
+    assert all(entry["ms"]["C/C"] < 20.0 for entry in report["frames"])  # [ms]  nothing to compute, on a busy machine
     without = [sum(entry["ms"].values()) - entry["ms"]["audit"] for entry in report["frames"]]
     assert report["summary"]["ms_per_frame"] == pytest.approx(np.median(without))
 
@@ -187,7 +187,7 @@ def test_an_audit_that_does_not_exist_is_reported(device: str) -> None:
 
 
 def read_obj(path: Path) -> tuple[dict[str, list[list[int]]], np.ndarray]:
-    """Triangles of each object, and all vertices."""
+    """Returns the triangles of each object, and all vertices."""
     objects: dict[str, list[list[int]]] = {}
     vertices = []
     for line in path.read_text().splitlines():
@@ -225,7 +225,7 @@ def test_a_run_writes_the_triangles_and_a_clean_one_removes_them(tangled: Path) 
 
 
 def test_strict_is_an_error_and_writes_nothing(tangled: Path) -> None:
-    """Whether or not the scene is audited otherwise."""
+    """It does not matter whether the scene is audited otherwise."""
     for more in ((), ("--audit", "frame"), ("--audit", "none")):
         result = call("run", "tangled.yaml", "--strict", *more)
         assert result.exit_code == 2
@@ -234,7 +234,7 @@ def test_strict_is_an_error_and_writes_nothing(tangled: Path) -> None:
         assert [file.name for file in tangled.iterdir()] == ["tangled.yaml"]
 
 
-def test_strict_accepts_a_clean_start_and_claims_no_more(tangled: Path) -> None:
+def test_strict_checks_only_the_start(tangled: Path) -> None:
     move = ("--set", "cloth[1].translation=[0.0, 0.0, 1.0]", "--frames", "1", "--json")
     result = call("run", "tangled.yaml", "--strict", *move)
     assert result.exit_code == 0, result.output
@@ -250,7 +250,7 @@ def test_new_intersections_are_reported_at_the_end(tangled: Path) -> None:
     assert "The certificate is not ok" in result.stderr
 
 
-def test_from_python(tmp_path: Path) -> None:
+def test_strict_from_python(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="intersect at the start"):
         run(scene(), tmp_path / "run", strict=True)
     assert not (tmp_path / "run").exists()
@@ -260,21 +260,21 @@ def test_from_python(tmp_path: Path) -> None:
 
 
 def surface_of_two() -> Surface:
-    """Two triangles side by side, each a cloth of its own; seen from the front they do not hide each other."""
+    """Two triangles side by side, each a separate cloth; seen from the front they do not hide each other."""
     rest = np.array([[0, 0, 1], [1, 0, 1], [0, 0, 2], [1.2, 0, 1], [2.2, 0, 1], [1.2, 0, 2]], float)
     parts = (Part("a", slice(0, 3), slice(0, 1)), Part("b", slice(3, 6), slice(1, 2)))
     return Surface(np.arange(6, dtype=np.int32).reshape(2, 3), rest[:, [0, 2]].reshape(2, 3, 2), rest, parts, 30.0)
 
 
 def red(image: np.ndarray) -> np.ndarray:
-    """Columns of a picture in which something is red, and nothing but red."""
+    """The columns of a picture that contain pure red."""
     r, g, b = np.moveaxis(image.astype(int), -1, 0)
     return np.flatnonzero(((r > 100) & (g < 0.4 * r) & (b < 0.4 * r) & (abs(g - b) < 20)).any(axis=0))
 
 
 @pytest.mark.parametrize(("marked", "where"), [(None, []), ([], []), ([0], [0]), ([1], [1]), ([0, 1], [0, 1])])
 def test_intersecting_triangles_are_red(tmp_path: Path, marked: list[int] | None, where: list[int]) -> None:
-    """The first on the left half, the second on the right; cloth 1 itself is blue and cloth 2 not so red."""
+    """The first is in the left half, the second in the right; cloth 1 itself is blue, and cloth 2 a duller red."""
     surface = surface_of_two()
     settings = Picture(**SMALL, look_at=(1.1, 0.0, 1.5), look_from=(1.1, -6.0, 1.5))
     frame = Frame(
@@ -305,7 +305,7 @@ def test_each_frame_of_a_film_has_its_own_red(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_is_drawn_with_its_intersections(tmp_path: Path) -> None:
-    """Found again from the cache; a run that was not audited has none to show."""
+    """Intersections are computed from the cache; a run without an audit shows none."""
     with pytest.warns(UserWarning, match="intersect"):
         run(scene(), tmp_path / "counted", audit="frame", frames=1)
     run(scene(), tmp_path / "not", frames=1)
@@ -317,7 +317,7 @@ def test_a_finished_run_is_drawn_with_its_intersections(tmp_path: Path) -> None:
     assert pictures[0] != pictures[1]
 
 
-def test_the_file_is_complete_or_not_there(tmp_path: Path) -> None:
+def test_the_file_of_intersections_is_complete_or_absent(tmp_path: Path) -> None:
     surface = surface_of_two()
     tangle = Frame(0, 0.0, surface.rest, surface.rest, intersecting=np.array([1]))
     writer = IntersectionsWriter(tmp_path, surface)
@@ -335,8 +335,8 @@ def test_the_file_is_complete_or_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{"filters": ["self_contact"]}, {"forces": ["penalty"]}])
-def test_scenes_in_which_cloth_meets_cloth_are_audited(device: str, more: dict[str, Any]) -> None:
-    """Without being asked, at every frame; and not at all when asked not to."""
+def test_scenes_with_self_contact_are_audited(device: str, more: dict[str, Any]) -> None:
+    """At every frame by default, and not at all with audit=none."""
     simulation = Simulation(scene(apart=True, **more), device)
     *_, last = simulation.run(1)
     assert last.certificate is not None
@@ -347,7 +347,7 @@ def test_scenes_in_which_cloth_meets_cloth_are_audited(device: str, more: dict[s
 
 @pytest.mark.parametrize("sharp", [True, False])
 def test_sharp_solids_count_too(device: str, sharp: bool) -> None:
-    """A thin box that stands through the flat sheet; its own triangles, which touch each other, are no pairs."""
+    """A thin box passes through the flat sheet; its own triangles, which share vertices, are no pairs."""
     box = {"name": "blade", "type": "box", "size": [0.01, 0.1, 0.4], "translation": [0.03, 0.04, 0.0], "sharp": sharp}
     sheet = scene(apart=True, solids=[box], constraints=[{"type": "solid_contact", "deepest_start": 1.0}])
     simulation = Simulation(sheet, device, audit="frame")

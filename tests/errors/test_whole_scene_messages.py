@@ -29,12 +29,12 @@ seed: -1
         "drape.yaml:4  cloth[1].shape.color: no such key. Choose from: diagonals, resolution, size, type.",
         'drape.yaml:6  constraints[0].cloth = "shet": no such cloth. Did you mean "sheet"?',
         "drape.yaml:7  constraints[1].where = {indices: [7]}: vertex 7 does not exist: the cloth has vertices 0 to 3.",
-        # constraints[2] is for a cloth that is itself wrong: nothing can be said about its vertices
+        # constraints[2] belongs to a cloth that is itself invalid, so its vertices cannot be checked
         "drape.yaml:9  seed = -1: must be >= 0.",
     ]
 
 
-def test_what_needs_the_whole_scene_is_reported_with_the_rest(tmp_path: Path) -> None:
+def test_checks_of_the_whole_scene_are_reported_with_the_others(tmp_path: Path) -> None:
     text = """\
 time: {fps: -1}
 cloth:
@@ -60,7 +60,7 @@ expect:
     "forces",
     ["[drag]", "[{type: wind, velocity: [1, 0, 0]}]", "[{type: wind_particle, velocity: [1, 0, 0], linear: 1}]"],
 )
-def test_still_air_counted_twice_is_warned_about_once(tmp_path: Path, forces: str) -> None:
+def test_drag_that_is_counted_twice_gives_one_warning(tmp_path: Path, forces: str) -> None:
     path = tmp_path / "drape.yaml"
     text = VALID.replace("constraints:\n", "  - {name: other, shape: {type: grid, resolution: [2, 2]}}\nconstraints:\n")
     path.write_text(f"{text}forces: {forces}\n")
@@ -72,7 +72,7 @@ def test_still_air_counted_twice_is_warned_about_once(tmp_path: Path, forces: st
     assert warning.endswith(") each model the resistance of still air. Keep one of them; wind includes drag.")
 
 
-def test_pictures_of_different_frames_stand_side_by_side(tmp_path: Path) -> None:
+def test_pictures_of_different_frames_are_different_files(tmp_path: Path) -> None:
     path = tmp_path / "drape.yaml"
     path.write_text(VALID + "outputs: [picture, {type: picture, frame: 1}, {type: picture, frame: 2}, obj, npz]\n")
     assert len(load(path).outputs) == 5
@@ -93,7 +93,7 @@ PINS = {
 
 @pytest.mark.parametrize(("one", "two", "contradict"), PINS.values(), ids=PINS.keys())
 def test_pins_on_the_same_particle(tmp_path: Path, one: str, two: str, contradict: bool | None) -> None:
-    """Different pins are an error, equal ones a warning, and pins of different times or particles neither."""
+    """Different pins are an error, equal pins a warning, and pins with different times or particles neither."""
     head, _, _ = VALID.partition("constraints:")
     text = f"{head}constraints:\n  - {{type: pin, where: {one}}}\n  - {{type: pin, where: {two}}}\n"
     if contradict:
@@ -108,7 +108,7 @@ def test_pins_on_the_same_particle(tmp_path: Path, one: str, two: str, contradic
     assert mesh.warnings == ((twice,) if contradict is False else ())
 
 
-def test_figures_in_other_units_are_warned_about(tmp_path: Path) -> None:
+def test_values_in_other_units_give_warnings(tmp_path: Path) -> None:
     path = tmp_path / "drape.yaml"
     path.write_text(
         VALID.replace("translation: [0, 0, 1]", "fabric: {density: 200, shear: 0, bend_warp: 2e-3}").replace(

@@ -1,4 +1,4 @@
-"""[BMF03] sec. 4: what its bending model claims, and where its formulas must be read with care.
+"""[BMF03] sec. 4: claims of its bending model, and printed formulas that need care.
 
 The element here is one hinge of two triangles, numbered as in figure 1 counted from 0: flaps x0, x1, edge x2-x3.
 """
@@ -32,7 +32,7 @@ def hinge_model() -> Model:
 
 
 def hinges(count: int, seed: int = 0) -> list[np.ndarray]:
-    """Folded by up to 150 degrees, triangles deformed by up to a third, anywhere in space."""
+    """Random hinges, folded by up to 150 degrees, with triangles deformed by up to a third."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
@@ -58,7 +58,7 @@ def modes(x: np.ndarray) -> np.ndarray:
 
 
 def test_forces_act_on_the_twelfth_mode_alone(device: str) -> None:
-    """Elastic and damping forces are orthogonal to the other eleven, which are independent; to rounding."""
+    """Elastic and damping forces are orthogonal to the other eleven modes, which are independent; to rounding."""
     tested = Bench.of(hinge_model(), [BendMode(rigidity=D, rest_angle=25.0)], device)
     rng = np.random.default_rng(1)
     for x in hinges(100):
@@ -70,8 +70,8 @@ def test_forces_act_on_the_twelfth_mode_alone(device: str) -> None:
             assert along.max() <= 1e-12 * np.linalg.norm(force)
 
 
-def test_damping_takes_power_from_bending_alone(device: str) -> None:
-    """-k_d (dtheta/dt)^2 from the bending mode, with k_d = damping D |e|^2/(A0 + A1); nothing from the other eleven."""
+def test_damping_dissipates_in_bending_alone(device: str) -> None:
+    """-k_d (dtheta/dt)^2 for the bending mode, with k_d = damping D |e|^2/(A0 + A1); zero for the other eleven."""
     tested = Bench.of(hinge_model(), [BendMode(rigidity=D, rest_angle=25.0)], device)
     area = 0.5 * (0.8 + 0.6)
     for x in hinges(50, seed=2):
@@ -85,7 +85,7 @@ def test_damping_takes_power_from_bending_alone(device: str) -> None:
 
 
 def printed_mode(x: np.ndarray) -> np.ndarray:
-    """u as printed, also of complex positions."""
+    """u as printed, also for complex positions."""
     N1, N2, E = np.cross(x[0] - x[2], x[0] - x[3]), np.cross(x[1] - x[3], x[1] - x[2]), x[3] - x[2]
     a1, a2, length = N1 / np.sum(N1 * N1), N2 / np.sum(N2 * N2), np.sqrt(np.sum(E * E))
     return np.array([
@@ -97,7 +97,7 @@ def printed_mode(x: np.ndarray) -> np.ndarray:
 
 
 def test_the_printed_mode_is_minus_the_gradient_of_the_angle() -> None:
-    """So that dtheta/dt is minus the printed sum, and F^d = -k_d |E| (dtheta/dt) u would drive what it should damp."""
+    """So dtheta/dt is minus the printed sum, and F^d = -k_d |E| (dtheta/dt) u would drive the motion it should damp."""
     for x in hinges(20, seed=3):
         np.testing.assert_allclose(printed_mode(x), -gradient(angle, x), rtol=0, atol=1e-11)
 
@@ -113,7 +113,7 @@ def printed_force(x: np.ndarray, factors_at: np.ndarray | None) -> np.ndarray:
 
 
 def asymmetry(factors_at: np.ndarray | None, x: np.ndarray) -> float:
-    """Of the Jacobian of the printed force, by complex steps, relative to its norm."""
+    """Asymmetry of the Jacobian of the printed force, by complex steps, relative to its norm."""
     J = np.zeros((12, 12))
     for column, place in enumerate(np.ndindex(4, 3)):
         moved = x.astype(complex)
@@ -123,19 +123,19 @@ def asymmetry(factors_at: np.ndarray | None, x: np.ndarray) -> float:
 
 
 def test_the_force_has_an_energy_only_with_factors_of_the_rest_shape(device: str) -> None:
-    """A force that is a gradient has a symmetric Jacobian: 1e-10 with the factors frozen, some 30 % without."""
+    """A force that is a gradient has a symmetric Jacobian: 1e-10 with constant factors, about 30 % without."""
     found = hinges(50, seed=4)
     assert max(asymmetry(FLAT, x) for x in found) < 1e-10
     current = [asymmetry(None, x) for x in found]
     assert min(current) > 0.1 and np.median(current) > 0.2
-    # And the frozen one is what the energy computes, with k_e = 4 D.
+    # With constant factors, it is the force of the energy with k_e = 4 D.
     tested = Bench.of(hinge_model(), [BendMode(rigidity=D)], device)
     for x in found:
         expected = 4.0 * D * printed_force(x, FLAT).real
         np.testing.assert_allclose(tested.force(x), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
-# Rigidity over k_e by direction of bending: how far a hinge model is from isotropic (docs/papers.md).
+# Rigidity over k_e by direction of bending: the anisotropy of a hinge model (docs/papers.md).
 DIRECTIONS = (0.0, 15.0, 30.0, 45.0, 135.0)
 RIGIDITY: dict[str, tuple[float, ...]] = {
     "alternating": (0.25, 0.28125, 0.34375, 0.375, 0.375),
@@ -154,11 +154,11 @@ def bent(diagonals: str, cells: int, cell: float, curvature: float, degrees: flo
 
 
 def per_area(device: str, diagonals: str, cell: float, degrees: float, of: str) -> float:
-    """Energy, or power of damping, per area and per square of the curvature or of its rate, without edges.
+    """Energy, or power of damping, per area and per square of the curvature or of its rate, without edge effects.
 
-    What a patch of n by n cells has is a n^2 + b n + c, because cells at the edge lack hinges; a follows from three.
+    A patch of n by n cells has a n^2 + b n + c, because cells at the edge lack hinges; a follows from three patches.
     """
-    curvature = 1e-5 / cell  # flat enough: what is left out goes with the square of slopes below 1e-4
+    curvature = 1e-5 / cell  # flat enough: the error is quadratic in slopes below 1e-4
     totals = []
     for cells in (4, 8, 12):
         model, x = bent(diagonals, cells, cell, curvature, degrees)
@@ -174,7 +174,7 @@ def per_area(device: str, diagonals: str, cell: float, degrees: float, of: str) 
 @pytest.mark.parametrize("cell", [0.04, 0.02, 0.01])
 @pytest.mark.parametrize("diagonals", RIGIDITY)
 def test_stiffness_is_that_of_the_material_on_every_mesh(diagonals: str, cell: float, device: str) -> None:
-    """Energy per area is D_eff curvature^2/2 at every resolution, and damping takes D_eff damping rate^2.
+    """Energy per area is D_eff curvature^2/2 at every resolution, and the power of damping D_eff damping rate^2.
 
     D_eff/k_e by direction: the same for every size of cells, as claimed, but not for every direction.
     """
@@ -185,7 +185,7 @@ def test_stiffness_is_that_of_the_material_on_every_mesh(diagonals: str, cell: f
 
 
 def printed_damping(cell: float) -> float:
-    """Power of F^d as printed, with k_d = 1, per area and per square of the rate of curvature; without edges."""
+    """Power of F^d as printed, with k_d = 1, per area and per square of the rate of curvature, without edge effects."""
     totals = []
     for cells in (2, 4, 6):
         model, x = bent("alternating", cells, cell, 1.0, 0.0)
@@ -198,8 +198,8 @@ def printed_damping(cell: float) -> float:
     return (totals[2] - 2.0 * totals[1] + totals[0]) / 8.0 / cell**2
 
 
-def test_printed_damping_fades_as_the_mesh_is_refined() -> None:
-    """Why damping has the factor of the elastic force here: with |E| it takes half as much when cells are halved."""
+def test_printed_damping_vanishes_as_the_mesh_is_refined() -> None:
+    """With the printed factor |E|, the power of damping halves with the cells; Toile uses the elastic factor."""
     found = [printed_damping(cell) for cell in (0.04, 0.02, 0.01)]
     np.testing.assert_allclose(np.divide(found[1:], found[:-1]), 0.5, rtol=1e-9)
 
@@ -208,7 +208,7 @@ def test_printed_damping_fades_as_the_mesh_is_refined() -> None:
 
 
 def off_shape(x: np.ndarray, rest: np.ndarray) -> float:
-    """Root mean square distance from a shape, after the rigid motion that brings both together best [m]."""
+    """Root mean square distance from a shape, after the best rigid alignment [m]."""
     a, b = x - x.mean(axis=0), rest - rest.mean(axis=0)
     U, _, V = np.linalg.svd(a.T @ b)
     turn = U @ np.diag([1.0, 1.0, np.sign(np.linalg.det(U @ V))]) @ V
@@ -216,7 +216,7 @@ def off_shape(x: np.ndarray, rest: np.ndarray) -> float:
 
 
 def ends_of(device: str, scene: Scene) -> dict[str, tuple[float, float]]:
-    """Height of each figure at the end over that at the start, and how far it is from its shape [m]."""
+    """Height of each figure at the end over that at the start, and its distance from its shape [m]."""
     simulation = Simulation(scene, device)
     first, *_, last = simulation.run()
     assert simulation.report()["summary"]["ok"]
@@ -237,7 +237,7 @@ def coarse(name: str, number: int, frames: int) -> Scene:
 
 
 def test_a_stiff_figure_stands_where_a_soft_one_collapses(device: str) -> None:
-    """Figures 3 and 4: the same figure, before a ball is pressed into the stiff ones; on coarse meshes."""
+    """Figures 3 and 4: the same figure on coarse meshes, before a ball is pressed into the stiff ones."""
     soft = ends_of(device, coarse("bmf03_balloon", 0, frames=20))["sculpted"]
     stiff = ends_of(device, coarse("bmf03_bottle", 1, frames=20))["springy"]
     assert soft[0] < 0.7 and stiff[0] > 0.9
@@ -245,9 +245,9 @@ def test_a_stiff_figure_stands_where_a_soft_one_collapses(device: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_shipped_figures(device: str) -> None:
-    """As shipped. The balloon folds up to about half its height; what is pressed into film stays, and what is
-    pressed into the figure where bending dominates does not."""
+def test_dents_remain_in_film_and_not_in_stiff_figures(device: str) -> None:
+    """As shipped. The balloon folds to about half its height; the dent in the film remains, and the dent in the figure
+    where bending dominates does not."""
     soft = ends_of(device, load("bmf03_balloon", overrides=["outputs=[]"]))
     assert soft["sculpted"][0] < 0.55  # 0.42 to 0.52 for starts some millimeters apart
     assert soft["sculpted"][1] > 0.05

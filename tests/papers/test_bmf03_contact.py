@@ -1,9 +1,9 @@
-"""[BMF03] 5.2 and 5.3: interface forecasting, and folds that survive being moved out of a solid.
+"""[BMF03] 5.2 and 5.3: interface forecasting, and folds that survive the projection out of a solid.
 
 The response to a solid has a closed form. With phi the distance less the thickness, N the normal and v the velocity of
 the solid there, a point that would end inside gets
 
-    v_pN = v_N - phi/dtau,    |v_T,rel| less by mu |change of v_pN|, and not below 0
+    v_pN = v_N - phi/dtau,    |v_T,rel| reduced by mu |change of v_pN|, and not below 0
 
 so that phi = 0 after the step when dtau = dt, and phi shrinks by 1 - dt/dtau in each step otherwise.
 """
@@ -29,7 +29,7 @@ THICKNESS = 2e-3
 RADIUS = 0.3
 COUNT = 400
 TIME = 0.4  # [s]  start of the step, in the middle of the motion
-# Turns fast: 40 degrees in a step of 1/60 s at most, and moves by 4 cm.
+# A fast rotation of up to 40 degrees in a step of 1/60 s, and a translation of 4 cm.
 MOTION = {
     "interpolation": "linear",
     "keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [1.0, -2.0, 1.5], "rotation": [700.0, -400.0, 2000.0]}],
@@ -42,7 +42,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 class Body:
-    """The closed form of a moving plane or sphere: where its points go in the step, and how far points are from it."""
+    """A moving plane or sphere in closed form: the motion of its points in the step, and distances from it."""
 
     def __init__(self, shape: str, motion: dict[str, Any]):
         self.shape = shape
@@ -68,12 +68,12 @@ class Body:
         return (x - o) / np.linalg.norm(x - o, axis=1)[:, None]
 
     def carried(self, x: np.ndarray, start: float, end: float) -> np.ndarray:
-        """Where points fixed to the solid come to."""
+        """The positions of points fixed to the solid at the end of the step."""
         (R0, o0), (R1, o1) = self.frame(start), self.frame(end)
         return (x - o0) @ R0 @ R1.T + o1
 
     def points(self, depth: float, seed: int = 5) -> np.ndarray:
-        """Some near its surface at the start of the step, at most `depth` inside and outside."""
+        """Points near its surface at the start of the step, at most `depth` inside and outside."""
         random = np.random.default_rng(seed)
         R, o = self.frame(TIME)
         height = random.uniform(-depth, depth, COUNT)
@@ -84,7 +84,7 @@ class Body:
 
 
 class Response:
-    """One step of the filter against a body, in terms of the paper: normal and tangential, relative to the solid."""
+    """One step of the filter with a body, in terms of the paper: normal and tangential, relative to the solid."""
 
     def __init__(self, device: str, body: Body, mu: float, relaxation: float | None = None):
         x = body.points(0.01)
@@ -129,7 +129,7 @@ def test_a_point_ends_on_the_surface(device: str, body: Body, mu: float) -> None
         np.testing.assert_allclose(found.phi_out[found.hit], 0.0, rtol=0, atol=1e-12)
 
 
-def test_a_point_that_stays_outside_is_left_alone(device: str, body: Body) -> None:
+def test_a_point_that_stays_outside_is_not_changed(device: str, body: Body) -> None:
     """To the last bit."""
     found = Response(device, body, 0.3)
     assert np.array_equal(found.x_out[~found.hit], found.straight[~found.hit])
@@ -137,7 +137,7 @@ def test_a_point_that_stays_outside_is_left_alone(device: str, body: Body) -> No
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.3, 1.0])
-def test_friction(device: str, body: Body, mu: float) -> None:
+def test_friction_reduces_slip_by_mu_times_the_normal_change(device: str, body: Body, mu: float) -> None:
     """Slip loses exactly mu |change of v_pN|, in its own direction, or stops. Velocities here are some tens of m/s."""
     found = Response(device, body, mu)
     hit = found.hit
@@ -147,23 +147,23 @@ def test_friction(device: str, body: Body, mu: float) -> None:
     along = np.einsum("ij,ij->i", found.slip_out, found.slip)
     np.testing.assert_allclose(along[hit], (left * length(found.slip))[hit], rtol=0, atol=1e-10)
     if mu > 0.0:
-        assert (left[hit] == 0.0).any() and (left[hit] > 0.1).any()  # both static and kinetic
+        assert (left[hit] == 0.0).any() and (left[hit] > 0.1).any()  # some stick, some slide
 
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 3.0, 20.0])
-def test_relaxation(device: str, body: Body, ratio: float) -> None:
-    """v_pN = v_N - phi/dtau: relative to the solid a point covers phi in dtau, whatever its own velocity."""
+def test_relaxation_covers_phi_in_dtau(device: str, body: Body, ratio: float) -> None:
+    """v_pN = v_N - phi/dtau: relative to the solid a point moves by phi in dtau, whatever its velocity."""
     found = Response(device, body, 1e3, relaxation=ratio * H)
     expected = -found.phi / (ratio * H)
     np.testing.assert_allclose(found.normal_out[found.hit], expected[found.hit], rtol=0, atol=1e-11)
     np.testing.assert_allclose(found.phi_out[found.hit], (1.0 - 1.0 / ratio) * found.phi[found.hit], atol=1e-12)
-    # The other form in print, v_pN - phi_new/dtau, is the same at dtau = dt alone.
+    # The other printed form, v_pN - phi_new/dtau, is the same only at dtau = dt.
     other = found.normal - (found.phi + H * found.normal) / (ratio * H)
     assert (np.abs(other - expected)[found.hit].max() < 1e-10) == (ratio == 1.0)
 
 
-def test_geometric_approach(device: str) -> None:
-    """Points at rest inside a solid at rest come out by 1 - dt/dtau of what is left in each step."""
+def test_depth_shrinks_geometrically(device: str) -> None:
+    """The depth of points at rest inside a solid at rest shrinks by the factor 1 - dt/dtau in each step."""
     ratio, steps = 4.0, 12
     body = Body("plane", STILL)
     fields = {"type": "forecast", "thickness": THICKNESS, "relaxation": ratio * H}
@@ -178,7 +178,7 @@ def test_geometric_approach(device: str) -> None:
 
 
 def test_the_velocity_after_a_step_is_that_of_the_response(device: str) -> None:
-    """Also where the scheme ended with another velocity than the mean: the paper has but one, v_p."""
+    """This also holds where the final velocity of the scheme differs from the mean: the paper has only one, v_p."""
     body = Body("plane", STILL)
     filtering = Filtering(device, [{"type": "forecast", "thickness": THICKNESS}], [body.settings], COUNT)
     x, random = body.points(0.01), np.random.default_rng(8)
@@ -189,10 +189,10 @@ def test_the_velocity_after_a_step_is_that_of_the_response(device: str) -> None:
     assert np.array_equal(v_out[~hit], end[~hit]) and 0.2 < hit.mean() < 0.8
 
 
-def test_a_part_that_moves_within_its_solid(device: str) -> None:
-    """The ball of a level set is thrown at points at rest, by 3 cm in the step: they end on its surface.
+def test_points_end_on_a_moving_part_of_a_level_set(device: str) -> None:
+    """The ball of a level set moves towards points at rest, by 3 cm in the step: they end on its surface.
 
-    Read from cells of 2 cm, a sphere of 30 cm is flattened by less than (2 cm)^2/8r = 0.2 mm.
+    On cells of 2 cm, a sphere of 30 cm is flattened by less than (2 cm)^2/8r = 0.2 mm.
     """
     throw = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, 2.0]}]}
     ball = {"type": "sphere", "radius": RADIUS, "motion": throw}
@@ -203,13 +203,13 @@ def test_a_part_that_moves_within_its_solid(device: str) -> None:
     x = out / length(out)[:, None] * (RADIUS + random.uniform(0.0, 0.05, (COUNT, 1))) + [0.0, 0.0, 2.0 * TIME]
     x_out, _ = filtering.correct(x, np.zeros_like(x), H, TIME)
     (distance,) = filtering.distances(x_out, TIME + H)
-    met = (x_out != x).any(axis=1)
-    assert met.sum() > 50 and (~met).sum() > 50
-    np.testing.assert_allclose(distance[met] - THICKNESS, 0.0, atol=3e-4)
-    assert (distance[~met] > THICKNESS - 3e-4).all()
+    corrected = (x_out != x).any(axis=1)
+    assert corrected.sum() > 50 and (~corrected).sum() > 50
+    np.testing.assert_allclose(distance[corrected] - THICKNESS, 0.0, atol=3e-4)
+    assert (distance[~corrected] > THICKNESS - 3e-4).all()
 
 
-def test_large_steps_are_warned_of() -> None:
+def test_large_steps_give_a_warning() -> None:
     model = Simulation(load("hang", overrides=["outputs=[]"]), "cpu").model
     (advice,) = Forecast().advice(model, 1.0 / 60.0)
     assert "1/60" in advice and "10 %" in advice and "max_step" in advice
@@ -217,7 +217,7 @@ def test_large_steps_are_warned_of() -> None:
 
 
 def test_cloth_stretches_in_proportion_to_the_step(device: str) -> None:
-    """What the advice is based on: cloth hung over a ball, with steps of 1/120 and 1/240 s, and no limit to stretch."""
+    """The basis of the warning: cloth over a ball with steps of 1/120 and 1/240 s, without a limit of stretch."""
     strains = []
     for steps in (120.0, 240.0):
         scene = Scene(
@@ -262,11 +262,11 @@ LIMBS = {
 }
 
 
-def test_cloth_on_moving_limbs(device: str) -> None:
-    """A cloth falls on a level set whose parts move, and is carried: what is left of its depth, frame by frame.
+def test_cloth_is_carried_by_moving_limbs(device: str) -> None:
+    """A cloth falls on a level set whose parts move, and is carried: its depth, frame by frame.
 
-    The forecast is linear and the body is not. A point that slides by s in a step beside a surface of radius r, or as
-    the surface turns under it, is missed by s^2/2r: 1 m/s at 1/240 s over the capsule's 7 cm is 0.12 mm.
+    The forecast is linear and the body is not. For a point that slides by s in a step along a surface of radius r, or
+    a surface that turns under it, the error is s^2/2r: 1 m/s at 1/240 s on the capsule of 7 cm is 0.12 mm.
     """
     thickness = 2e-3
     scene = Scene(
@@ -290,12 +290,12 @@ def test_cloth_on_moving_limbs(device: str) -> None:
     assert len(vertices_in_contact) > 1000
     assert vertices_in_contact.min() > -0.1 * thickness  # deepest: 0.2 mm
     assert np.quantile(vertices_in_contact, 0.01) > -0.05 * thickness
-    assert np.median(vertices_in_contact) == pytest.approx(0.0, abs=1e-6)  # most of it is where the forecast says
+    assert np.median(vertices_in_contact) == pytest.approx(0.0, abs=1e-6)  # most of it is at the forecast position
     assert (phi[-1] < 0.5 * thickness).sum() > 20  # it still lies there
 
 
 def wrinkled(shape: str, lowest: float, highest: float) -> tuple[np.ndarray, np.ndarray]:
-    """A sheet whose waves go from one distance to another over a plane or a sphere: positions and distances."""
+    """A sheet with waves between two distances from a plane or a sphere: positions and distances."""
     u, w = (of.ravel() for of in np.meshgrid(np.linspace(-0.2, 0.2, 60), np.linspace(-0.2, 0.2, 60)))
     wave = 0.5 + 0.25 * (np.sin(70.0 * u + 9.0 * w) + np.cos(31.0 * w - 12.0 * u))
     phi = lowest + (highest - lowest) * wave
@@ -306,7 +306,7 @@ def wrinkled(shape: str, lowest: float, highest: float) -> tuple[np.ndarray, np.
 
 
 def projected(device: str, shape: str, x: np.ndarray, post: FoldProjection) -> np.ndarray:
-    """Distances after the post-process, by the closed form of the shape."""
+    """Distances after the post-process, in closed form."""
     scene = Scene(solids=[{"type": shape, **({"radius": RADIUS} if shape == "sphere" else {})}], post=[post])
     x = Simulation(scene, device).parts.post[0].apply(x, 0.0)
     return x[:, 2] if shape == "plane" else length(x) - RADIUS
@@ -320,14 +320,14 @@ def test_wrinkles_are_kept(device: str, shape: str, lowest: float, highest: floa
     """Figure 2: in front of the solid, in the same order of depth, and with more than half of the variance of heights.
 
     A line of slope m keeps m^2 of the variance; with a band of 15 mm for depths of 5 mm that is 0.53. Projection to
-    the surface keeps nothing of what is inside.
+    the surface keeps nothing of the part inside.
     """
     x, phi = wrinkled(shape, lowest, highest)
     post = FoldProjection(epsilon=0.0, tau=15e-3, deepest=5e-3)
     phi_out = projected(device, shape, x, post)
     order = np.argsort(phi, kind="stable")
     rise, rise_out = np.diff(phi[order]), np.diff(phi_out[order])
-    assert (rise_out[rise > 1e-12] > 0.0).all()  # rank correlation 1, but for points at the same depth to rounding
+    assert (rise_out[rise > 1e-12] > 0.0).all()  # rank correlation 1, except for points at the same depth to rounding
     assert phi_out.min() > 0.0 and phi_out.max() <= 15e-3 + 1e-12
     assert phi_out.var() > 0.5 * phi.var()
     if highest <= 0.0:
@@ -338,8 +338,8 @@ def test_wrinkles_are_kept(device: str, shape: str, lowest: float, highest: floa
 def test_tight_cloth_does_not_let_the_body_through(device: str) -> None:
     """Figure 5, on the scene `stretched_over`: whole triangles are in front of the body, and without the map are not.
 
-    Triangles are looked at in 15 points each. Between corners that are `epsilon` in front, edges of 9 to 12 mm cut less
-    than l^2/8r = 0.5 mm into bumps of 4 cm. The map takes about a tenth off the height of what lies in the band.
+    Triangles are sampled at 15 points each. Between corners that are `epsilon` in front, edges of 9 to 12 mm cut less
+    than l^2/8r = 0.5 mm into bumps of 4 cm. The map reduces heights in the band by about a tenth.
     """
     scene = load("stretched_over", overrides=["post=[]", "outputs=[]"])
     simulation = Simulation(scene, device)

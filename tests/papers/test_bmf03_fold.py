@@ -12,12 +12,13 @@ from toile.scene.load import load
 from toile.simulation.simulation import Simulation
 
 AROUND, ALONG = 42, 34
-RESOLVED = 0.006  # [m]  half a cell: waves lower than that are not told from the mesh
+RESOLVED = 0.006  # [m]  half a cell: lower waves cannot be distinguished from the mesh
 
 
 @cache
-def pushed_together(compression: str, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Strain of structural springs in every frame, and how far each particle is from the mean radius at the end [m]."""
+def compressed_sleeve(compression: str, device: str) -> tuple[np.ndarray, np.ndarray]:
+    """Strain of structural springs in every frame, and deviation of each particle from the mean radius at the end
+    [m]."""
     overrides = ["outputs=[]", f"filters[0].compression={compression}"]
     simulation = Simulation(load("bmf03_fold", overrides=overrides), device)
     springs = springs_of(simulation.model.parts[0]).of(STRUCTURAL)
@@ -31,29 +32,29 @@ def pushed_together(compression: str, device: str) -> tuple[np.ndarray, np.ndarr
     return np.array(strains), radius - radius.mean()
 
 
-def intersections(height: np.ndarray, least: float) -> int:
-    """How often a closed line goes from a ridge to a valley or back; what is lower than `least` is neither."""
+def zero_crossings(height: np.ndarray, least: float) -> int:
+    """The number of changes between ridge and valley along a closed line; heights below `least` are neither."""
     sides = np.sign(height[np.abs(height) > least])
     return int(np.count_nonzero(sides != np.roll(sides, 1)))
 
 
 @pytest.mark.slow
 def test_the_limits_hold(device: str) -> None:
-    """99 % of springs within +10 % and -0 % in all frames, none outside by more than two points."""
-    strains, _ = pushed_together("0.0", device)
+    """99 % of springs within +10 % and -0 % in all frames, none outside by more than two percentage points."""
+    strains, _ = compressed_sleeve("0.0", device)
     outside = np.maximum(strains - 0.1, -strains)
     assert np.mean(outside <= 0.01) > 0.99
     assert outside.max() < 0.02
-    squeezed, _ = pushed_together("null", device)
-    assert squeezed.min() < -0.1
+    compressed, _ = compressed_sleeve("null", device)
+    assert compressed.min() < -0.1
 
 
 @pytest.mark.slow
-def test_it_folds_where_it_would_be_squeezed(device: str) -> None:
-    """Zero crossings of the height around the sleeve, ring by ring; the squeezed one is round in every ring."""
-    (_, folded), (_, squeezed) = (pushed_together(compression, device) for compression in ("0.0", "null"))
-    many, few = (sum(intersections(ring, RESOLVED) for ring in height) for height in (folded, squeezed))
+def test_the_sleeve_folds_instead_of_compressing(device: str) -> None:
+    """Zero crossings of the height around the sleeve, ring by ring; the compressed sleeve is round in every ring."""
+    (_, folded), (_, compressed) = (compressed_sleeve(compression, device) for compression in ("0.0", "null"))
+    many, few = (sum(zero_crossings(ring, RESOLVED) for ring in height) for height in (folded, compressed))
     assert many > 2 * ALONG  # more than two in a ring
     assert few == 0
-    assert folded.std() > 5.0 * squeezed.std()
-    assert np.abs(squeezed - squeezed.mean(axis=1, keepdims=True)).max() < 1e-3
+    assert folded.std() > 5.0 * compressed.std()
+    assert np.abs(compressed - compressed.mean(axis=1, keepdims=True)).max() < 1e-3

@@ -1,4 +1,4 @@
-"""Numbers of [BW98]: bending that costs nothing, iterations per step, one step a frame (secs. 1, 8)."""
+"""Numbers of [BW98]: the cost of bending stiffness, iterations per step, one step a frame (secs. 1, 8)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def iterations(report: dict[str, Any]) -> list[int]:
 def test_bending_stiffness_does_not_change_the_cost(device: str, integrator: str) -> None:
     """Sec. 8: bend stiffness over a range of 10^4 changes the running time by less than 5 %.
 
-    Counted, not timed: the same steps, none rejected, and the same iterations to 15 %; their cost each is that of the
+    Counted, not timed: the same steps, none rejected, and the same iterations to 15 %; the cost of each depends on the
     pattern of the matrix, which does not change.
     """
     work = []
@@ -44,13 +44,13 @@ def test_bending_stiffness_does_not_change_the_cost(device: str, integrator: str
         assert report["summary"]["rejected"] == 0
         assert report["summary"]["steps"] == 15
         work.append(sum(iterations(report)))
-    if device == "cpu":  # elsewhere there is no factor yet, and iterations grow by half over this range
+    if device == "cpu":  # elsewhere there is no factor, and iterations grow by half over this range
         assert max(work) <= 1.15 * min(work)
 
 
 def test_iterations_for_six_thousand_particles(device: str) -> None:
     """Sec. 1.1: 50 to 100 iterations a step for a system of 18,000 unknowns. With the paper's preconditioner, its steps
-    of 20 ms, and a residual of 1e-2: the paper gives neither tolerance nor stiffness, 1e-3 takes six times as many."""
+    of 20 ms, and a residual of 1e-2: the paper gives neither tolerance nor stiffness; 1e-3 needs six times as many."""
     report = hang(
         device,
         78,

@@ -1,8 +1,8 @@
-"""What [BW98] says of its solver: iterations that grow like the square root of n, and no interest in bending stiffness.
+"""Claims of [BW98] about its solver: iterations grow like the square root of n and hardly depend on bending stiffness.
 
-For the preconditioners that are not a factor; the growth of iterations explains the paper's exponent of the growth of
-time. A sheet hung by two corners (figure 2), backward Euler. Work is counted in iterations, which do not depend on the
-machine.
+The preconditioners are those that are not a factor; the growth of iterations explains the paper's exponent of the
+growth of time. A sheet is hung by two corners (figure 2), with backward Euler. Work is counted in iterations, which do
+not depend on the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
-# On a GPU the residual is looked at every ten iterations: counts are that coarse there.
+# On a GPU the residual is read back every ten iterations, so counts are multiples of ten.
 LOOK_EVERY = {"cpu": 1, "cuda": 10}
 PRECONDITIONERS = ("diagonal", "block_jacobi")
 
@@ -74,7 +74,7 @@ def test_iterations_grow_like_the_square_root_of_n(
 
 
 def test_small_steps_need_few_iterations(device: str) -> None:
-    """A tends to M, which is diagonal, as h goes to 0: one iteration solves that."""
+    """As h tends to 0, A tends to M, which is diagonal: one iteration solves it."""
     counts = [float(np.median(iterations(17, "block_jacobi", device, h=h))) for h in (1 / 60, 1 / 1000, 1e-4)]
     assert counts[1] < 0.3 * counts[0] + LOOK_EVERY[device] and counts[2] <= 2 + LOOK_EVERY[device]
 
@@ -85,9 +85,9 @@ def test_bending_stiffness_hardly_matters(
 ) -> None:
     """Sec. 8: bending from 0.1 to 1,000 times the default; the paper's running time varied by less than 5 %.
 
-    The number of steps is the same throughout (asserted in `iterations`). Counts stay within a tenth up to 100 times
-    the default; at 1,000 times the cloth is cardboard, bending (like 1/dx^4) begins to matter to the condition number,
-    and costs up to half as much again.
+    The number of steps is always the same (asserted in `iterations`). Counts stay within a tenth up to 100 times the
+    default; at 1,000 times, as stiff as cardboard, bending (like 1/dx^4) begins to affect the condition number, and
+    counts grow by up to a half.
     """
     factors = (0.1, 1.0, 10.0, 100.0, 1000.0)
     counts = np.array(

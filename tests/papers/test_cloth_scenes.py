@@ -1,6 +1,6 @@
-"""The shipped scenes of cloth on cloth do what they say: on coarse meshes, against topology, order and balances.
+"""Shipped scenes with contact between cloths, on coarse meshes: topology, order of layers, and balances.
 
-[BFA02] figure 1 is a curtain that folds over itself; the set-ups here are each about one way to be in contact.
+[BFA02] figure 1 is a curtain that folds over itself; each scene here shows one kind of contact.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def intersections(meshes: list[Mesh], device: str) -> int:
 
 @pytest.mark.parametrize("share", [0.85, 1.0, 1.5])
 @pytest.mark.parametrize("name", UNTANGLED)
-def test_starts_apart_and_flat(name: str, share: float, device: str) -> None:
-    """Whatever the mesh: nothing intersects, and no edge is off its flat length by more than 1 %."""
+def test_scenes_start_without_intersections_and_unstretched(name: str, share: float, device: str) -> None:
+    """At every resolution nothing intersects, and no edge differs from its rest length by more than 1 %."""
     meshes = start_meshes(at_resolution(name, share))
     assert intersections(meshes, device) == 0
     for mesh in meshes:
@@ -60,12 +60,12 @@ def test_starts_apart_and_flat(name: str, share: float, device: str) -> None:
 
 
 @pytest.mark.parametrize("share", [0.6, 1.0, 1.5])
-def test_tangled_starts_tangled(share: float, device: str) -> None:
+def test_the_scene_tangled_starts_with_intersections(share: float, device: str) -> None:
     assert intersections(start_meshes(at_resolution("tangled", share)), device) > 10
 
 
 def over_and_under(one: np.ndarray, two: np.ndarray) -> list[bool]:
-    """Along one curve, seen from above: whether it passes over the other one, where they cross."""
+    """Along one curve, seen from above: whether it passes over the other one, at each of their crossings."""
     found = []
     for a, b in itertools.pairwise(one):
         p, q = two[:-1], two[1:]
@@ -81,7 +81,7 @@ def over_and_under(one: np.ndarray, two: np.ndarray) -> list[bool]:
 
 
 def middle(mesh: Mesh) -> np.ndarray:
-    """The line along which a ribbon runs: the mean of the rows across it."""
+    """The center line of a ribbon: the mean of the rows across it."""
     rows = len(np.unique(mesh.vertex_uv()[:, 1]))
     return mesh.positions.reshape(rows, -1, 3).mean(axis=0)
 
@@ -108,21 +108,21 @@ def linking(one: np.ndarray, two: np.ndarray) -> float:
 
 
 def extended(curve: np.ndarray) -> np.ndarray:
-    """Led on straight along x for 100 m at both ends, as if the pins went on for ever."""
+    """The curve, extended straight along x by 100 m at both ends."""
     out = np.array([100.0, 0.0, 0.0])
     return np.concatenate([[curve[0] - out], curve, [curve[-1] + out]])
 
 
-def test_linking_of_a_double_helix() -> None:
+def test_linking_number_of_a_double_helix() -> None:
     angle = np.linspace(0.0, 6.0 * np.pi, 600)
     one = np.column_stack([angle / 20.0, 0.2 * np.cos(angle), 0.2 * np.sin(angle)])
     assert linking(extended(one), extended(one * [1.0, -1.0, -1.0])) == pytest.approx(3.0, abs=0.01)
 
 
 @pytest.mark.slow
-def test_twist_stays_linked(device: str) -> None:
-    """The two free sides of the mat wind about each other as often as its ends are turned: a number that only cloth
-    passing through cloth could change, whatever coils and folds there are."""
+def test_the_linking_number_of_twist_is_that_of_its_ends(device: str) -> None:
+    """The linking number of the two free sides of the mat is the number of turns of its ends: only cloth that passes
+    through cloth could change it, whatever coils and folds there are."""
     simulation = simulate("twist", device, "cloth[0].shape.resolution=[41, 21]")
     uv = simulation.model.parts[0].mesh.vertex_uv()
     sides = [np.flatnonzero(np.abs(uv[:, 1] - end) < 1e-9) for end in (uv[:, 1].min(), uv[:, 1].max())]
@@ -136,7 +136,7 @@ def test_twist_stays_linked(device: str) -> None:
 
 
 def test_folded_layers_keep_their_order(device: str) -> None:
-    """0 3 2 1 from the bottom up, a millimeter apart at least, when the sheet has come to rest on the floor."""
+    """0 3 2 1 from the bottom up, at least a millimeter apart, when the sheet rests on the floor."""
     along, across = 53, 7
     simulation = simulate("fold", device, f"cloth[0].shape.resolution=[{along}, {across}]", "time.frames=40")
     middles = [along // 8 + along // 4 * k for k in (0, 3, 2, 1)]
@@ -149,7 +149,7 @@ def test_folded_layers_keep_their_order(device: str) -> None:
 
 @pytest.mark.slow
 def test_the_knot_holds(device: str) -> None:
-    """Ribbons led through each other come apart when nothing holds them; with contact the pull brings them together."""
+    """Without contact the ribbons pass through each other and separate; with contact the pull tightens the knot."""
     coarse = [f"cloth[{i}].shape.resolution=[161, 3]" for i in (0, 1)]
     apart = {}
     for filters in ("[]", "[{type: self_contact, thickness: 0.001, friction: 0.1}]"):
@@ -164,7 +164,7 @@ def test_the_knot_holds(device: str) -> None:
 
 @pytest.mark.slow
 def test_a_stack_keeps_its_order(device: str) -> None:
-    """Ten sheets fallen on a hoop: at their middles each lies on the one below, no nearer than half a thickness."""
+    """Ten sheets on a hoop: at its middle each lies on the one below, at least half a thickness apart."""
     coarse = [f"cloth[{i}].shape.resolution=[11, 11]" for i in range(10)]
     simulation = simulate("stack", device, *coarse, "time.frames=15")
     *_, last = simulation.run()

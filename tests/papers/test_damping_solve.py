@@ -10,12 +10,12 @@ from toile.linear.modified_pcg import Solution
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
-# Just below the largest steps that are stable with each fabric [s]
+# Just below the largest stable step of each fabric [s].
 STEPS = {"cotton": 1.65e-4, "wool_tropical": 1.5e-4}
 
 
 def iterations(device: str, fabric: str, h: float, steps: int) -> list[int]:
-    """Of every solve of a sheet that falls from two corners and swings."""
+    """Iterations of every solve of a sheet that falls from two corners and swings."""
     simulation = Simulation(
         Scene(
             time={"frames": 1, "fps": 1.0 / (steps * h), "max_step": h, "min_step": 1e-7},
@@ -42,19 +42,19 @@ def iterations(device: str, fabric: str, h: float, steps: int) -> list[int]:
 
 
 @pytest.mark.parametrize("fabric", STEPS)
-def test_iterations(device: str, fabric: str) -> None:
+def test_the_damping_solve_needs_few_iterations(device: str, fabric: str) -> None:
     found = iterations(device, fabric, STEPS[fabric], 100)
     assert len(found) == 200
     assert np.median(found) < 10
     assert max(found) < 20
 
 
-def test_a_tenth_of_the_step_needs_three(device: str) -> None:
+def test_a_tenth_of_the_step_needs_three_iterations(device: str) -> None:
     assert np.median(iterations(device, "cotton", 0.1 * STEPS["cotton"], 20)) <= 3
 
 
 def test_nothing_to_solve_without_damping(device: str) -> None:
-    """Then every mixed step is explicit."""
+    """Every mixed step is then explicit."""
     scene = Scene(
         time={"frames": 1, "fps": 1000.0, "max_step": 1e-4},
         cloth=[{"shape": {"type": "grid", "resolution": (5, 5)}, "fabric": {"damping": 0.0}}],

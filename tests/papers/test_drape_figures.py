@@ -1,6 +1,6 @@
-"""The figures of two scenes at full size: [BW98] figure 1, and a character as large as those of figures 5 and 6.
+"""Two scenes at full size: [BW98] figure 1, and a character as large as those of figures 5 and 6.
 
-    figure 1, table 1    a square of 2,602 vertices on a cylinder of 322, 75 frames: 80 steps of at most 33 ms
+figure 1, table 1    a square of 2,602 vertices on a cylinder of 322, 75 frames: 80 steps of at most 33 ms
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from toile.simulation.simulation import Simulation
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def test_drape(device: str) -> None:
-    """As the scene is shipped. Most frames are one step, and cloth is in the cylinder at none."""
+def test_drape_takes_about_one_step_a_frame(device: str) -> None:
+    """The scene as shipped: most frames are one step, and cloth is never inside the cylinder."""
     simulation = Simulation(load("drape", overrides=["outputs=[]"]), device)
     (stand,) = simulation.solids
     assert abs(len(stand.positions) - 322) <= 10
@@ -33,7 +33,7 @@ def test_drape(device: str) -> None:
 
 
 @pytest.mark.slow
-def test_character_at_full_size(device: str, tmp_path: Path) -> None:
+def test_the_skirt_stays_on_a_character_at_full_size(device: str, tmp_path: Path) -> None:
     """A body of 13,058 vertices that walks for two seconds: the waist of the skirt stays on the hips.
 
     The waist starts 3 mm off the body and rests 3 mm in front of it, where the body's vertices are up to 9 mm apart.
@@ -53,5 +53,5 @@ def test_character_at_full_size(device: str, tmp_path: Path) -> None:
         assert -0.01 < sunk < 0.04
     summary = simulation.report()["summary"]
     assert summary["ok"]
-    assert summary["rejected"] <= 3  # cloth that is carried as the body moves does not jerk
+    assert summary["rejected"] <= 3  # cloth that is carried with the body moves smoothly
     assert summary["solid_depth"] < 1e-3

@@ -1,6 +1,6 @@
-"""[Pro95]: the filter of sec. 5 on single springs and against a plain loop, and what the paper says of its sheets.
+"""[Pro95]: the filter of sec. 5 on single springs and against a plain loop, and the paper's claims about its sheets.
 
-Times (a step with the filter, the speed against stiffer springs) are in benchmarks/pro95.py.
+Times (a step with the filter, the speed compared with stiffer springs) are in benchmarks/pro95.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def limited(passes: int, tau_c: float = 0.1, **fields: Any) -> str:
 
 
 def brought_closer(device: str, x: np.ndarray, masses: list[float], S: list[np.ndarray], l0: float = 1.0) -> np.ndarray:
-    """The two ends of one spring with tau_c = 10 % after the filter has looked at it once."""
+    """The two ends of one spring with tau_c = 10 % after one pass of the filter."""
     x_out = wp.array(x, dtype=vec3, device=device)
     arrays: list[Any] = [
         wp.array([[0, 1]], dtype=wp.vec2i, device=device), wp.array([l0], dtype=real, device=device),
@@ -54,7 +54,7 @@ FREE, FIXED = np.eye(3), np.zeros((3, 3))
 ENDS = np.array([[0.3, -0.2, 0.5], [1.1, 0.9, -0.4]])  # 1.63 m apart
 
 
-def test_two_loose_ends_meet_halfway(device: str) -> None:
+def test_two_free_ends_move_by_equal_amounts(device: str) -> None:
     """Length exactly 1.1 l0, in the same direction, around the same middle."""
     found = brought_closer(device, ENDS, [0.3, 0.3], [FREE, FREE])
     d, before = found[1] - found[0], ENDS[1] - ENDS[0]
@@ -63,14 +63,14 @@ def test_two_loose_ends_meet_halfway(device: str) -> None:
     np.testing.assert_allclose(found.mean(axis=0), ENDS.mean(axis=0), atol=1e-14)
 
 
-def test_two_loose_ends_of_different_mass_keep_their_center_of_mass(device: str) -> None:
+def test_two_free_ends_of_different_mass_keep_their_center_of_mass(device: str) -> None:
     found = brought_closer(device, ENDS, [0.3, 0.1], [FREE, FREE])
     assert np.linalg.norm(found[1] - found[0]) == pytest.approx(1.1, abs=1e-14)
     np.testing.assert_allclose([0.3, 0.1] @ found, [0.3, 0.1] @ ENDS, atol=1e-15)
 
 
 @pytest.mark.parametrize("fixed", [0, 1])
-def test_a_fixed_end_stays_and_the_other_comes(fixed: int, device: str) -> None:
+def test_a_fixed_end_stays_and_the_free_end_moves(fixed: int, device: str) -> None:
     S = [FREE, FREE]
     S[fixed] = FIXED
     found = brought_closer(device, ENDS, [0.3, 0.1], S)
@@ -80,13 +80,14 @@ def test_a_fixed_end_stays_and_the_other_comes(fixed: int, device: str) -> None:
     np.testing.assert_allclose(found[1 - fixed], expected, atol=1e-14)
 
 
-def test_two_fixed_ends_and_what_is_short_enough_are_left_alone(device: str) -> None:
+def test_two_fixed_ends_and_short_springs_are_not_changed(device: str) -> None:
     assert np.array_equal(brought_closer(device, ENDS, [1.0, 1.0], [FIXED, FIXED]), ENDS)
     assert np.array_equal(brought_closer(device, ENDS, [1.0, 1.0], [FREE, FREE], l0=1.5), ENDS)
 
 
-def test_an_end_that_slides_keeps_to_its_line(device: str) -> None:
-    """On the x axis, tied to a point 0.8 m beside it: to where the distance is 1.1 m, or else as near as it gets."""
+def test_a_sliding_end_stays_on_its_line(device: str) -> None:
+    """A particle on the x axis, connected to a point 0.8 m beside it, moves to a distance of 1.1 m, or to the
+    closest."""
     line = np.diag([1.0, 0.0, 0.0])
     start = np.array([[0.0, 0.8, 0.0], [2.0, 0.0, 0.0]])
     found = brought_closer(device, start, [1.0, 1.0], [FIXED, line])
@@ -102,7 +103,7 @@ def test_an_end_that_slides_keeps_to_its_line(device: str) -> None:
 def one_by_one(
     x: np.ndarray, springs: SpringLists, limits: dict[int, float], masses: np.ndarray, S: np.ndarray
 ) -> np.ndarray:
-    """A pass as a plain loop: each spring after the other, with ends that are loose or fixed."""
+    """A pass as a plain loop over all springs, with ends that are free or fixed."""
     x = x.copy()
     for (i, j), l0, kind in zip(springs.particles, springs.lengths, springs.kind, strict=True):
         d = x[j] - x[i]
@@ -124,13 +125,13 @@ def test_springs_of_a_color_share_no_particle() -> None:
     assert (np.diff(springs.kind) >= 0).all()
     for particles in np.split(springs.particles, springs.ends[:-1]):
         assert len(np.unique(particles)) == particles.size
-    assert len(springs.ends) == 12  # four of each kind, the fewest there can be
+    assert len(springs.ends) == 12  # four of each kind, the minimum
     assert not SpringLists(model, [], "cpu").colors
 
 
 @pytest.mark.parametrize("passes", [1, 3])
-def test_a_pass_takes_one_spring_after_the_other(passes: int, device: str) -> None:
-    """A random sheet with pins: as the plain loop has it, and velocities follow. Rounding of a few operations."""
+def test_a_pass_equals_a_sequential_loop(passes: int, device: str) -> None:
+    """A random sheet with pins agrees with the plain loop, and velocities follow. Rounding of a few operations."""
     filters = [{"type": "strain_deformation_rate", "structural": 0.05, "shear": 0.2, "passes": passes}]
     pins = [{"type": "pin", "where": {"indices": [0, 1, 30, 31]}}]
     filtering = Filtering(device, filters, [], 64, constraints=pins)
@@ -163,7 +164,7 @@ def test_velocities_may_be_kept(device: str) -> None:
 
 
 class Sheet:
-    """A scene stepped one by one, and how long its springs are."""
+    """A scene that is stepped one step at a time, and the lengths of its springs."""
 
     def __init__(self, device: str, scene: str, *overrides: str):
         self.simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]), device)
@@ -191,7 +192,7 @@ class Sheet:
         return kinetic + sum(self.simulation.system.energies(state.x, state.v).values())
 
     def elongation(self, *kinds: int) -> float:
-        """The largest of some kinds of springs."""
+        """The largest elongation of some kinds of springs."""
         ends = self.x[self.springs.particles]
         rate = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) / self.springs.lengths - 1.0
         return float(rate[np.isin(self.springs.kind, kinds or (STRUCTURAL, SHEAR))].max())
@@ -200,7 +201,7 @@ class Sheet:
         self.simulation.step(self.h, self.tally)
 
     def walk(self, seconds: float) -> Iterator[float]:
-        """Times of the steps."""
+        """Yields the time after each step."""
         for k in range(round(seconds / self.h)):
             self.step()
             yield (k + 1) * self.h
@@ -223,24 +224,25 @@ def test_springs_alone_stretch_beyond_twice_their_length(device: str) -> None:
     assert Sheet(device, "pro95_sheet", PLAIN).after(PAPER_STEPS).elongation() > 1.0
 
 
-def test_limited_springs_do_not(device: str) -> None:
-    """Figure 4: after 200 steps a tenth longer, once enough passes are made. One leaves 27 %, two 18 %, forty
-    10.3 %: each pass moves on what the one before has left to the neighbors."""
+def test_limited_springs_stretch_by_at_most_a_tenth(device: str) -> None:
+    """Figure 4: after 200 steps at most a tenth longer, with enough passes. One leaves 27 %, two 18 %, forty 10.3 %:
+    each
+    pass moves the excess of the one before to the neighbors."""
     found = [Sheet(device, "pro95_sheet", limited(p)).after(PAPER_STEPS).elongation() for p in (1, 2, 40)]
     assert found[0] > found[1] > found[2] > 0.1
     assert found[0] < 0.3 and found[1] < 0.2 and found[2] < 0.105
 
 
 def test_without_a_limit_on_shear_the_sheet_shears(device: str) -> None:
-    """Figure 4a: structural springs are limited, and the diagonals are longer than those allow themselves to be."""
+    """Figure 4a: only structural springs are limited, and the diagonals exceed that limit."""
     sheet = Sheet(device, "pro95_sheet", limited(40, shear="null")).after(PAPER_STEPS)
     assert sheet.elongation(STRUCTURAL) < 0.11
     assert sheet.elongation(SHEAR) > 0.2
 
 
-def test_more_passes_leave_less_on_a_finer_mesh(device: str) -> None:
-    """33 x 33, after the same time and at any time until then: each of the first passes helps, and ten more so.
-    All of them are in benchmarks/pro95.py."""
+def test_more_passes_reduce_the_elongation_of_a_finer_mesh(device: str) -> None:
+    """33 x 33, at the same time and at the worst time until then: each of the first passes reduces the elongation, and
+    ten reduce it more. All numbers are in benchmarks/pro95.py."""
     at_end, most = [], []
     for passes in (1, 2, 3, 10):
         sheet = Sheet(device, "pro95_sheet", limited(passes), *FINER)
@@ -252,9 +254,9 @@ def test_more_passes_leave_less_on_a_finer_mesh(device: str) -> None:
     assert most[-1] < 0.3 * most[0]
 
 
-def test_the_flag_survives_a_step_that_its_springs_do_not(device: str) -> None:
-    """The same wind, step and K, the step 15 % above 2/omega_max. Without the filter it is torn within 0.1 s; with
-    it ten seconds pass, and 20 passes keep it within 3 points of its limit."""
+def test_the_filter_stabilizes_a_flag_beyond_the_stable_step(device: str) -> None:
+    """The same wind, step and K, the step 15 % above 2/omega_max. Without the filter it diverges within 0.1 s; with the
+    filter it runs for ten seconds, and 20 passes keep it within 3 percentage points of its limit."""
     plain = Sheet(device, "pro95_flag", PLAIN)
     assert plain.h > 1.1 * plain.limit()
     with pytest.raises(StepFailed):
@@ -269,21 +271,22 @@ def test_the_flag_survives_a_step_that_its_springs_do_not(device: str) -> None:
     assert np.abs(flag.v).max() < 20.0  # the wind blows at 8.5 m/s
 
 
-def test_the_sail_is_no_longer_than_it_may_be(device: str) -> None:
-    """While it fills and when it is full, within a point of its limit."""
+def test_the_sail_stays_within_its_limit(device: str) -> None:
+    """Within a percentage point of its limit, while it fills and when it is full."""
     sail = Sheet(device, "pro95_sail")
     assert max(sail.elongation() for _ in sail.walk(1.0)) < 0.06
 
 
 def sinking(sheet: Sheet) -> np.ndarray:
-    """How far the center of mass is below where it comes to rest, step by step [m]."""
+    """Depth of the center of mass below its rest position, step by step [m]."""
     masses = sheet.simulation.model.masses
     heights = np.array([masses @ sheet.x[:, 2] / masses.sum() for _ in sheet.walk(10.0)])
     return heights[-300:].mean() - heights
 
 
-def test_the_sheet_sways_less_and_for_a_shorter_time(device: str) -> None:
-    """Let go flat and upright, so that it only sinks and rises: how far, and until when by more than 1 cm."""
+def test_the_limited_sheet_oscillates_less_and_for_a_shorter_time(device: str) -> None:
+    """Released flat and upright, so that it only moves vertically: the amplitude, and the time until it is below 1
+    cm."""
     upright = "cloth[0].rotation=[90, 0, 0]"
     plain, filtered = (sinking(Sheet(device, "pro95_sheet", upright, f)) for f in (PLAIN, limited(10)))
     first, lasting = [[f(below) for below in (plain, filtered)] for f in (np.max, last_beyond)]
@@ -299,7 +302,7 @@ FREE_SHEET = ("constraints=[]", "forces=[]", "gravity=[0,0,0]")
 
 
 def thrown(device: str, *overrides: str) -> Sheet:
-    """A free sheet that flies apart so fast that its springs come to their limits."""
+    """A free sheet that expands so fast that its springs reach their limits."""
     sheet = Sheet(device, "pro95_sheet", *FREE_SHEET, *overrides)
     rng = np.random.default_rng(1)
     v = np.array([0.5, -0.3, 0.2]) + 0.2 * rng.normal(size=sheet.x.shape) + 6.0 * (sheet.x - sheet.x.mean(axis=0))
@@ -308,8 +311,8 @@ def thrown(device: str, *overrides: str) -> Sheet:
 
 
 @pytest.mark.parametrize("integrator", ["explicit_euler", "implicit_euler", "implicit_bdf2"])
-def test_a_free_sheet_keeps_its_momentum(integrator: str, device: str) -> None:
-    """200 steps with the filter at work. Linear solves are held to 1e-10."""
+def test_the_filter_conserves_the_momentum_of_a_free_sheet(integrator: str, device: str) -> None:
+    """200 steps in which the filter acts. The tolerance of linear solves is 1e-10."""
     sheet = thrown(device, limited(5), f"integrator={integrator}", "solver.tolerance=1e-10")
     before, most = sheet.momentum, 0.0
     for _ in range(PAPER_STEPS):
@@ -321,7 +324,7 @@ def test_a_free_sheet_keeps_its_momentum(integrator: str, device: str) -> None:
 
 @pytest.mark.parametrize("passes", [1, 10])
 def test_energy_of_a_free_sheet_never_rises(passes: int, device: str) -> None:
-    """Backward Euler loses some in every step, and the filter does not give more back."""
+    """Backward Euler loses energy in every step, and the filter does not return more."""
     sheet = thrown(device, limited(passes), "integrator=implicit_euler")
     energies = [sheet.energy]
     for _ in range(PAPER_STEPS):
@@ -330,9 +333,9 @@ def test_energy_of_a_free_sheet_never_rises(passes: int, device: str) -> None:
     assert np.diff(energies).max() <= 1e-10 * energies[0]
 
 
-def test_the_filter_takes_energy_of_motion_where_springs_were_short_enough(device: str) -> None:
-    """Velocities are projected on those that keep a spring within its limit, and rest is one of them: no projection is
-    longer than what it is of."""
+def test_the_filter_removes_kinetic_energy_from_springs_within_their_limit(device: str) -> None:
+    """Velocities are projected to those that keep a spring within its limit, which include rest, so a projection does
+    not increase their norm."""
     filtering = Filtering(device, ["strain_deformation_rate"], [], 64)
     run = filtering.simulation
     x = run.state.x.numpy().astype(float)
@@ -349,9 +352,10 @@ def energies_of(sheet: Sheet, seconds: float) -> np.ndarray:
 
 
 def test_energy_of_the_hanging_sheet_stays_below_that_at_the_start(device: str) -> None:
-    """With pins, which do no work, and without damping: springs that a few passes leave too long give something back
-    while they are shortened, less with more passes; all of it stays below the start. With velocities kept what
-    gravity adds while the filter holds a particle is never taken away again."""
+    """With pins, which do no work, and without damping: springs that remain too long after few passes return energy
+    while they are shortened, less with more passes, and the energy stays below that at the start. With velocities kept,
+    the
+    energy that gravity adds while the filter holds a particle is never removed."""
     regained: Callable[[np.ndarray], float] = lambda E: float((E - np.minimum.accumulate(E)).max())  # noqa: E731
     few, many = (energies_of(Sheet(device, "pro95_sheet", "forces=[]", limited(p)), 1.0) for p in (2, 40))
     assert max((E - E[0]).max() for E in (few, many)) < 1e-6
@@ -360,9 +364,10 @@ def test_energy_of_the_hanging_sheet_stays_below_that_at_the_start(device: str) 
     assert kept[-1] > 10.0 * kept[0]
 
 
-def test_what_touches_a_ball_is_moved_along_it(device: str) -> None:
-    """Particles that contact holds are moved in their free directions only. Others may be drawn into the ball by what
-    the filter moves them in one step, and are in front of it again after the next: less than a contact's thickness."""
+def test_particles_in_contact_are_moved_along_the_ball(device: str) -> None:
+    """Particles in contact are moved in their free directions only. The filter may move others into the ball in one
+    step,
+    and they are in front of it again after the next: by less than the thickness of a contact."""
     overrides = [
         "constraints=[]", "solids=[{type: sphere, radius: 0.3, translation: [0, 0, 0.8], friction: 0.5}]",
         "integrator=implicit_bdf2", limited(10, 0.02),

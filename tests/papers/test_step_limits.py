@@ -1,10 +1,10 @@
-"""How large the steps of explicit and mixed schemes may be ([Pro95] sec. 4, [BMF03] sec. 3).
+"""Stability limits of explicit and mixed schemes ([Pro95] sec. 4, [BMF03] sec. 3).
 
-    2/w_max        without damping, of all of them: 0.635 sqrt(mu/K) for the sheet of [Pro95], 17 x 17 masses and all
+    2/w_max        without damping, for all of them: 0.635 sqrt(mu/K) for the sheet of [Pro95], 17 x 17 masses and all
                    three kinds of springs; 1.00 sqrt(mu/K) with those along the threads only. The paper's T0 is
                    pi sqrt(mu/K), 3 to 5 times too long
-    h^2 K + 2 h D  at most 4 for explicit_euler: with damping by strain its step goes with dx^2, that of the mixed
-                   schemes with dx
+    h^2 K + 2 h D  at most 4 for explicit_euler: with damping by strain its step is proportional to dx^2, that of the
+                   mixed schemes to dx
 
 Frequencies come from dense matrices in NumPy (tests/reference/vibration.py).
 """
@@ -64,7 +64,7 @@ def limit(simulation: Simulation) -> float:
 
 
 def matrices(simulation: Simulation, every_kind: bool, damping: float) -> tuple[np.ndarray, np.ndarray]:
-    """K and D by mass, from the figure in the paper and nothing else."""
+    """K and D divided by mass, from the figure in the paper alone."""
     pairs = grid_springs(ROWS, every_kind)
     K = spring_matrix(simulation.state.x.numpy(), pairs, np.full(len(pairs), STIFFNESS))
     scaled = by_mass(K, np.full(ROWS * ROWS, MASS), CORNERS)
@@ -72,7 +72,7 @@ def matrices(simulation: Simulation, every_kind: bool, damping: float) -> tuple[
 
 
 def blows_up(simulation: Simulation, h: float) -> bool:
-    """Whether a disturbance of 1e-9 m grows a thousandfold in 400 steps; it must not grow twentyfold otherwise."""
+    """Whether a perturbation of 1e-9 m grows a thousandfold in 400 steps; otherwise it must not grow twentyfold."""
     rng = np.random.default_rng(3)
     x = simulation.state.x.numpy()
     x[:, :2] += 1e-9 * rng.normal(size=(len(x), 2))
@@ -91,7 +91,7 @@ def blows_up(simulation: Simulation, h: float) -> bool:
 
 
 @pytest.mark.parametrize(("every_kind", "of_paper"), [(True, 0.635), (False, 1.00)])
-def test_limit_of_the_sheet(device: str, every_kind: bool, of_paper: float) -> None:
+def test_the_stability_limit_of_the_sheet(device: str, every_kind: bool, of_paper: float) -> None:
     """Highest frequency to 0.1 %: by Lanczos from our matrices, and from a dense one."""
     simulation = grid(device, "explicit_euler", every_kind)
     K, _ = matrices(simulation, every_kind, 0.0)
@@ -102,7 +102,7 @@ def test_limit_of_the_sheet(device: str, every_kind: bool, of_paper: float) -> N
 
 
 @pytest.mark.parametrize("integrator", STAGED)
-def test_blows_up_above_it_and_not_below(device: str, integrator: str) -> None:
+def test_steps_diverge_above_the_limit_and_not_below(device: str, integrator: str) -> None:
     """3 % to either side."""
     simulation = grid(device, integrator, True)
     largest = limit(simulation)
@@ -110,9 +110,9 @@ def test_blows_up_above_it_and_not_below(device: str, integrator: str) -> None:
     assert blows_up(grid(device, integrator, True), 1.03 * largest)
 
 
-def test_with_damping(device: str) -> None:
+def test_damping_lowers_the_limit_of_explicit_euler_alone(device: str) -> None:
     """Damping lowers the limit of explicit_euler, here by a half, to where the dense map of a step begins to grow. The
-    mixed schemes have the same one as without."""
+    limit of the mixed schemes does not change."""
     damping = 0.5 * UNIT
     simulation = grid(device, "explicit_euler", True, damping)
     largest = limit(simulation)
@@ -128,7 +128,7 @@ def test_with_damping(device: str) -> None:
 
 
 def sheet_limit(device: str, integrator: str, cells: int, damping: float) -> float:
-    """Of a pinned meter of triangles with stretch, shear and bending."""
+    """The limit of a pinned square meter of triangles with stretch, shear and bending."""
     cloth = {"shape": {"type": "grid", "resolution": (cells + 1, cells + 1)}, "energies": [
         {"type": kind, "damping": damping} for kind in ("stretch", "shear", "bend_mode")
     ]}  # fmt: skip
@@ -144,9 +144,10 @@ def sheet_limit(device: str, integrator: str, cells: int, damping: float) -> flo
     return limit(simulation)
 
 
-def test_stiffening_counts(device: str) -> None:
-    """Stretch that gets ten times as stiff at the fabric's extension is stable for steps of a third; the tension there
-    counts for a little."""
+def test_the_limit_includes_stiffening(device: str) -> None:
+    """Stretch that becomes ten times as stiff at the extension of the fabric is stable for steps of a third; the
+    tension
+    there has a small effect."""
 
     def find(limit_stiffness: float) -> float:
         fabric = {"stretch_warp": 1e3, "stretch_weft": 1e3, "extension_warp": 0.05, "extension_weft": 0.05}
@@ -163,9 +164,10 @@ def test_stiffening_counts(device: str) -> None:
 
 
 @pytest.mark.parametrize("b", [1.5, ((0.0, 1.5), (1.0, 0.9))])
-def test_stiffening_counts_from_the_rest_stretch(device: str, b: Any) -> None:
-    """A cloth that seeks 1.5 of its length stiffens beyond that. Everything about it is then larger by 1.5, and its
-    frequencies are the same: so is the limit."""
+def test_stiffening_begins_at_the_rest_stretch(device: str, b: Any) -> None:
+    """A cloth with a rest stretch of 1.5 stiffens beyond that. All its lengths are larger by 1.5 and its frequencies
+    are
+    the same, so the limit is, too."""
 
     def find(rest_stretch: list[dict[str, Any]]) -> float:
         fabric = {"stretch_warp": 1e3, "stretch_weft": 1e3, "extension_warp": 0.05, "extension_weft": 0.05}
@@ -182,7 +184,7 @@ def test_stiffening_counts_from_the_rest_stretch(device: str, b: Any) -> None:
 
 
 @pytest.mark.parametrize("integrator", STAGED)
-def test_pins_count_if_they_last(device: str, integrator: str) -> None:
+def test_the_limit_includes_pins_that_last(device: str, integrator: str) -> None:
     """A step that is stable only while pins hold all around one particle, in a run of 0.1 s."""
 
     def scene(**pin: Any) -> Scene:
@@ -204,8 +206,8 @@ def test_pins_count_if_they_last(device: str, integrator: str) -> None:
             Simulation(scene(**passing), device)
 
 
-def test_springs_between_cloths_count(device: str) -> None:
-    """By a bound: 4 stiffness/density for layers that are pressed from both sides in turn."""
+def test_the_limit_includes_springs_between_cloths(device: str) -> None:
+    """The bound is 4 stiffness/density, for layers that are compressed from both sides in turn."""
     cloth = {"shape": {"type": "grid", "resolution": (3, 3)}, "fabric": {"density": 0.2}, "energies": ["stretch"]}
     forces = [{"type": "penalty", "stiffness": 1e8, "damping": 0.0}]
     integrator = {"type": "mixed_robust", "insist": True}
@@ -213,7 +215,7 @@ def test_springs_between_cloths_count(device: str) -> None:
     assert limit(simulation) == pytest.approx(2.0 / np.sqrt(4.0 * 1e8 / 0.2), rel=0.01)
 
 
-def test_damping_by_dx_squared_and_by_dx(device: str) -> None:
+def test_the_limit_with_damping_scales_with_dx_squared_or_dx(device: str) -> None:
     """[BMF03]: explicit damping needs steps of dx^2, that of the mixed scheme dx."""
     cells = np.array([8, 16, 32])
     claims = (("explicit_euler", 5e-3, 2.0), ("mixed_robust", 5e-3, 1.0), ("explicit_euler", 0.0, 1.0))
@@ -224,7 +226,7 @@ def test_damping_by_dx_squared_and_by_dx(device: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", STAGED)
-def test_refused_with_the_limit_and_what_to_do(device: str, integrator: str) -> None:
+def test_unstable_steps_are_refused_with_the_limit_and_a_remedy(device: str, integrator: str) -> None:
     def scene(**settings: Any) -> Scene:
         return Scene(time={"frames": 1, **settings}, cloth=[COTTON], integrator=integrator)
 
@@ -240,7 +242,7 @@ def test_refused_with_the_limit_and_what_to_do(device: str, integrator: str) -> 
     assert not any("stable" in warning for warning in allowed.warnings)
 
 
-def test_a_scene_that_insists_is_warned(device: str) -> None:
+def test_a_scene_that_keeps_unstable_steps_gives_a_warning(device: str) -> None:
     integrator = {"type": "explicit_euler", "insist": True}
     simulation = Simulation(Scene(time={"frames": 1}, cloth=[COTTON], integrator=integrator), device)
     assert any("stable up to steps of" in warning for warning in simulation.warnings)

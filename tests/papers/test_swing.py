@@ -1,7 +1,7 @@
 """A sheet that falls from the horizontal and swings from two corners ([BW98] figure 2), against explicit integration.
 
-[BW98]'s single linearization makes cloth swing in slow motion: its center of mass lags by 20 cm in the first second at
-60 steps a second. The default integrator keeps within 3 cm at the same steps, without stretching the cloth.
+The single linearization of [BW98] makes cloth swing too slowly: its center of mass lags by 20 cm in the first second at
+60 steps a second. The default integrator stays within 3 cm at the same steps, without stretching the cloth.
 
 The oracle is leapfrog, v += dt f/m and x += dt v half a step apart, which needs no matrix and no solver: second order,
 no damping of its own, and stable below dt = 2/w_max, 0.2 ms here.
@@ -18,7 +18,7 @@ from analytic.sheets import sheet
 from toile.simulation.simulation import Simulation
 
 FRAMES, FPS = 60, 60.0
-# 51 x 51 in the full size test; the stiffness is of the cloth, not of the mesh.
+# 51 x 51 in the full size test; the stiffness is that of the cloth, not of the mesh.
 SIZE, RESOLUTION = (1.0, 1.0), (21, 21)
 FABRIC = {"stretch_warp": 5e3, "stretch_weft": 5e3, "shear": 5e2, "bend_warp": 5e-5, "bend_weft": 5e-5}
 LEAPFROG_STEPS = 166  # a frame: 0.1 ms
@@ -50,7 +50,7 @@ def leapfrog() -> np.ndarray:
     masses = simulation.model.masses
     per_mass = 1.0 / masses[:, None]
     per_mass[[-1, -RESOLUTION[0]]] = 0.0  # the last row is the upper one; its ends are held
-    # On the CPU these are the simulation's own memory.
+    # On the CPU these are views of the arrays of the simulation.
     x, v = simulation.state.x.numpy(), simulation.state.v.numpy()
     dt = 1.0 / FPS / LEAPFROG_STEPS
     centers = [masses @ x / masses.sum()]
@@ -66,7 +66,7 @@ def leapfrog() -> np.ndarray:
             kick(dt)
         centers.append(masses @ x / masses.sum())
     kick(-0.5 * dt)
-    # A run that is resolved keeps its energy: to 1 % of the weight falling half a meter.
+    # A resolved run conserves energy, to 1 % of the work of gravity over half a meter.
     scale = masses.sum() * 9.81 * 0.5
     assert abs(total_energy(simulation, v) - at_start) < 0.01 * scale
     return np.array(centers)
@@ -83,9 +83,10 @@ def swing(device: str, integrator: str) -> tuple[float, list[dict[str, float]]]:
     return error, [frame.certificate["strain"] for frame in frames if frame.certificate]
 
 
-def test_the_default_keeps_within_three_centimeters(device: str) -> None:
-    """2.2 cm measured. Leapfrog at a half and at a quarter of its step moves the center of mass by 2 mm: wrinkles of a
-    sheet without damping are chaotic, the sheet as a whole is not."""
+def test_the_default_stays_within_three_centimeters(device: str) -> None:
+    """2.2 cm were measured. Leapfrog at a half and at a quarter of its step moves the center of mass by 2 mm: wrinkles
+    of
+    an undamped sheet are chaotic, the sheet as a whole is not."""
     error, _ = swing(device, "implicit_bdf2")
     assert error < 0.03
 
@@ -112,11 +113,13 @@ def test_the_cloth_hardly_stretches(device: str, integrator: str) -> None:
 
 
 def test_the_sheet_reaches_the_other_side(device: str) -> None:
-    """A fall without damping swings through: the center of mass passes below the corners and rises beyond them."""
+    """Without damping the sheet swings through: the center of mass passes below the corners and rises beyond them."""
     simulation = swinging_sheet(device, "implicit_bdf2")
     masses = simulation.model.masses
     path = np.array([masses @ frame.positions / masses.sum() for frame in simulation.run()])
-    np.testing.assert_allclose(path[:, 0], 0.0, atol=0.02)  # left and right alike, but for the alternating diagonals
+    np.testing.assert_allclose(
+        path[:, 0], 0.0, atol=0.02
+    )  # left and right are symmetric, except for the alternating diagonals
     assert path[:, 2].min() < -0.35
     assert path[-1, 1] > 0.5 + 0.25  # the corners are at y = 0.5
     assert path[-1, 2] > path[:, 2].min() + 0.2

@@ -1,4 +1,4 @@
-"""Ten runs of every scene in which cloth meets cloth, from starts a tenth of a millimeter apart: none may fail."""
+"""Ten runs of every scene with self_contact, from starts a tenth of a millimeter apart: none may fail."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SCENES = [name for name in scene_names() if any(item.type_name() == "self_contac
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("name", SCENES)
 def test_nothing_passes_through_anything(name: str, seed: int, device: str) -> None:
-    """After every step no triangles intersect, by an audit that shares no code with contact; what starts tangled ends
-    free of it."""
+    """After every step no triangles intersect, by an audit that shares no code with toile.contact; a tangled start ends
+    without intersections."""
     random = np.random.default_rng(seed)
     scene = load(name)
     overrides = ["outputs=[]"]

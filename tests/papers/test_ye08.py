@@ -1,6 +1,6 @@
-"""Claims of [Ye08]: springs stay within their limits, what that costs, and the buckling springs it bends with.
+"""Claims of [Ye08]: springs stay within their limits, the cost of that, and its buckling springs.
 
-The figures of all of them, also of those that are only reported, are made by benchmarks/ye08.py.
+All numbers, also those that are only reported, are measured by benchmarks/ye08.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXTENSION, COMPRESSION = 0.1, 0.02
 
 
 class Run:
-    """A scene, and how long its structural springs are after every step."""
+    """A scene, and the lengths of its structural springs after every step."""
 
     def __init__(self, scene: str, device: str, *overrides: str):
         self.simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]), device)
@@ -53,7 +53,7 @@ class Run:
 
 
 def within(strains: np.ndarray) -> float:
-    """The share of springs, over all steps; 1e-6 is not too long."""
+    """The share of springs within a limit, over all steps; 1e-6 beyond it is accepted."""
     return float(np.mean((strains <= EXTENSION + 1e-6) & (strains >= -COMPRESSION - 1e-6)))
 
 
@@ -61,7 +61,7 @@ def stiffness(k: float) -> list[str]:
     return [f"cloth[0].fabric.stretch_{thread}={k}" for thread in ("warp", "weft")]
 
 
-# A coarser sheet of softer springs is under the same strain.
+# A coarser sheet with softer springs has the same strain.
 COARSE = ["cloth[0].shape.resolution=[21,21]", *stiffness(250.0)]
 
 
@@ -85,16 +85,16 @@ def test_springs_stay_within_limits(device: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [500, 250])
-def test_further_passes_hold_what_one_cannot(k: int, device: str) -> None:
-    """Softer springs leave the impulses more to do; directions at the end of the step make up for it."""
+def test_further_passes_limit_softer_springs(k: int, device: str) -> None:
+    """Softer springs need larger impulses; further passes use directions at the end of the step."""
     strains = Run("ye08_swing", device, *stiffness(k), "filters[0].passes=8").frames()
     assert within(strains) > 0.998 and strains.max() < 0.103
 
 
-def test_the_symbolic_factor_pays() -> None:
-    """At least a quarter of the solver's time is saved by what depends on the pattern alone; the paper has 36 %.
+def test_reusing_the_symbolic_factor_saves_a_quarter() -> None:
+    """Reusing the symbolic factor saves at least a quarter of the time of the solver; the paper has 36 %.
 
-    Medians of alternating measurements: three times faster on the machines this was tried on.
+    Medians of alternating measurements: it was three times faster on the machines that were tried.
     """
     run = Run("ye08_swing", "cpu", "constraints[1].end=0.05")
     run.frames(2)
@@ -118,13 +118,13 @@ def test_the_symbolic_factor_pays() -> None:
 
 
 @pytest.mark.slow
-def test_a_ball_is_given_way(device: str) -> None:
-    """Figure 5: the sheet is out of the ball's way without any spring beyond 12 %, and moves with it."""
+def test_the_sheet_moves_out_of_the_way_of_a_ball(device: str) -> None:
+    """Figure 5: the sheet moves out of the way of the ball, and no spring exceeds 12 %."""
     run = Run("ye08_ball", device)
     speed = []
     strains = run.frames(12)
     speed.append(np.average(run.simulation.state.v.numpy()[:, 1], weights=run.simulation.model.masses))
-    assert speed[0] > 0.5  # [m/s] along the ball's way
+    assert speed[0] > 0.5  # [m/s] along the path of the ball
     assert within(strains) > 0.999 and strains.max() < 0.12
     assert within(run.frames(20)) > 0.999
     entry: Any = run.simulation.advance_frame().certificate
@@ -134,7 +134,7 @@ def test_a_ball_is_given_way(device: str) -> None:
 
 @pytest.mark.slow
 def test_the_skirt_is_faster_than_real_time() -> None:
-    """Figure 6: 108 nodes, 140 frames a second on one core: time of this process, not of others beside it."""
+    """Figure 6: 108 nodes, 140 frames a second on one core, in processor time of this process."""
     simulation = Simulation(load("ye08_skirt", overrides=["outputs=[]"]))
     assert simulation.model.particle_count == 108
     assert simulation.scene.time.fps >= 140
@@ -150,8 +150,8 @@ def test_the_skirt_is_faster_than_real_time() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [4, 16])
-def test_long_steps_do_not_blow_up(factor: int, device: str) -> None:
-    """Steps of 8.9 and 35.6 ms. Rougher they may be, but finite, and near their limits with further passes."""
+def test_long_steps_stay_finite_and_near_their_limits(factor: int, device: str) -> None:
+    """Steps of 8.9 and 35.6 ms are coarser, but finite, and near their limits with further passes."""
     run = Run("ye08_swing", device, f"time.max_step={factor / 450.0}", "filters[0].passes=8")
     strains = run.frames()
     assert np.isfinite(run.x).all()
@@ -164,7 +164,7 @@ L, D = 0.05, 2e-5  # [m], [N m]
 
 
 def row(device: str, stiffness: float = 1e9) -> tuple[Bench, np.ndarray, float]:
-    """Three columns of two particles: two springs past the middle ones. With their flat positions, and k_b of one."""
+    """Three columns of two particles: two springs across the middle ones, their flat positions, and k_b of one."""
     u, v = np.meshgrid([0.0, 0.5 * L, L], [0.0, 0.5 * L])
     x = np.column_stack([u.ravel(), v.ravel(), np.zeros(6)])
     triangles = np.array([[0, 1, 4], [0, 4, 3], [1, 2, 5], [1, 5, 4]], np.int32)
@@ -176,7 +176,7 @@ def row(device: str, stiffness: float = 1e9) -> tuple[Bench, np.ndarray, float]:
 
 
 @pytest.mark.parametrize("kappa", [0.5, 5.0, 20.0, 60.0, 100.0, 120.0])
-def test_a_compressed_spring_is_an_arc(kappa: float, device: str) -> None:
+def test_a_buckled_spring_is_a_circular_arc(kappa: float, device: str) -> None:
     """Force and energy, 1e-9; the curvatures are those of arcs from nearly straight to nearly a full circle."""
     bench, x, k_b = row(device)
     q = 0.5 * kappa * L
@@ -185,14 +185,14 @@ def test_a_compressed_spring_is_an_arc(kappa: float, device: str) -> None:
     x[[2, 5], 0] = L * sinc
     force = bench.force(x)
     f = k_b * kappa**2 / (np.cos(q) - sinc)
-    # cos - sinc of double precision is good to 1e-16/(q^2/3).
+    # cos - sinc in double precision is accurate to 1e-16/(q^2/3).
     tolerance = 1e-9 * abs(f) + 3e-16 / q**2 * abs(f)
     assert force[0, 0] == pytest.approx(f, abs=tolerance) and force[2, 0] == pytest.approx(-f, abs=tolerance)
     assert np.abs(force[:, 1:]).max() < 1e-12 * abs(f)
     assert bench.energy(x) == pytest.approx(k_b * kappa**2 * L, rel=1e-6 if kappa < 1.0 else 1e-9)  # of both springs
 
 
-def test_the_onset_is_twelve(device: str) -> None:
+def test_the_buckling_load_is_twelve_k_b_over_l_squared(device: str) -> None:
     """F -> -12 k_b/L^2 as a spring begins to buckle, 21.6 % above Euler's load; none before, and none in tension."""
     bench, x, k_b = row(device)
     for shorter, expected in ((1e-7, -12.0), (0.0, 0.0), (-1e-3, 0.0)):
@@ -202,8 +202,8 @@ def test_the_onset_is_twelve(device: str) -> None:
     assert 12.0 / np.pi**2 == pytest.approx(1.216, abs=1e-3)
 
 
-def test_before_it_buckles_it_is_a_spring(device: str) -> None:
-    """The line c (|x| - L) as far as it is below the arc's force; the energy has no step where they meet."""
+def test_the_force_is_linear_before_buckling(device: str) -> None:
+    """The force is c (|x| - L) while that is below the force of the arc; the energy is continuous at the transition."""
     stiffness = 50.0
     bench, x, k_b = row(device, stiffness)
     c = stiffness * (k_b * L / (4.0 / 3.0 * D)) / L**2
@@ -227,10 +227,10 @@ def test_before_it_buckles_it_is_a_spring(device: str) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_bent_sheet_has_the_energy_of_its_rigidity(axis: int, device: str) -> None:
-    """D kappa^2/2 per area for threads of unchanged length bent to a circle, warp and weft apart.
+    """D kappa^2/2 per area for threads of unchanged length bent to a circle, for warp and weft separately.
 
-    All but the outermost half of cells: n - 1 of n cells have a spring for each particle between them. The line before
-    a spring buckles takes 4 D/(k e^2) = 2e-6 out of (kappa e)^2/8 = 1e-3, with edges e of 5 cm.
+    The outermost half cells are left out: n - 1 of n cells have a spring for each particle between them. The linear
+    part before a spring buckles takes 4 D/(k e^2) = 2e-6 of (kappa e)^2/8 = 1e-3, with edges e of 5 cm.
     """
     from pathlib import Path
 

@@ -3,8 +3,8 @@
     stretch   C = sqrt(a) (|w| - b)          shear   C = sqrt(a) (w_u . w_v)
     bend      C = sqrt(|e|^2 / (A0 + A1)) theta
 
-A complex step, Im C(x + i s d)/s with s far below rounding, is a derivative without cancellation: as exact as an
-analytic one, and derived by nobody, so it cannot repeat a mistake made on paper.
+A complex step, Im C(x + i s d)/s with s far below rounding, is a derivative without cancellation. It is as exact as an
+analytic one, and independent of derivations on paper.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-# No difference is taken, so the step need not be larger than rounding; its square only has to vanish.
+# There is no subtraction, so the step may be smaller than rounding; only its square has to vanish.
 COMPLEX_STEP = 1e-30
 
 Condition = Callable[[np.ndarray], complex]  # corner positions (points, 3) -> C
 
 
 def uv_area(uv: np.ndarray) -> float:
-    """Area of a triangle (3, 2) in the plane."""
+    """Area of a triangle (3, 2) in uv."""
     (a, b), (c, d) = uv[1] - uv[0], uv[2] - uv[0]
     return 0.5 * abs(a * d - b * c)
 
 
 def deformation(uv: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """F = (w_u w_v), 3x2, of the triangle with corners uv (3, 2) in the plane and x (3, 3) in space: [BW98] eq. (9)."""
+    """F = (w_u w_v), 3x2, of the triangle with corners uv (3, 2) at rest and x (3, 3) in space: [BW98] eq. (9)."""
     edges, uv_edges = (np.stack([corners[1] - corners[0], corners[2] - corners[0]], axis=1) for corners in (x, uv))
     return edges @ np.linalg.inv(uv_edges)
 
@@ -50,7 +50,7 @@ def shear(uv: np.ndarray) -> Condition:
 
 
 def bend(edge: float, area: float) -> Condition:
-    """Bending at an edge of that rest length, between two triangles of that total rest area."""
+    """Bending at an edge of this rest length, between two triangles of this total rest area."""
 
     def C(x: np.ndarray) -> complex:
         return edge / np.sqrt(area) * angle(x)
@@ -80,7 +80,7 @@ def gradient(C: Condition, x: np.ndarray) -> np.ndarray:
 
 
 def _atan2(y: complex, x: complex) -> complex:
-    """atan2 carried on to arguments with an infinitesimal imaginary part."""
+    """atan2, extended to arguments with an infinitesimal imaginary part."""
     y, x = complex(y), complex(x)
     slope = (x.real * y.imag - y.real * x.imag) / (x.real**2 + y.real**2)
     return complex(np.arctan2(y.real, x.real), slope)

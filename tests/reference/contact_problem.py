@@ -1,4 +1,4 @@
-"""Random touches between particles, as kernels want them and as dense matrices."""
+"""Random contacts between particles, as arrays for the kernels and as dense matrices."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from toile.math.types import mat33, real, vec3
 
 @dataclass
 class Problem:
-    """ContactArrays of four vertices each, with weights that add up to zero."""
+    """Contacts of four vertices each, with weights that sum to zero."""
 
-    vertices: np.ndarray  # (touches, 4)
-    weights: np.ndarray  # (touches, 4)
-    normals: np.ndarray  # (touches, 3)
+    vertices: np.ndarray  # (contacts, 4)
+    weights: np.ndarray  # (contacts, 4)
+    normals: np.ndarray  # (contacts, 3)
     targets: np.ndarray  # [m]
     mu: np.ndarray
     inverse_mass: np.ndarray  # (n, 3, 3)  [1/kg]
     d: np.ndarray  # (n, 3)  displacements before [m]
 
     def relative(self, d: np.ndarray) -> np.ndarray:
-        """Motion of the nearest points against each other, for each touch."""
+        """Relative displacement of the closest points of each contact."""
         return np.einsum("ta,tai->ti", self.weights, d[self.vertices])
 
     def along(self, d: np.ndarray) -> np.ndarray:
         return np.einsum("ti,ti->t", self.normals, self.relative(d))
 
     def displacements(self, impulses: np.ndarray) -> np.ndarray:
-        """Displacements after an impulse on each touch."""
+        """Displacements after an impulse at each contact."""
         d = self.d.copy()
         for t, vertices in enumerate(self.vertices):
             for a, i in enumerate(vertices):
@@ -44,7 +44,8 @@ class Problem:
         return d
 
     def best_impulses(self) -> np.ndarray:
-        """Without friction: push >= 0 that minimize p A p / 2 - p b, with A = J W J^T and b = target - J d."""
+        """Normal impulses p >= 0 without friction that minimize p A p / 2 - p b, with A = J W J^T and b = target - J
+        d."""
         J = np.zeros((len(self.targets), self.d.size))
         for t, vertices in enumerate(self.vertices):
             for a, i in enumerate(vertices):
@@ -54,12 +55,12 @@ class Problem:
             values, vectors = np.linalg.eigh(inverse_mass)
             root[3 * i : 3 * i + 3, 3 * i : 3 * i + 3] = vectors @ np.diag(np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         B = root @ J.T
-        # |B p - c|^2 / 2 is that, but for a constant, if B^T c = b.
+        # |B p - c|^2 / 2 differs from it by a constant if B^T c = b.
         c = np.linalg.lstsq(B.T, self.targets - J @ self.d.ravel(), rcond=None)[0]
         return np.asarray(nnls(B, c)[0])
 
     def effective_inverse_masses(self) -> np.ndarray:
-        """Along the normals, to unit impulses there."""
+        """Effective inverse mass of each contact along its normal."""
         of_each = np.einsum("ti,taij,tj->ta", self.normals, self.inverse_mass[self.vertices], self.normals)
         return np.asarray((self.weights**2 * of_each).sum(axis=1))
 
@@ -76,7 +77,7 @@ class Problem:
 
 
 def random_problem(seed: int, count: int, particles: int, mu: float = 0.0, held: bool = False) -> Problem:
-    """Vertices on triangles and edges on edges; with `held`, some particles answer in some directions only."""
+    """Vertex-triangle and edge-edge contacts; with `held`, some particles can move in some directions only."""
     rng = np.random.default_rng(seed)
     vertices = np.array([rng.choice(particles, 4, replace=False) for _ in range(count)], np.int32)
     s, t = rng.uniform(0.1, 0.45, (2, count))
@@ -107,7 +108,7 @@ def relaxed(
     problem: Problem, device: str, sweeps: int = 20000, tolerance: float = 1e-15, planes: tuple | None = None,
     order: str = "in turn",
 ) -> Relaxed:  # fmt: skip
-    """What the kernels make of it, "in turn" or "in colors"; planes are (count, normal, room) of the particles."""
+    """The result of the kernels, "in turn" or "in colors"; planes are (count, normal, clearance) of the particles."""
 
     def array(values: np.ndarray, kind: type) -> wp.array:
         return wp.array(values, dtype=kind, device=device)

@@ -1,7 +1,7 @@
-"""Length of the curves in which triangles intersect, from the triangles alone.
+"""Length of the intersection curves of triangles, from the triangles alone.
 
-The planes of two triangles meet in a line along D = N1 x N2. Each triangle covers an interval of it, between the points
-where its sides pass the plane of the other; the two have in common where the intervals overlap.
+The planes of two triangles intersect in a line along D = N1 x N2. Each triangle covers an interval of it, between the
+points where its sides cross the plane of the other; their intersection is the overlap of the intervals.
 
 Source      Moller 1997, "A fast triangle-triangle intersection test"
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def contour_length(x: np.ndarray, triangles: np.ndarray) -> float:
-    """Over all pairs of triangles with no more than one common vertex [m]."""
+    """Sum over all pairs of triangles with at most one common vertex [m]."""
     lower, upper = x[triangles].min(axis=1), x[triangles].max(axis=1)
     near = np.triu(np.ones((len(triangles), len(triangles)), dtype=bool), 1)
     for k in range(3):
@@ -28,7 +28,7 @@ def contour_length(x: np.ndarray, triangles: np.ndarray) -> float:
     low1, high1 = _interval(first, second[:, 0], n2, D)
     low2, high2 = _interval(second, first[:, 0], n1, D)
     overlap = np.minimum(high1, high2) - np.maximum(low1, low2)
-    # Triangles with a common corner touch in it. Rounding makes a line of it, the longer the flatter they lie.
+    # Triangles with a common vertex intersect in it. Rounding turns it into a segment, which is longer for flat pairs.
     return float(overlap[overlap > 1e-14 / np.maximum(sine, 1e-12)].sum())
 
 

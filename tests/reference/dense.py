@@ -1,4 +1,4 @@
-"""Forces and matrix of a whole sheet, element by element into dense arrays.
+"""Forces and matrix of a whole sheet, summed element by element in dense arrays.
 
     f        total force at (x, v)                                   [N]
     A(h)     M - h df/dv - h^2 df/dx, made positive definite         [kg]
@@ -24,7 +24,7 @@ from reference.springs import Spring
 
 @dataclass
 class Sheet:
-    """A cloth as the reference sees it: a list of triangles with their corners in the plane."""
+    """A cloth as a list of triangles with the uv of their corners."""
 
     triangles: np.ndarray  # (triangles, 3)
     uv: np.ndarray  # (triangles, 3, 2) [m]
@@ -43,7 +43,7 @@ class Sheet:
                     continue
                 other, d = seen[key]
                 edge = self.uv[t, (c + 1) % 3] - self.uv[t, c]
-                # This triangle runs start -> end; its own flap is x0, the other triangle's is x1.
+                # This triangle has the edge start -> end; its flap is x0, that of the other triangle is x1.
                 points = [int(corners[(c + 2) % 3]), int(self.triangles[other][(d + 2) % 3]), start, end]
                 found.append((points, edge, uv_area(self.uv[t]) + uv_area(self.uv[other])))
         return found
@@ -59,7 +59,7 @@ class Dense:
         masses: np.ndarray,
         project: Callable[[np.ndarray], np.ndarray] = clamped,
     ):
-        """`project` makes the second derivatives over F positive definite."""
+        """`project` clamps the second derivatives over F to be positive definite."""
         self.x, self.v, self.project = x, v, project
         n = len(x)
         self.f = np.zeros((n, 3))
@@ -97,10 +97,9 @@ class Dense:
             slope = gradient(C, self.x[points]).ravel()
             self._add_block(self.K, points, D * np.outer(slope, slope))
 
-    def add_bend_mode(
-        self, sheet: Sheet, D_warp: float, D_weft: float, damping: float, theta0: float = 0.0
-    ) -> None:
-        """[BMF03] sec. 4 as printed, with k_e = 4 D and |N| twice the rest area; damping as strong when flat."""
+    def add_bend_mode(self, sheet: Sheet, D_warp: float, D_weft: float, damping: float, theta0: float = 0.0) -> None:
+        """[BMF03] sec. 4 as printed, with k_e = 4 D and |N| twice the rest area; damping as for bend_angle when
+        flat."""
         for points, edge, area in sheet.hinges():
             share_u = edge[0] ** 2 / (edge @ edge)
             c = 4.0 * (D_weft * share_u + D_warp * (1.0 - share_u)) * float(edge @ edge) / (2.0 * area)
@@ -120,7 +119,8 @@ class Dense:
         self.energy -= float(np.sum(m * g * self.x))
 
     def add_air(self, triangles: np.ndarray, u: np.ndarray, linear: float, quadratic: float) -> None:
-        """Pressure (c + q |s|) s along the normal, s the normal speed of the air past the triangle."""
+        """Pressure (c + q |s|) s along the normal, where s is the normal velocity of the air relative to the
+        triangle."""
         for corners in triangles:
             a, b, c = self.x[corners]
             normal = np.cross(b - a, c - a)
@@ -143,7 +143,7 @@ class Dense:
         self._add_block(self.D, corners, d * both)
 
     def add_lines(self, pairs: np.ndarray, lengths: np.ndarray, k: np.ndarray, damping: float) -> None:
-        """Springs between two particles each; the Hessian over their difference is clamped."""
+        """Springs between pairs of particles; the Hessian over their difference is clamped."""
         for ends, l0, stiffness in zip(pairs, lengths, k, strict=True):
 
             def C(x: np.ndarray, l0: float = float(l0)) -> np.ndarray:
@@ -162,7 +162,7 @@ class Dense:
         self.D += rate * np.diag(self.M)
 
     def add_air_at_particles(self, triangles: np.ndarray, areas: np.ndarray, u: np.ndarray, linear: float) -> None:
-        """Pressure c s along the normal at each particle, s the normal speed of the air past it."""
+        """Pressure c s along the normal at each particle, where s is the normal velocity of the air relative to it."""
         for i in range(len(self.x)):
             own = np.flatnonzero((triangles == i).any(axis=1))
             a, b, c = (self.x[triangles[own, k]] for k in range(3))
@@ -184,10 +184,8 @@ class Dense:
             self._add_block(self.K, s.particles, np.kron(np.outer(s.w, s.w), s.k * across))
             self._add_block(self.D, s.particles, np.kron(np.outer(s.w, s.w), D))
 
-    def add_buckling(
-        self, ends: np.ndarray, L: np.ndarray, k_b: np.ndarray, c: np.ndarray, damping: float
-    ) -> None:
-        """Threads that buckle into arcs. The line c before that is as high as the arc's force where they meet."""
+    def add_buckling(self, ends: np.ndarray, L: np.ndarray, k_b: np.ndarray, c: np.ndarray, damping: float) -> None:
+        """Threads that buckle into arcs. The force is linear before that, with slope c, and continuous."""
         for p, l0, k, slope in zip(ends, L, k_b, c, strict=True):
             d = self.x[p[1]] - self.x[p[0]]
             length = float(np.linalg.norm(d))
@@ -201,7 +199,7 @@ class Dense:
             if length < contacts:
                 q = brentq(partial(_longer, L=l0, length=length), 1e-3, np.pi, xtol=1e-16, rtol=1e-15)
                 f, stored = arc_force(q, l0, k), before + 2.0 * k * (q**2 - onset**2) / l0
-                step = 1e-20j  # the derivative of what is analytic, without differences
+                step = 1e-20j  # the derivative of an analytic function, without differences
                 stiffness = np.imag(arc_force(q + step, l0, k)) / np.imag(arc_length(q + step, l0))
                 k_d = damping * stiffness
             n = d / length
@@ -230,12 +228,12 @@ class Dense:
 
 
 def arc_length(q: Any, L: float) -> Any:
-    """From end to end of an arc of length L that turns by 2 q."""
+    """Distance between the ends of an arc of length L that turns by 2 q."""
     return L * np.sin(q) / q
 
 
 def arc_force(q: Any, L: float, k_b: float) -> Any:
-    """Between the ends of such an arc, negative where it pushes: k_b kappa^2/(cos q - sinc q)."""
+    """Force between the ends of such an arc, negative in compression: k_b kappa^2/(cos q - sinc q)."""
     kappa = 2.0 * q / L
     return k_b * kappa**2 / (np.cos(q) - np.sin(q) / q)
 

@@ -22,7 +22,7 @@ from toile.model.springs import springs_of
 
 MODEL = small_model()
 
-# What an energy needs besides its defaults. An energy that is not here fails `test_every_energy_is_tested`.
+# Settings of an energy besides its defaults. An energy that is missing here fails `test_every_energy_is_tested`.
 SETTINGS: dict[str, dict[str, Any]] = {
     "stretch": {},
     "shear": {},
@@ -44,8 +44,8 @@ KNOWN = [type_name for type_name in FOUND if type_name in SETTINGS]
 INTERNAL = [type_name for type_name in KNOWN if plugins.find("energies", type_name).scope == "cloth"]  # type: ignore[attr-defined]
 OF_AIR = ("drag", "wind")
 WITHOUT_POTENTIAL = (*OF_AIR, "viscous", "wind_particle")
-OF_COMPRESSION = ("bend_buckling",)  # nothing where cloth is stretched
-OF_MASS = ("gravity", "push")  # the same force wherever a particle is, and however fast
+OF_COMPRESSION = ("bend_buckling",)  # zero where cloth is stretched
+OF_MASS = ("gravity", "push")  # the force depends on neither position nor velocity
 STORED = [type_name for type_name in KNOWN if type_name not in WITHOUT_POTENTIAL]
 
 
@@ -65,8 +65,8 @@ def springs_of_model() -> list[Spring]:
 
 
 def threads(model: Model, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of particles two apart along the grid's threads, or across an edge of the disc: with their distance in the
-    plane, the area they stand for, and how much of their direction is warp."""
+    """Pairs of particles two apart along the threads of the grid, or across an edge of the disc: with their distance in
+    uv, their area, and the warp share of their direction."""
     of, uv = sheet(model, part), np.zeros((model.particle_count, 2))
     uv[of.triangles] = of.uv
     if part == 1:
@@ -86,7 +86,7 @@ def threads(model: Model, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def add_reference(dense: Dense, type_name: str, model: Model, time: float) -> None:
-    """The same energy in NumPy."""
+    """Adds an energy in NumPy."""
     settings = SETTINGS[type_name]
     for part, fabric in enumerate(FABRICS):
         k = (fabric.stretch_warp, fabric.stretch_weft)
@@ -131,13 +131,13 @@ def reference(type_names: list[str], x: np.ndarray, v: np.ndarray, time: float =
 
 
 def states(count: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Random (x, v): positions off by up to 30 % of an edge, velocities of meters per second."""
+    """Random (x, v): positions perturbed by up to 30 % of an edge, velocities of meters per second."""
     rng = np.random.default_rng(seed)
     return [(perturbed(MODEL, rng), rng.normal(size=(MODEL.particle_count, 3))) for _ in range(count)]
 
 
 def close(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
-    """Equal relative to the largest entry."""
+    """Asserts that arrays are equal relative to the largest entry."""
     scale = np.abs(expected).max()
     assert scale > 0.0, "the state does not excite what is compared"
     assert np.abs(found - expected).max() <= tolerance * scale

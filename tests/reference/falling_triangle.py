@@ -1,6 +1,6 @@
-"""A simulation that takes no time and fails when told to, for tests of what is around it.
+"""A stand-in for a simulation that takes no time and fails on demand, for tests of runs and commands.
 
-    python -m tests.reference.falling_triangle run fall.yaml      the command, with FALLING_PAUSE seconds for each frame
+python -m tests.reference.falling_triangle run fall.yaml      the command, with FALLING_PAUSE seconds for each frame
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ expect:
 
 
 class FallingTriangle:
-    """One meter per second downwards. `before` is called at the start of every frame and may raise."""
+    """A triangle that falls at one meter per second. `before` is called at the start of every frame and may raise."""
 
     before: Callable[[int], None] = staticmethod(lambda number: None)
     warnings: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class FallingTriangle:
 
 
 def main() -> None:
-    """The `toile` command with this simulation in place of the real one."""
+    """Runs the `toile` command with this simulation in place of the real one."""
     import toile.cli
     import toile.runs.run
 

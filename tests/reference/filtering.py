@@ -1,4 +1,4 @@
-"""Applies the filters of a scene to a motion of our own making, without an integrator."""
+"""Applies the filters of a scene to a prescribed motion, without an integrator."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from toile.simulation.simulation import Simulation
 
 
 class Filtering:
-    """Particles, solids and filters; `correct` is one step of them."""
+    """Particles, solids and filters; `correct` takes one step."""
 
     def __init__(self, device: str, filters: list[Any], solids: list[dict[str, Any]], count: int, **more: Any):
-        """`count` particles, an even number of them, in two columns: 20 cm across, 25 cm along each other at rest."""
+        """`count` particles, an even number, in two columns with rest distances of 20 cm across and 25 cm along
+        them."""
         rows = count // 2
         shape = {"type": "grid", "size": (0.2, 0.25 * max(rows - 1, 1)), "resolution": (2, rows)}
-        far = (0.0, 0.0, 1e3)  # where the scene starts; each step says where the particles are
+        far = (0.0, 0.0, 1e3)  # where the scene starts; each step sets the positions
         scene = Scene(cloth=[{"shape": shape, "translation": far}], solids=solids, filters=filters, **more)
         self.simulation = Simulation(scene, device)
 
     def correct(
         self, x: np.ndarray, v: np.ndarray, h: float, time: float = 0.0, x_out: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities after a step that would go on straight, or end in `x_out`, if nothing stopped it."""
+        """Returns positions and velocities after the filters of a step that is straight, or that ends at `x_out`."""
         run = self.simulation
         state = State.of(x, v, run.device)
         state_out = State.of(x + h * v if x_out is None else x_out, v, run.device)
         run.constraints.move(time, time + h, state.x)
         run.solids.move(time, time + h)
-        if run.contacts.solid is not None:  # what solids hold, the filters must respect
+        if run.contacts.solid is not None:  # filters must respect contacts with solids
             run.contacts.solid.detect(state, h)
         run.corrections.begin_step()
         for correction in run.filters:
@@ -41,7 +42,7 @@ class Filtering:
         return state_out.x.numpy().astype(float), state_out.v.numpy().astype(float)
 
     def distances(self, x: np.ndarray, time: float) -> np.ndarray:
-        """Of points from every solid at a time: (solids, points)."""
+        """Distances of points from every solid at a time: (solids, points)."""
         run = self.simulation
         found = run.solids.closest_points(State.of(x, x, run.device).x, time)
         return np.stack([entry["distance"] for entry in found]).astype(float)

@@ -7,7 +7,7 @@ Over f = (w_u; w_v), six numbers per triangle and per unit of area:
     stretch   k w^ w^^T + s (I - w^ w^^T)/|w|         on the half of f that belongs to w = w_u or w_v
     shear     k g g^T + s [[0, I], [I, 0]],           g = (w_v; w_u)
 
-with s = sigma/sqrt(a). All functions take any number of triangles at once.
+with s = sigma/sqrt(a). All functions take any number of triangles.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def clamped(H: np.ndarray) -> np.ndarray:
 
 
 def at_corners(H: np.ndarray, uv: np.ndarray) -> np.ndarray:
-    """a B^T H B (..., 9, 9), with f = B x for the corners x of triangles with plane coordinates uv (..., 3, 2)."""
+    """a B^T H B (..., 9, 9), with f = B x for the corners x of triangles with rest coordinates uv (..., 3, 2)."""
     edges = np.stack([uv[..., 1, :] - uv[..., 0, :], uv[..., 2, :] - uv[..., 0, :]], axis=-1)
     inverse = np.linalg.inv(edges)  # (..., edge, axis): F = (x1 - x0, x2 - x0) inverse
     weights = np.concatenate([-inverse.sum(axis=-2, keepdims=True), inverse], axis=-2)  # (..., corner, axis)

@@ -1,10 +1,10 @@
-"""Distances of pairs by trying every case, pairs of all kinds that move, and when ipctk finds that they collide.
+"""Distances of pairs by trying every case, moving pairs of all kinds, and their times of impact by ipctk.
 
 A pair is four points: a vertex and the corners of a triangle, or the ends of two edges. Motion is linear over 0..1.
-Each distance is the least over points that do belong to both, so it is never too small.
+Each distance is the minimum over points that belong to both elements, so it is never too small.
 
-Pairs of the kinds built around a contact touch at a time that is known exactly: contact points, velocities and the
-time are multiples of 1/8, so that no position is rounded.
+Pairs that are built around a contact have an exactly known time of impact: contact points, velocities and the time are
+multiples of 1/8, so that no position is rounded.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def from_edge(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Distance of points from edges."""
+    """Distances of points from edges."""
     share = np.clip(ratio(dot(p - a, b - a), dot(b - a, b - a)), 0.0, 1.0)
     return length(p - a - share[..., None] * (b - a))
 
 
 def vertex_triangle_distance(x: np.ndarray) -> np.ndarray:
-    """(...) for x (..., 4, 3): above the triangle, or from one of its sides."""
+    """(...) for x (..., 4, 3): from the interior of the triangle, or from one of its sides."""
     p, a, b, c = np.moveaxis(x, -2, 0)
     n = np.cross(b - a, c - a)
     shares = np.stack([dot(n, np.cross(v - u, p - u)) for u, v in ((b, c), (c, a), (a, b))], axis=-1)
@@ -65,7 +65,7 @@ DISTANCE = {VERTEX_TRIANGLE: vertex_triangle_distance, EDGE_EDGE: edge_edge_dist
 
 
 def relative(x: np.ndarray) -> np.ndarray:
-    """The pair seen from its first point: what is far from the origin loses no digits then."""
+    """The pair relative to its first point, so that pairs far from the origin lose no digits."""
     return x - x[..., :1, :]
 
 
@@ -77,7 +77,7 @@ def distance_at(kind: str, start: np.ndarray, end: np.ndarray, t: np.ndarray) ->
 
 
 def least_distance(kind: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Over the whole motion: 129 times, then twice 129 about the least."""
+    """Minimum over the motion: at 129 times, then twice at 129 times about the minimum."""
     t, width = np.full(len(start), 0.5), 0.5
     least = np.full(len(start), np.inf)
     for _ in range(3):
@@ -90,14 +90,14 @@ def least_distance(kind: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def judge(kind: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The time of the collision according to ipctk, or infinity. Never late; early where it leaves a distance.
+    """The time of impact by ipctk, or infinity. It is never late, and early where a minimum distance is kept.
 
-    Its additive advancement, not its search by intervals, which takes minutes and gigabytes for some pairs that touch
-    exactly. What it cannot decide in `max_iterations` it takes for a collision.
+    It is the additive advancement of ipctk, not its interval search, which takes minutes and gigabytes for some pairs
+    in exact contact. A pair that is undecided after `max_iterations` counts as a collision.
     """
     ccd = ipctk.AdditiveCCD(max_iterations=10_000, conservative_rescaling=0.99999)
     find = ccd.point_triangle_ccd if kind == VERTEX_TRIANGLE else ccd.edge_edge_ccd
-    ipctk.set_logger_level(ipctk.LoggerLevel.off)  # it warns of every pair that touches at the start
+    ipctk.set_logger_level(ipctk.LoggerLevel.off)  # it warns of every pair in contact at the start
     found = [find(*a, *b) for a, b in zip(start, end, strict=True)]
     return np.array([time if hit else np.inf for hit, time in found])
 
@@ -108,10 +108,10 @@ Generator = Callable[[np.random.Generator, str, int], Pairs]
 
 
 def contact(rng: np.random.Generator, kind: str, count: int, flat: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs that touch, exactly, and the weights (count, 4) of the point of contact: + on one side, - on the other.
+    """Pairs in exact contact, and the weights (count, 4) of the contact point: + on one side, - on the other.
 
-    Every fourth touches in a corner or an end, and so on: weights of 0 and 1 are as frequent as others. `flat` is the
-    number of dimensions in which they lie.
+    Every fourth is in contact at a corner or an end, so weights of 0 and 1 are as frequent as others. `flat` is the
+    number of dimensions in which the pairs lie.
     """
     x = rng.integers(-8, 9, (count, 4, 3)) / 8.0
     x[:, :, flat:] = 0.0
@@ -135,7 +135,7 @@ def through(x: np.ndarray, velocity: np.ndarray, time: np.ndarray) -> Pairs:
 
 
 def contact_times(rng: np.random.Generator, count: int) -> np.ndarray:
-    return rng.choice(np.array([0, 1, 2, 4, 4, 6, 7, 8, 8, 8]) / 8.0, count)  # many exactly at the end
+    return rng.choice(np.array([0, 1, 2, 4, 4, 6, 7, 8, 8, 8]) / 8.0, count)  # many of them exactly at the end
 
 
 def anything(rng: np.random.Generator, kind: str, count: int) -> Pairs:
@@ -144,19 +144,19 @@ def anything(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 
 def cloth_like(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """Side by side at up to a fifth of their size, and moving by about as much."""
+    """Elements at a distance of up to a fifth of their size that move by about as much."""
     start = rng.uniform(-0.5, 0.5, (count, 4, 3)) * [1.0, 1.0, 0.05]
     start[:, : 1 if kind == VERTEX_TRIANGLE else 2, 2] += rng.uniform(0.0, 0.2, (count, 1))
     return start, start + rng.uniform(-0.1, 0.1, (count, 4, 3)), np.full(count, np.inf)
 
 
-def touching(rng: np.random.Generator, kind: str, count: int) -> Pairs:
+def colliding(rng: np.random.Generator, kind: str, count: int) -> Pairs:
     x, _ = contact(rng, kind, count)
     return through(x, rng.integers(-8, 9, (count, 4, 3)) / 8.0, contact_times(rng, count))
 
 
 def grazing(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """The points that touch move along each other, within the triangle or along an edge."""
+    """The contact points slide along each other, within the triangle or along an edge."""
     x, weights = contact(rng, kind, count)
     velocity = rng.integers(-8, 9, (count, 4, 3)) / 8.0
     velocity[rng.random(count) < 0.3] = 0.0
@@ -171,7 +171,7 @@ def grazing(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 
 def nearly_grazing(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """As above, a little off to either side: the truth is open."""
+    """As above, a little to either side, so that the exact result is unknown."""
     start, end, _ = grazing(rng, kind, count)
     off = rng.normal(size=(count, 3)) * 10.0 ** rng.uniform(-12.0, -2.0, (count, 1))
     moved = 1 if kind == VERTEX_TRIANGLE else 2
@@ -182,7 +182,7 @@ def nearly_grazing(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 def parallel(rng: np.random.Generator, kind: str, count: int) -> Pairs:
     """Edges that stay parallel, or a vertex that moves parallel to a side; also edges one behind the other."""
-    start, end, _ = touching(rng, kind, count)
+    start, end, _ = colliding(rng, kind, count)
     if kind == VERTEX_TRIANGLE:
         along = start[:, 2] - start[:, 1]
         end = start + rng.integers(-16, 17, (count, 1, 1)) / 8.0 * along[:, None] * [[1.0], [0.0], [0.0], [0.0]]
@@ -193,7 +193,7 @@ def parallel(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 
 def coplanar(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """Everything happens within a plane, in space half of the time."""
+    """Positions and motion lie in a plane, which is oblique for half of the pairs."""
     x, _ = contact(rng, kind, count, flat=2)
     velocity = rng.integers(-8, 9, (count, 4, 3)) / 8.0
     velocity[:, :, 2] = 0.0
@@ -206,13 +206,13 @@ def coplanar(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 def degenerate(rng: np.random.Generator, kind: str, count: int) -> Pairs:
     """Edges and triangles without length or area, repeated points, and points that do not move."""
-    start, end, _ = touching(rng, kind, count)
+    start, end, _ = colliding(rng, kind, count)
     case = rng.integers(0, 7, count)
     for x in (start, end):
-        x[case == 0, 3] = x[case == 0, 2]  # a side, or an edge, of no length
-        x[case == 1, 2:] = x[case == 1, 1:2]  # a triangle of one point; edges that meet
-        x[case == 2, 3] = 0.5 * (x[case == 2, 1] + x[case == 2, 2])  # a triangle of no area
-        x[case == 3, 1] = x[case == 3, 0]  # a vertex in a corner; an edge of no length
+        x[case == 0, 3] = x[case == 0, 2]  # a side or an edge of zero length
+        x[case == 1, 2:] = x[case == 1, 1:2]  # a triangle of one point; edges with a common end
+        x[case == 2, 3] = 0.5 * (x[case == 2, 1] + x[case == 2, 2])  # a triangle without area
+        x[case == 3, 1] = x[case == 3, 0]  # a vertex in a corner; an edge of zero length
         x[case == 4, 1], x[case == 4, 3] = x[case == 4, 0], x[case == 4, 2]
     end[case == 5] = start[case == 5]
     end[case == 6, 1:] = start[case == 6, 1:]
@@ -220,64 +220,64 @@ def degenerate(rng: np.random.Generator, kind: str, count: int) -> Pairs:
 
 
 def tiny(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    start, end, time = touching(rng, kind, count)
+    start, end, time = colliding(rng, kind, count)
     return start * 2.0**-30, end * 2.0**-30, time
 
 
 def huge(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    start, end, time = touching(rng, kind, count)
+    start, end, time = colliding(rng, kind, count)
     return start * 2.0**20, end * 2.0**20, time
 
 
 def far_off(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """A centimeter in size and a kilometer from the origin; half of them also move by meters together."""
-    start, end, time = touching(rng, kind, count)
+    """A centimeter in size and a kilometer from the origin; half of them also move together by meters."""
+    start, end, time = colliding(rng, kind, count)
     there = np.array([1024.0, -512.0, 2048.0])
     together = rng.integers(-64, 65, (count, 1, 3)) * rng.integers(0, 2, (count, 1, 1))
     return there + start / 128.0, there + together + end / 128.0, time
 
 
 def fast(rng: np.random.Generator, kind: str, count: int) -> Pairs:
-    """Through each other by many times their size."""
+    """Elements that pass through each other by many times their size."""
     x, _ = contact(rng, kind, count)
     return through(x, rng.integers(-8, 9, (count, 4, 3)) * 16.0, contact_times(rng, count))
 
 
 GENERATORS: list[Generator] = [
-    anything, cloth_like, touching, grazing, nearly_grazing, parallel, coplanar, degenerate, tiny, huge, far_off, fast,
+    anything, cloth_like, colliding, grazing, nearly_grazing, parallel, coplanar, degenerate, tiny, huge, far_off, fast,
 ]  # fmt: skip
 
 
 @dataclass
 class Motions:
-    """Pairs of all kinds; arrays with a row for each."""
+    """Pairs of all kinds, as arrays with a row for each."""
 
     kind: str
     start: np.ndarray  # (count, 4, 3) [m]
     end: np.ndarray
     margin: np.ndarray  # [m]
-    contact_time: np.ndarray  # a time at which they touch, exactly; infinity where it is not known
+    contact_time: np.ndarray  # the exact time of impact; infinity where it is unknown
     grazes: np.ndarray  # bool
 
     @property
     def distance(self) -> np.ndarray:
-        """At the start."""
+        """Distance at the start."""
         return distance_at(self.kind, self.start, self.end, np.zeros((len(self.start), 1)))[:, 0]
 
     @property
     def size(self) -> np.ndarray:
-        """The longest difference of two positions at the same instant; rounding is a share of it."""
+        """The largest difference of two positions at the same time; rounding is proportional to it."""
         pairs = [x[:, i] - x[:, j] for x in (self.start, self.end) for i in range(4) for j in range(i)]
         return np.max([length(pair) for pair in pairs], axis=0)
 
     @property
     def moves(self) -> np.ndarray:
-        """Whether there is any motion besides that of the whole."""
+        """Whether there is any relative motion."""
         return (relative(self.start) != relative(self.end)).any(axis=(1, 2))
 
 
 def generate(kind: str, count: int) -> Motions:
-    """At least `count` pairs, as many of each generator."""
+    """At least `count` pairs, the same number from each generator."""
     each = -(-count // len(GENERATORS))
     parts = []
     for i, generator in enumerate(GENERATORS):

@@ -1,11 +1,11 @@
-"""Intersecting triangles by linear programming in exact fractions: slow, and nothing like what it judges.
+"""Intersecting triangles by linear programming in exact fractions: slow, and independent of the tested method.
 
-Two triangles have a point in common when there are weights with
+Two triangles have a common point if there are weights with
 
     sum l_i p_i = sum m_j q_j,    sum l_i = sum m_j = 1,    l, m >= 0
 
-Their common points are the convex hull of those of the basic solutions: weights that vanish but for a basis, a largest
-set of columns that are linearly independent. There are at most 20 bases, and all of them are tried.
+Their common points are the convex hull of those of the basic solutions: weights that vanish except on a basis, a
+maximal set of linearly independent columns. There are at most 20 bases, and all of them are tried.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Point = tuple[Fraction, ...]
 
 
 def intersecting_pairs(triangles: np.ndarray, positions: np.ndarray, particle_count: int | None = None) -> np.ndarray:
-    """All pairs but those with a common edge and those of two solids; a vertex in common is no intersection."""
+    """All pairs except those with a common edge and those of two solids; a common vertex is no intersection."""
     points = [tuple(Fraction(c) for c in point) for point in np.asarray(positions, float).tolist()]
     corners = np.asarray(triangles).tolist()
     moving = len(points) if particle_count is None else particle_count
@@ -39,7 +39,7 @@ def intersecting_pairs(triangles: np.ndarray, positions: np.ndarray, particle_co
 
 
 def intersect(first: list[Point], second: list[Point], but: Iterable[Point] = ()) -> bool:
-    """Whether two triangles have a point in common other than those in `but`."""
+    """Whether two triangles have a common point other than those in `but`."""
     columns = [[*p, Fraction(1), Fraction(0)] for p in first]
     columns += [[*(-c for c in q), Fraction(0), Fraction(1)] for q in second]
     right = [Fraction(0)] * 3 + [Fraction(1)] * 2
@@ -64,7 +64,7 @@ def intersect(first: list[Point], second: list[Point], but: Iterable[Point] = ()
 
 
 def reduced(columns: list[list[Fraction]], right: list[Fraction]) -> list[list[Fraction]] | None:
-    """The rows of (columns | right) with the unit matrix in the place of the columns; None if these are dependent."""
+    """The rows of (columns | right), reduced so that the columns are the identity; None if these are dependent."""
     rows = [[*entries, b] for *entries, b in zip(*columns, right, strict=True)]
     count = len(columns)
     for k in range(count):

@@ -1,4 +1,4 @@
-"""Pairs of elements whose boxes overlap at some instant, by comparing all with all."""
+"""Pairs of elements whose boxes overlap at some time, by comparing all with all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pairs_by_hand(
 def _patch_pairs(some: np.ndarray, others: np.ndarray, moving_count: int, motion: tuple) -> np.ndarray:
     if len(some) == 0 or len(others) == 0:
         return np.zeros((0, 2), dtype=int)
-    gaps = []  # at the start and at the end: (n, m, 6), where all are 0 or less the boxes overlap
+    gaps = []  # at the start and at the end: (n, m, 6); boxes overlap where all are 0 or less
     for x, reach in motion:
         (lower, upper), (other_lower, other_upper) = (_boxes(e, x, reach) for e in (some, others))
         gaps.append(np.concatenate([lower[:, None] - other_upper[None], other_lower[None] - upper[:, None]], axis=2))
@@ -32,7 +32,7 @@ def _patch_pairs(some: np.ndarray, others: np.ndarray, moving_count: int, motion
 
 
 def _overlap(gap: np.ndarray, gap_end: np.ndarray) -> np.ndarray:
-    """Whether there is a time in 0..1 at which all of these linear functions are 0 or less, give or take an instant."""
+    """Whether there is a time in 0..1 at which all of these linear functions are 0 or less, to rounding."""
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = gap / (gap - gap_end)
     begin = np.where((gap > 0) & (gap_end <= 0), crossing, 0).max(axis=2)

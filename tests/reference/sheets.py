@@ -1,7 +1,7 @@
-"""Small irregular sheets for the tests of the algebra, and states to look at them in.
+"""Small irregular sheets for the tests of forces and matrices, and states of them.
 
-Two cloths in one model, so that the numbering of the second is tested as well: a grid whose vertices were moved in the
-plane, and a disc. Everything about them differs: fabric, position, rest stretch.
+There are two cloths in one model, so that the numbering of the second is tested as well: a grid whose vertices are
+perturbed in the plane, and a disc. They differ in fabric, position and rest stretch.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ REST_STRETCH = ((RestStretch(warp=((0.0, 1.0), (1.0, 1.2)), weft=0.97),), ())
 
 
 def rest_stretch_at(part: int, time: float) -> tuple[float, float]:
-    """b_u and b_v of a cloth: what REST_STRETCH says, written out."""
+    """b_u and b_v of a cloth, evaluated from REST_STRETCH."""
     return (1.0 + 0.2 * time, 0.97) if part == 0 else (1.0, 1.0)
 
 
 def jittered_grid(columns: int, rows: int, seed: int = 3) -> Mesh:
-    """A grid whose vertices were moved in the plane by up to 15 % of an edge each way: no two triangles are alike."""
+    """A grid whose vertices are perturbed in the plane by up to 15 % of an edge, so that no two triangles are alike."""
     size = ((columns - 1) * EDGE, (rows - 1) * EDGE)
     flat = Grid(size=size, resolution=(columns, rows)).mesh(Path())
     plane = flat.positions[:, :2] + np.random.default_rng(seed).uniform(-0.15 * EDGE, 0.15 * EDGE, (columns * rows, 2))
@@ -65,19 +65,19 @@ def sheet(model: Model, part: int) -> Sheet:
 
 
 def flat(model: Model, u: float = 1.0, v: float = 1.0) -> np.ndarray:
-    """Positions of both cloths lying in the plane, stretched evenly by u and v."""
+    """Positions of both cloths in the plane, stretched uniformly by u and v."""
     x = np.concatenate([part.mesh.positions for part in model.parts])
     return x * np.array([u, v, 1.0])
 
 
 def perturbed(model: Model, rng: np.random.Generator, size: float = 0.3 * EDGE) -> np.ndarray:
-    """Positions moved at random, by up to `size` in every coordinate."""
+    """Positions with random displacements of up to `size` in every coordinate."""
     x = flat(model)
     return x + rng.uniform(-size, size, x.shape)
 
 
 def sheets_in_contact(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Positions in which cloths are near each other, and velocities."""
+    """Positions in which cloths are in contact, and velocities."""
     rng = np.random.default_rng(20)
     return perturbed(model, rng), rng.normal(size=(model.particle_count, 3))
 
@@ -90,14 +90,14 @@ def turned(x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
 @dataclass
 class Bench:
-    """Energies at work on a model, asked with NumPy arrays."""
+    """Energies of a model, evaluated with NumPy arrays."""
 
     system: System
 
     @staticmethod
     def of(model: Model, energies: Sequence[Energy], device: str, time: float = 0.0, seed: int = 0) -> Bench:
-        """Each energy of scope "cloth" on every cloth, the others once. What acts on particles that meet is given those
-        of `meeting`, whatever is asked afterwards: which they are stays the same for a step."""
+        """Adds each energy of scope "cloth" to every cloth, the others once. Contacts are detected for the state of
+        `sheets_in_contact` and are the same for all evaluations, as they are within a step."""
         terms = []
         for energy in energies:
             parts: list[int | None] = list(range(len(model.parts))) if energy.scope == "cloth" else [None]
@@ -134,7 +134,7 @@ class Bench:
         v_at: np.ndarray | None = None,
         x_tension: np.ndarray | None = None,
     ) -> tuple[BlockMatrix, np.ndarray]:
-        """A and the force at v_at."""
+        """A, and the force at v_at."""
         at = Linearization(
             self._array(x),
             self._array(x if x_tension is None else x_tension),

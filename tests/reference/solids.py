@@ -1,4 +1,4 @@
-"""Asks a solid's functions from the host, so that tests need no kernels of their own."""
+"""Calls the device functions of a solid from the host, so that tests need no kernels."""
 
 from functools import cache
 from typing import Any
@@ -12,14 +12,14 @@ from toile.math.types import real, vec3
 
 
 def closest(solid: Solid, points: np.ndarray, reach: float = 1e6) -> np.ndarray:
-    """Records of Closest for points in the solid's frame."""
+    """Records of Closest for points in the frame of the solid."""
     found = wp.zeros(len(points), dtype=Closest, device="cpu")
     wp.launch(_kernels(solid.functions)[0], len(points), [solid.shape, _vectors(points), reach, found], device="cpu")
     return found.numpy()
 
 
 def attach(solid: Solid, points: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Material coordinates of points in the solid's frame."""
+    """Material coordinates of points in the frame of the solid."""
     anchors = wp.zeros(len(points), dtype=vec3, device="cpu")
     given = [solid.shape, _vectors(points), _whole(faces), anchors]
     wp.launch(_kernels(solid.functions)[1], len(points), given, device="cpu")
@@ -29,7 +29,7 @@ def attach(solid: Solid, points: np.ndarray, faces: np.ndarray) -> np.ndarray:
 def carry(
     solid: Solid, step: tuple[float, float], anchors: np.ndarray, faces: np.ndarray, normals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions and velocities in the world of anchored points at the end of a step; normals in the solid's frame."""
+    """World positions and velocities of anchored points at the end of a step; normals in the frame of the solid."""
     begin, end = step
     n = len(anchors)
     x, v = wp.zeros(n, dtype=vec3, device="cpu"), wp.zeros(n, dtype=vec3, device="cpu")
@@ -41,7 +41,7 @@ def carry(
 
 
 def sweep(solid: Solid, start: np.ndarray, end: np.ndarray, gap: float) -> np.ndarray:
-    """Share of each path, in the solid's frame, at which it comes within the gap; 2 if it does not."""
+    """Share of each path, in the frame of the solid, at which it enters the gap; 2 if it does not."""
     share = wp.zeros(len(start), dtype=real, device="cpu")
     given = [solid.shape, _vectors(start), _vectors(end), gap, share]
     wp.launch(_kernels(solid.functions)[3], len(start), given, device="cpu")

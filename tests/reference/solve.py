@@ -6,7 +6,8 @@ import numpy as np
 
 
 def constrained_solve(A: np.ndarray, b: np.ndarray, S: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """dv (n, 3) with (I - S_i) dv_i = z_i for every particle and Q^T (A dv - b) = 0, Q a basis of what is free."""
+    """dv (n, 3) with (I - S_i) dv_i = z_i for every particle and Q^T (A dv - b) = 0, Q a basis of the free
+    directions."""
     n = len(b)
     columns = []
     for i in range(n):

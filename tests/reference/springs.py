@@ -1,7 +1,7 @@
-"""The springs between cloths that are near each other: every vertex with every triangle, every edge with every edge.
+"""Penalty springs between close cloths: every vertex with every triangle, every edge with every edge.
 
-The nearest points are found among all candidates: the foot of the perpendicular where it lies within both elements, and
-the points nearest to each end or side. What a spring is comes from the docstrings of toile/contact/spring_*.py.
+The closest points are found among all candidates: the foot of the perpendicular where it lies within both elements, and
+the points closest to each end or side. Springs follow the docstrings of toile/contact.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def on_segment(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 
 
 def vertex_triangle(x: np.ndarray) -> np.ndarray:
-    """Weights of a vertex and the point of a triangle nearest to it."""
+    """Weights of a vertex and its closest point on a triangle."""
     p, a, b, c = x
     sides = np.stack([b - a, c - a], axis=1)
     s, t = np.linalg.lstsq(sides, p - a, rcond=None)[0]
@@ -46,7 +46,7 @@ def vertex_triangle(x: np.ndarray) -> np.ndarray:
 
 
 def edge_edge(x: np.ndarray) -> np.ndarray:
-    """Weights of the nearest points of two edges."""
+    """Weights of the closest points of two edges."""
     p0, p1, q0, q1 = x
     s, t = np.linalg.lstsq(np.stack([p1 - p0, q0 - q1], axis=1), q0 - p0, rcond=None)[0]
     found = [(s, t)] if 0.0 <= s <= 1.0 and 0.0 <= t <= 1.0 else []
@@ -57,14 +57,14 @@ def edge_edge(x: np.ndarray) -> np.ndarray:
 
 
 def pairs(model: Model) -> list[tuple[np.ndarray, bool]]:
-    """Four particles each, and whether they are a vertex and a triangle."""
+    """Yields the four particles of each pair, and whether they are a vertex and a triangle."""
     found = [(np.array([v, *t]), True) for t in model.triangles for v in range(model.particle_count) if v not in t]
     edges = [(one, two) for one, two in combinations(model.edges, 2) if not set(one) & set(two)]
     return found + [(np.array([*one, *two]), False) for one, two in edges]
 
 
 def is_nearest(model: Model, x: np.ndarray, at: np.ndarray, w: np.ndarray, n: np.ndarray, is_vertex: bool) -> bool:
-    """Whether no neighbor of a nearest point comes nearer by more than a slope of 0.1."""
+    """Whether no neighbor of a closest point is closer by more than a slope of 0.1."""
     there = np.abs(w) > 1e-9
     if not is_vertex and not there.all():
         return False
@@ -83,7 +83,7 @@ def springs(
     model: Model, x: np.ndarray, v: np.ndarray, thickness: float, stiffness: float, damping: float, friction: float,
     slip_speed: float,
 ) -> list[Spring]:  # fmt: skip
-    """Those of a state, on a model whose cloths have no seams. A cloth may have a thickness of its own."""
+    """The springs of a state, for a model whose cloths have no seams. A cloth may have its own thickness."""
     n = model.particle_count
     part, uv, area, normal = np.zeros(n, int), np.zeros((n, 2)), np.zeros(n), np.zeros((n, 3))
     for number, cloth in enumerate(model.parts):

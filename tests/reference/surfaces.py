@@ -1,4 +1,4 @@
-"""Distance from a triangle surface by asking every triangle, and its sign by the winding number; all in NumPy.
+"""Distance from a triangle surface as the minimum over all triangles, with the sign of the winding number, in NumPy.
 
     winding(p) = sum of the solid angles of all triangles / 4 pi:    1 inside a closed surface, 0 outside
 
@@ -21,7 +21,7 @@ def signed_distance(points: np.ndarray, positions: np.ndarray, triangles: np.nda
 def _signed(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
     arms = [corners[:, k] - points[:, None] for k in range(3)]
     inside = _winding(arms) > 0.5
-    # Nearest point: above the triangle if its image lies within all three sides, otherwise on one of them.
+    # The closest point is the projection to the plane if that lies within all three sides, otherwise it is on a side.
     n = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     n /= np.linalg.norm(n, axis=1, keepdims=True)
     height = np.einsum("ptd,td->pt", arms[0], n)
@@ -29,7 +29,7 @@ def _signed(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
     beside = np.full_like(height, np.inf)
     for k in range(3):
         side = corners[:, (k + 1) % 3] - corners[:, k]
-        # The arm is measured from p, so p lies on the inner side of this edge where the product is negative.
+        # The arm starts at p, so p lies on the inner side of this edge where the product is negative.
         within &= np.einsum("ptd,td->pt", arms[k], np.cross(n, side)) <= 0.0
         share = np.clip(-np.einsum("ptd,td->pt", arms[k], side) / np.sum(side**2, axis=1), 0.0, 1.0)
         beside = np.minimum(beside, np.linalg.norm(arms[k] + share[..., None] * side, axis=2))

@@ -27,13 +27,13 @@ class LinearSystem:
     device_S: Any
 
     def start(self) -> ModifiedPCG:
-        """A solver that starts from dv = z; its answer will be in `dv`."""
+        """A solver that starts from dv = z; its solution will be in `dv`."""
         device = self.matrix.device
         self.dv = wp.array(self.z, dtype=vec3, device=device)
         return ModifiedPCG(self.matrix, wp.array(self.b, dtype=vec3, device=device), self.device_S, self.dv)
 
     def fill(self, A: np.ndarray) -> None:
-        """Other values on the same pattern."""
+        """Sets other values on the same pattern."""
         n = len(self.b)
         blocks = A.reshape(n, 3, n, 3).transpose(0, 2, 1, 3)[self.matrix.rows, self.matrix.columns]
         self.matrix.values.assign(wp.array(np.ascontiguousarray(blocks), dtype=mat33, device=self.matrix.device))
@@ -41,7 +41,7 @@ class LinearSystem:
 
 
 def random_matrix(stencils: np.ndarray, n: int, rng: np.random.Generator, contrast: float = 1.0) -> np.ndarray:
-    """Masses and, on each stencil, G G^T; stiffness varies by up to `contrast` from stencil to stencil."""
+    """Masses and, on each stencil, G G^T; stiffness varies by up to `contrast` between stencils."""
     A = np.diag(np.repeat(rng.uniform(0.5, 2.0, n), 3))
     for stencil in stencils:
         rows = (3 * stencil[:, None] + np.arange(3)).ravel()
@@ -51,7 +51,7 @@ def random_matrix(stencils: np.ndarray, n: int, rng: np.random.Generator, contra
 
 
 def random_system(n: int, device: str, seed: int, contrast: float = 1.0, held: float = 1.0) -> LinearSystem:
-    """Triangles at random among neighbors; a share `held` of the particles gets ndof 0 to 3, in equal parts."""
+    """Random triangles among neighbors; a share `held` of the particles has ndof 0 to 3, in equal parts."""
     rng = np.random.default_rng(seed)
     first = np.arange(n - 4)
     stencils = np.stack([first, first + rng.integers(1, 3, n - 4), first + rng.integers(3, 5, n - 4)], axis=1)
@@ -65,7 +65,7 @@ def random_system(n: int, device: str, seed: int, contrast: float = 1.0, held: f
         z[i] = fixed @ rng.normal(size=3 - freedom[i])
     S[freedom == 3] = np.eye(3)
     matrix = BlockMatrix.from_stencils(n, [stencils.astype(np.int32)], device)
-    # Neighbors in the plane are those that couple; one particle is on a seam, and has two places.
+    # Neighbors in uv couple; one particle is on a seam and has two rest positions.
     places, panels = np.append(np.arange(n), n // 2), np.append(np.arange(n) < n // 2, True).astype(int)
     plane = np.column_stack([places, places % 3]).astype(float)
     matrix.sites = lambda: Sites(places, panels, plane, 1.0)

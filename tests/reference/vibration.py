@@ -1,4 +1,4 @@
-"""Stiffness matrices of springs, dense and one at a time, and the highest frequency that they allow."""
+"""Dense stiffness matrices of springs, and the growth of explicit steps."""
 
 from __future__ import annotations
 
