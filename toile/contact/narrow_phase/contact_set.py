@@ -42,6 +42,7 @@ from toile.contact.narrow_phase.elements import (
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.contact.narrow_phase.thickness import RestGeometry, mean_thickness, pair_thickness
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
+from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, real, vec3, vec4
 
@@ -78,7 +79,7 @@ class ContactHit:
 
 
 @wp.struct
-class ContactArrays:
+class ContactArrays(Growable):
     """Contacts of a step: constraints on its displacements, and the impulses that satisfy them."""
 
     vertices: wp.array(dtype=wp.vec4i)
@@ -94,7 +95,7 @@ class ContactArrays:
 
 
 @wp.struct
-class ContactImpulses:
+class ContactImpulses(Growable):
     """Accumulated impulses of contacts: [kg m] for displacements, [kg m/s] for velocities."""
 
     normal: wp.array(dtype=real)
@@ -189,6 +190,8 @@ class ContactSet:
             if self.contact_count:
                 wp.copy(grown, getattr(self.contacts, name), count=self.contact_count)
             setattr(contacts, name, grown)
+        self.contacts.retire()
+        self.impulses.retire()
         self.contacts = contacts
         self.impulses = make_impulses(contacts.normal_impulse, contacts.friction_impulse)
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays

@@ -36,6 +36,7 @@ class ContactList:
         """Makes the capacity at least `count`; contacts are lost when it grows."""
         if self.capacity < count:
             self.capacity = 2 * count
+            self.contacts.retire()
             self.contacts = ContactArrays()
             for name, kind in CONTACT_FIELDS.items():
                 setattr(self.contacts, name, wp.zeros(self.capacity, dtype=kind, device=self.device))

@@ -24,6 +24,7 @@ from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.closest_points import closest_points, combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactArrays, ContactSet, on_boundary
 from toile.contact.response.merge_contacts import ContactList, ContactMerger, copy_contact
+from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
@@ -43,7 +44,7 @@ SLIP_REGULARIZATION = wp.constant(real(0.002))
 
 
 @wp.struct
-class SpringArrays:
+class SpringArrays(Growable):
     """Properties of the springs that contacts have in the linear system."""
 
     stiffness: wp.array(dtype=real)  # [N/m]  k
@@ -155,6 +156,7 @@ class PersistentContacts:
     def _reserve(self) -> None:
         """Makes the arrays of the springs as long as the list; their values are lost when they grow."""
         if len(self._values.load) < self._springs.count:
+            self._values.retire()
             self._values = self._make_values(self._springs.capacity)
             self._launch = Launcher(self.mesh.device)
 
