@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 import toile
-from toile.energies.base import Elements, Energy, Formulas, Nothing
+from toile.energies.base import Elements, Energy, Formulas, NoUniform
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.model import Model
 from toile.plugins import quantity
@@ -44,7 +44,7 @@ class Local:
 
 
 @wp.func
-def prepare(rest: Rest, uniform: Nothing, x: point, x_tension: point, v: point, v_at: point) -> Local:
+def prepare(rest: Rest, uniform: NoUniform, x: point, x_tension: point, v: point, v_at: point) -> Local:
     local = Local()
     local.k = rest.k
     local.away = x[0] - rest.center
@@ -73,7 +73,7 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 # %%
 class DrawIn(Energy):
     scope: ClassVar[str] = "scene"  # it acts on all cloth
-    formulas: ClassVar[Formulas] = Formulas(1, Rest, Nothing, Local, prepare, energy, force, block)
+    formulas: ClassVar[Formulas] = Formulas(1, Rest, NoUniform, Local, prepare, energy, force, block)
 
     k: float = quantity(unit="1/s^2", doc="acceleration per distance", ge=0)
     center: tuple[float, float, float] = quantity((0.0, 0.0, 0.0), unit="m", doc="where it draws to")

@@ -103,6 +103,9 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 100, 1e-3
 # Passes in which impact zones grow, before the step is rejected. Zones only grow, so that the loop ends by itself
 # unless held vertices prevent a rigid motion: the number only bounds the time.
 MAX_ZONE_PASSES = 60
+# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices; beyond it the step
+# is rejected.
+MAX_ZONE_DISPLACEMENT = 3.0
 # Solves of one linearization with the springs of persistent contacts that pull removed in between. A solve is repeated
 # when more than this fraction of the springs pulled.
 MAX_PERSISTENT_SOLVES, MAX_PULLING = 3, 0.02
@@ -113,3 +116,8 @@ MAX_PERSISTENT_SOLVES, MAX_PULLING = 3, 0.02
 # the active springs pulled or was missing, or if any missing spring overlaps by more than DEEP_OVERLAP of its length
 # (toile/contact/penalty/forces.py).
 MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG = 6, 0.02
+
+# --- The linear solver (toile/linear/solver.py)
+
+# After a solve with a stale preconditioner failed, this number of solves update it before a stale one is tried again.
+SOLVES_BEFORE_RETRY = 8

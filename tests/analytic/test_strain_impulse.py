@@ -267,7 +267,7 @@ def test_limits_hold_after_every_integrator(integrator: str, shape: str, device:
         "disc": {"type": "disc", "radius": 0.28, "rings": 5},
     }
     found = {}
-    for type_name, filters in (("plain", []), ("limited", [{"type": "strain_impulse", "passes": 5}])):
+    for name, filters in (("plain", []), ("limited", [{"type": "strain_impulse", "passes": 5}])):
         simulation = sheet(
             device,
             shapes[shape],
@@ -281,7 +281,7 @@ def test_limits_hold_after_every_integrator(integrator: str, shape: str, device:
             simulation.advance_frame()
             strain = simulation.loop.strain.summary(simulation.state.x, 0.0)
             largest = max(largest, strain["warp_max"], strain["weft_max"])
-        found[type_name] = largest
+        found[name] = largest
     assert found["plain"] > 0.25
     assert found["limited"] < 0.12
 

@@ -191,10 +191,10 @@ def read_obj(path: Path) -> tuple[dict[str, list[list[int]]], np.ndarray]:
     objects: dict[str, list[list[int]]] = {}
     vertices = []
     for line in path.read_text().splitlines():
-        type_name, *values = line.split()
-        if type_name == "o":
+        keyword, *values = line.split()
+        if keyword == "o":
             objects[values[0]] = []
-        elif type_name == "v":
+        elif keyword == "v":
             vertices.append([float(value) for value in values])
         else:
             objects[list(objects)[-1]].append([int(value) - 1 for value in values])

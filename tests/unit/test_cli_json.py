@@ -293,11 +293,11 @@ def test_debug_may_be_set_for_all_commands(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_docs_have_every_argument_and_option(name: str) -> None:
     group = typer.main.get_command(app)
     parameters = group.commands[name].params  # type: ignore[attr-defined]
-    options = {type_name for parameter in parameters for type_name in (*parameter.opts, *parameter.secondary_opts)}
-    options = {type_name for type_name in options if type_name.startswith("--")} - {"--help"}
+    options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = {option for option in options if option.startswith("--")} - {"--help"}
     section = DOCS.split(f"## toile {name}\n")[1].split("\n## ")[0]
     rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
-    assert {type_name for row in rows for type_name in re.findall(r"--[\w-]+", row)} == options
+    assert {option for row in rows for option in re.findall(r"--[\w-]+", row)} == options
     arguments = [p.metavar or p.name.upper() for p in parameters if not p.opts[0].startswith("--")]
     usage = section.split("    toile ")[1].splitlines()[0]
     assert all(argument in usage for argument in arguments)

@@ -25,7 +25,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Capt
 
 
 def numbers(text: str) -> list[float]:
-    return [float(type_name) for type_name in re.findall(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]\d+)?", text)]
+    return [float(number) for number in re.findall(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]\d+)?", text)]
 
 
 def test_every_example_is_tested() -> None:

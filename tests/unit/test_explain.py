@@ -115,5 +115,5 @@ def test_every_plugin_and_its_fields_are_documented(family: str, name: str) -> N
     if name == "gravity":  # the scene's key, not listed by its type
         assert "`gravity`" in page
         return
-    for type_name in (name, *(row.key for row in field_rows(find(family, name)))):
-        assert f"`{type_name}`" in page or f"`{type_name}: " in page, type_name
+    for key in (name, *(row.key for row in field_rows(find(family, name)))):
+        assert f"`{key}`" in page or f"`{key}: " in page, key

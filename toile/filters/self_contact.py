@@ -127,8 +127,9 @@ class SelfContactCorrection(Correction):
         if not tangled.any():
             self.untangler = None
             return
-        ways = untangler.displacements(mesh.x, UNTANGLING * self.settings.thickness)
-        self._launch(add_ways, mesh.moving_count, [mesh.inverse_mass, self.context.masses, ways, mesh.x_end])
+        d = untangler.displacements(mesh.x, UNTANGLING * self.settings.thickness)
+        inputs = [mesh.inverse_mass, self.context.masses, d, mesh.x_end]
+        self._launch(add_displacements, mesh.moving_count, inputs)
 
     def extend_system(self) -> bool:
         if self.resolver.contact_count:
@@ -159,14 +160,14 @@ class SelfContactCorrection(Correction):
 
 
 @wp.kernel
-def add_ways(
+def add_displacements(
     # in
-    inverse_mass: wp.array(dtype=mat33), masses: wp.array(dtype=real), ways: wp.array(dtype=vec3),
+    inverse_mass: wp.array(dtype=mat33), masses: wp.array(dtype=real), displacements: wp.array(dtype=vec3),
     # in and out
     x_end_out: wp.array(dtype=vec3),
 ):
     i = wp.tid()
-    x_end_out[i] = x_end_out[i] + masses[i] * (inverse_mass[i] * ways[i])
+    x_end_out[i] = x_end_out[i] + masses[i] * (inverse_mass[i] * displacements[i])
 
 
 @wp.kernel

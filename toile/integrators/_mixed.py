@@ -67,4 +67,4 @@ class MixedStepper(StagedStepper):
     @property
     def holds(self) -> bool:
         """Whether any particle may be held: only then is the impulse of all forces needed."""
-        return self.context.contacts.solid is not None or len(self.context.scene_constraints.particles) > 0
+        return self.context.contacts.holds_particles or len(self.context.scene_constraints.particles) > 0

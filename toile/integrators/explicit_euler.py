@@ -30,7 +30,7 @@ class ExplicitEulerStepper(StagedStepper):
         self.add(self.none, self.f, h, self.impulse)
 
     def advance(self, state: State, state_out: State, h: float) -> Solution:
-        # Twice the same but for what is held: there one of them leads to x_held, the other is v_held.
+        # The two velocities differ only in held directions: the first leads to x_held, the second is v_held.
         self.position_velocity(state, self.f, h, h, state_out.v)
         self.move(state, state_out.v, h, state_out.x)
         self.end_velocity(state, state.v, self.f, h, h, h, state_out.v)

@@ -60,10 +60,11 @@ class NewtonStep:
     def improve(self, state: State, state_out: State, h: float) -> Solution:
         """Linearizes once more, at what `solve` has found; the contacts are those that the last check left.
 
-        The solve goes to the residual of the one before: little force is left, and a thousandth of it would be nothing.
+        The solve goes to the residual of the one before: the remaining force is small, and a tolerance relative to it
+        would be needlessly strict.
         """
         self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
-        if self.context.contacts.solid is not None:
+        if self.context.contacts.holds_particles:
             self.context.contacts.restore(h)
             self._hold_again(h)
         at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
@@ -84,7 +85,7 @@ class NewtonStep:
             while not consistent:
                 with self.context.timers.stage("CG"):
                     solution = self.solver.solve(again)  # secs. 5.2, 5.3
-                again = 1.0  # a thousandth of what little a correction changes is finer than contacts are judged by
+                again = 1.0  # contacts are judged more coarsely than a thousandth of so small a change
                 iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
                 if not solution.converged:
                     return Solution(iterations, solution.residual, False)
@@ -94,7 +95,7 @@ class NewtonStep:
                 launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
                 # Before the last linearization forces are not yet those that contacts can be judged by.
                 consistent = left > 1 or contacts.check(state, x, u, self.force, self.x_ref, h, self.b)
-                if not consistent and contacts.solid is not None:
+                if not consistent and contacts.holds_particles:
                     self._hold_again(h)
             at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), 0.0
         launch(finish, n, [constraints, u, x, state_out.v])

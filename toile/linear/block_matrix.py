@@ -14,7 +14,7 @@ would leave little of the mass on the diagonal. So rows are multiplied as
 and a translation of all particles is resisted by their mass alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,7 +96,12 @@ class BlockMatrix:
 
     @staticmethod
     def from_stencils(
-        n: int, stencils: list[np.ndarray], device: str, points: np.ndarray | None = None
+        n: int,
+        stencils: list[np.ndarray],
+        device: str,
+        points: np.ndarray | None = None,
+        sites: Callable[[], Sites] | None = None,
+        couplings: Sequence[Couplings] = (),
     ) -> "BlockMatrix":
         """Returns a matrix on the pattern in which all particles of a stencil couple."""
         keys = [np.arange(n, dtype=np.int64) * (n + 1)]  # the diagonal is always in the pattern: mass
@@ -105,7 +110,8 @@ class BlockMatrix:
             keys.append(np.unique((as_int64[:, :, None] * n + as_int64[:, None, :]).ravel()))
         every = np.unique(np.concatenate(keys))
         offsets = np.searchsorted(every, np.arange(n + 1, dtype=np.int64) * n).astype(np.int32)
-        return BlockMatrix(offsets, (every % max(n, 1)).astype(np.int32), device, points)
+        columns = (every % max(n, 1)).astype(np.int32)
+        return BlockMatrix(offsets, columns, device, points, sites, list(couplings))
 
     @property
     def row_count(self) -> int:

@@ -7,9 +7,7 @@ from toile.device.cuda_graph import CudaGraph
 from toile.linear.base import BuiltPreconditioner
 from toile.linear.modified_pcg import ModifiedPCG, Solution
 from toile.model.state_dict import StateDict, joined, part_of
-
-# After a solve with a stale preconditioner failed, this number of solves update it before a stale one is tried again.
-SOLVES_BEFORE_RETRY = 8
+from toile.step_limits import SOLVES_BEFORE_RETRY
 
 
 class LinearSolver:

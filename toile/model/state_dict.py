@@ -11,10 +11,19 @@ An entry that does not exist is missing from the dictionary. Entries of a part a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
 StateDict = Mapping[str, np.ndarray | float]
+
+
+class Stateful(Protocol):
+    """An object with state that persists."""
+
+    def state_dict(self) -> StateDict: ...
+
+    def load_state_dict(self, state_dict: StateDict) -> None: ...
 
 
 def joined(parts: Mapping[str, StateDict]) -> StateDict:

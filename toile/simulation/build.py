@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import warp as wp
@@ -93,7 +93,7 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     contact_forces = [force for correction in filters for force in correction.contact_forces]
     system = System(model, terms, device, contact_forces, masses)
     contacts = Contacts(system, solid_contacts, filters, timers, scene.integrator.applies_limits)
-    limits = [correction for correction in filters if isinstance(correction, VelocityLimit)]
+    limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(
         IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers)
     )

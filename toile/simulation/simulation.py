@@ -15,7 +15,7 @@ from toile.errors import InputError, StepFailed
 from toile.math.types import precision
 from toile.model.frame import Frame
 from toile.model.state import State
-from toile.model.state_dict import StateDict, joined, part_of
+from toile.model.state_dict import StateDict, Stateful, joined, part_of
 from toile.scene.no_effect import settings_without_effect
 from toile.scene.presets import dropped_from_preset
 from toile.simulation import warnings
@@ -128,8 +128,7 @@ class Simulation:
         self.loop.move_to(x, v, t)
         self.frame = other.frame
         self.constraints.take_over(other.constraints, t, x.astype(float))
-        if self.contacts.solid is not None:
-            self.contacts.solid.start(self.state.x, t)
+        self.contacts.restart(self.state.x, t)
         self.intersections.begin(self.state.x, strict=False, time=t)
         self.certificate.intersections_start = self.intersections.start
 
@@ -209,12 +208,15 @@ class Simulation:
         found = [correction.reaction.numpy() for correction in self.filters if correction.reaction is not None]
         return np.sum(found, axis=0, dtype=float) if found else None
 
-    def _stateful_parts(self) -> dict[str, Any]:
+    def _stateful_parts(self) -> dict[str, Stateful]:
         """Every part that keeps anything from step to step."""
-        parts = {"control": self.control, "constraints": self.constraints, "integrator": self.integrator}
-        if self.contacts.solid is not None:
-            parts["contacts"] = self.contacts.solid
-        return {**parts, **{f"filters.{k}": correction for k, correction in enumerate(self.filters)}}
+        parts: dict[str, Stateful] = {
+            "control": self.control,
+            "constraints": self.constraints,
+            "integrator": self.integrator,
+            "contacts": self.contacts,
+        }
+        return parts | {f"filters.{k}": correction for k, correction in enumerate(self.filters)}
 
     def _frame(self, entry: dict | None) -> Frame:
         x, v = (np.array(array.numpy(), dtype=float) for array in (self.state.x, self.state.v))

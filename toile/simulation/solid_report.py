@@ -19,13 +19,12 @@ def measure_solids(parts: Parts, state: State, reaction: np.ndarray | None) -> d
     Depth is measured from positions alone, at the frame; what the contacts report does not enter. `reaction` is the
     part of the constraint forces that filters account for.
     """
-    solids, contacts = parts.solids, parts.contacts.solid
+    solids = parts.solids
     if not solids or not parts.model.particle_count:
         return {}
-    # Filters keep no account of contacts with solids: null, not a zero that nobody measured.
-    counts, forces = ([None] * len(solids) for _ in range(2))
-    if contacts is not None:
-        counts, forces = contacts.counts().tolist(), contacts.forces(reaction).tolist()
+    # What nobody measured is null, not zero.
+    measured = parts.contacts.measure_solids(reaction)
+    counts, forces = measured if measured is not None else ([None] * len(solids), [None] * len(solids))
     distances = [found["distance"] for found in solids.closest_points(state.x, state.t)]
     return {
         solid.name: {"contacts": counts[s], "force": forces[s], "depth": max(0.0, -float(distances[s].min()))}

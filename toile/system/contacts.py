@@ -29,6 +29,7 @@ from toile.contact.solid.solid_contacts import SolidContacts
 from toile.device.launcher import Launcher
 from toile.device.timers import Timers
 from toile.model.state import State
+from toile.model.state_dict import StateDict
 
 if TYPE_CHECKING:
     from toile.filters.base import Correction
@@ -152,6 +153,32 @@ class Contacts:
         """Particles in contact with cloth in the last step."""
         found = [correction.vertices_in_contact() for correction in self.corrections]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+
+    @property
+    def holds_particles(self) -> bool:
+        """Whether contacts with solids may hold particles."""
+        return self.solid is not None
+
+    def restart(self, x: wp.array, time: float) -> None:
+        """Drops all contacts with solids, and measures where the cloth is."""
+        if self.solid is not None:
+            self.solid.start(x, time)
+
+    def state_dict(self) -> StateDict:
+        """Returns the contacts with solids that the next step needs; corrections have state dicts of their own."""
+        return {} if self.solid is None else self.solid.state_dict()
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restores what `state_dict` holds."""
+        if self.solid is not None:
+            self.solid.load_state_dict(state_dict)
+
+    def measure_solids(self, reaction: np.ndarray | None) -> tuple[list[int], list[list[float]]] | None:
+        """Returns the number of particles in contact with each solid, and the force on it in the last step [N]; None if
+        a filter keeps cloth out of solids, which keeps no account of contacts."""
+        if self.solid is None:
+            return None
+        return self.solid.counts().tolist(), self.solid.forces(reaction).tolist()
 
     def _add_friction(self, u: wp.array, h: float, b_out: wp.array) -> None:
         A = self._system.A

@@ -39,9 +39,9 @@ class System:
         self._penalties = [cast(PenaltyForce, force) for force in self.custom_forces if force.is_contact]
         self._added = list(contact_forces)
         self.contact_forces: list[ContactForce] = [*self._penalties, *self._added]
-        self.A = BlockMatrix.from_stencils(n, [term.elements.particles for term in elements], device, points)
-        self.A.sites = partial(find_sites, model.triangles, model.uv, points)
-        self.A.couplings = [force.couplings for force in self.contact_forces]
+        stencils, sites = [term.elements.particles for term in elements], partial(find_sites, model.triangles, model.uv)
+        couplings = [force.couplings for force in self.contact_forces]
+        self.A = BlockMatrix.from_stencils(n, stencils, device, points, partial(sites, points), couplings)
         self._batches = batches(elements, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
         self._arrays = SystemArrays()

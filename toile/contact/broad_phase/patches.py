@@ -36,7 +36,7 @@ class Patches:
 def make_patches(of_vertex: np.ndarray, edges: np.ndarray, triangles: np.ndarray, device: str) -> Patches:
     """The patches of a mesh, from the patch of each vertex.
 
-    An element that lies between patches goes to the first, so to cloth if it has any vertex of cloth.
+    An element between patches is assigned to the first of them: a patch of cloth, if any of its vertices is cloth.
     """
     patches, count = Patches(), int(of_vertex.max(initial=-1)) + 1
     patches.edges = wp.array(edges.astype(np.int32), dtype=wp.vec2i, device=device)

@@ -10,7 +10,7 @@ Deviations  The set of active springs is found with the solve, not before it: wh
             missing, the system is corrected and solved again. Other deviations are listed in the files of the parts.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import warp as wp
@@ -37,6 +37,9 @@ from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import numpy_real, real, vec3
 from toile.model.model import Model
 from toile.step_limits import MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG
+
+if TYPE_CHECKING:
+    from toile.system.terms import Linearization
 
 # Acceleration that pairs are searched with, besides their velocities: gravity [m/s^2]
 SEARCH_ACCELERATION = 10.0
@@ -121,7 +124,7 @@ class PenaltySprings:
         groups = [c.count, c.particles, c.weights, self.springs]
         self._launch(alter, c.capacity, [self._area, masses, self.law, *groups, y_out])
 
-    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+    def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
         """Adds to the force and to the diagonal of A; off-diagonal blocks go to the couplings."""
         c = self.couplings
         self._solves = 0

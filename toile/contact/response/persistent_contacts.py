@@ -16,7 +16,7 @@ Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [
 Deviations  none
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import warp as wp
 
@@ -27,10 +27,13 @@ from toile.contact.response.merge_contacts import ContactList, ContactMerger, co
 from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
-from toile.linear.block_matrix import BlockMatrix, Couplings
+from toile.linear.block_matrix import BlockMatrix, CouplingGroups, Couplings
 from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 from toile.model.state_dict import StateDict
 from toile.step_limits import MAX_PERSISTENT_SOLVES, MAX_PULLING
+
+if TYPE_CHECKING:
+    from toile.system.terms import Linearization
 
 # k h^2 K. It is large because the four particles must also stop the cloth around them. The solver's iterations grow
 # with its root where its preconditioner, such as a factor, does not include the couplings.
@@ -44,22 +47,13 @@ SLIP_REGULARIZATION = wp.constant(real(0.002))
 
 
 @wp.struct
-class SpringArrays(Growable):
+class ContactSpringArrays(Growable):
     """Properties of the springs that contacts have in the linear system."""
 
     stiffness: wp.array(dtype=real)  # [N/m]  k
     friction_stiffness: wp.array(dtype=real)  # [N/m]  c
     load: wp.array(dtype=real)  # [kg m]  normal force times h^2
     slip: wp.array(dtype=real)  # [m]  that velocities lead to
-
-
-@wp.struct
-class CouplingArrays:
-    """Arrays of a block_matrix.Couplings."""
-
-    particles: wp.array(dtype=wp.vec4i)
-    weights: wp.array(dtype=vec4)
-    blocks: wp.array(dtype=mat33)
 
 
 class PersistentContacts:
@@ -78,7 +72,7 @@ class PersistentContacts:
         self._merger = ContactMerger(mesh.device)
         self._solves, self._h, self._warm_start_h = 0, 0.0, 0.0
         self._launch = Launcher(mesh.device)
-        self._values, self._coupling_arrays = self._make_values(0), self._make_coupling_arrays()
+        self._values = self._make_values(0)
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
         self._x_start = mesh.x
@@ -117,18 +111,17 @@ class PersistentContacts:
         at = [x, v, h, ratio, self.mesh.moving_count]
         self._launch(update_warm_start, count, [self._warm_start.contacts, *at, springs.contacts, self._values.slip])
 
-    def linearize(self, at: Any, f_out: wp.array, A_out: BlockMatrix) -> None:
+    def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
         c, mesh = self.couplings, self.mesh
         springs = self._springs
         if c.capacity < springs.count:
             c.reserve(springs.capacity)
-            self._coupling_arrays = self._make_coupling_arrays()
             self._launch = Launcher(mesh.device)
         self._solves = 0
         c.count.fill_(springs.count)
         model = [A_out.diagonal, mesh.moving_count]
         inputs = [mesh.inverse_mass, self._x_start, mesh.x_end, at.x, at.h]
-        out = [f_out, A_out.values, springs.contacts, self._values, self._coupling_arrays]
+        out = [f_out, A_out.values, springs.contacts, self._values, self.couplings.groups]
         self._launch(add_springs, springs.count, [*model, *inputs, *out])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
@@ -160,17 +153,12 @@ class PersistentContacts:
             self._values = self._make_values(self._springs.capacity)
             self._launch = Launcher(self.mesh.device)
 
-    def _make_values(self, capacity: int) -> SpringArrays:
-        values = SpringArrays()
+    def _make_values(self, capacity: int) -> ContactSpringArrays:
+        values = ContactSpringArrays()
         values.stiffness, values.friction_stiffness, values.load, values.slip = (
             wp.zeros(capacity, dtype=real, device=self.mesh.device) for _ in range(4)
         )
         return values
-
-    def _make_coupling_arrays(self) -> CouplingArrays:
-        arrays, c = CouplingArrays(), self.couplings
-        arrays.particles, arrays.weights, arrays.blocks = c.particles, c.weights, c.blocks
-        return arrays
 
 
 @wp.kernel
@@ -245,9 +233,9 @@ def add_springs(
     inverse_mass: wp.array(dtype=mat33), x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     x: wp.array(dtype=vec3), h: real,
     # in and out
-    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), contacts_out: ContactArrays, springs_out: SpringArrays,
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), contacts_out: ContactArrays, springs_out: ContactSpringArrays,
     # out
-    couplings_out: CouplingArrays,
+    couplings_out: CouplingGroups,
 ):
     """Adds the springs of all contacts with a load to the force, the diagonal of A and the couplings."""
     t = wp.tid()
@@ -291,7 +279,7 @@ def remove_pulling_springs(
     x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3), h: real,
     # in and out
     A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3), blocks_out: wp.array(dtype=mat33),
-    contacts_out: ContactArrays, springs_out: SpringArrays,
+    contacts_out: ContactArrays, springs_out: ContactSpringArrays,
     # out
     counts_out: wp.array(dtype=wp.int32),
 ):

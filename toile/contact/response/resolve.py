@@ -23,15 +23,13 @@ from toile.contact.response.impulses import ParticleResponse, ProjectedGaussSeid
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
-from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, MAX_ZONE_PASSES, SWEEP_TOLERANCE
+from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, MAX_ZONE_DISPLACEMENT, MAX_ZONE_PASSES, SWEEP_TOLERANCE
 
 # How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
 # most a fraction of the edge length, because otherwise all neighbors in the mesh are near pairs.
 SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
 # If more than this fraction of all vertices is to be searched again, all are.
 MAX_STALE = 0.25
-# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices.
-MAX_ZONE_DISPLACEMENT = 3.0
 # Message for a zone that cannot move as a rigid body.
 CLOTH_CAUGHT = "cloth is caught between things that move against each other."
 

@@ -22,8 +22,8 @@ from scipy.sparse.csgraph import dijkstra, shortest_path
 
 from toile.contact.untangle.surface import ConnectedSurface, components, dot, unit
 
-# Smaller sines are replaced by it. A contour at a flat angle moves far for the least motion, out on one side and back
-# on the other: with the true sines stiff cloth oscillates and stays tangled.
+# Lower limit of the sine of the angle between the surfaces. A contour at a flat angle moves far for the least motion,
+# out on one side and back on the other: with the true sines stiff cloth oscillates and stays tangled.
 MIN_SINE = 0.5
 # A contour that ends this close to a border, as a fraction of its extent, counts as one that reaches it.
 BORDER_TOLERANCE = 0.25

@@ -40,29 +40,25 @@ class MultigridPreconditioner(BuiltPreconditioner):
             self.products.append(Product(self.levels[-1].matrix, P, A.device))
             self.levels.append(Level(self.products[-1].coarse, A.device))
         self.coarsest = dense_inverse(self.levels[-1].matrix, A.device)
-        self._coupled: CoupledLevels | None = None
         bounds = [BOUND] + [BOUND_3D if is_3d else BOUND] * len(self.products)
         self._steps = [chebyshev(smoothing, bound) for bound in bounds]
         self._last_step = wp.vec2f(*self._steps[0][-1])
-        self._contact_shares = [1.0] + [contact_share(*of) for of in zip(self._steps[1:], bounds[1:], strict=True)]
+        self._coupled: CoupledLevels | None = None
+        if A.couplings:
+            shares = [1.0, *(contact_share(*of) for of in zip(self._steps[1:], bounds[1:], strict=True))]
+            self._coupled = CoupledLevels(A, S, self.weights)
+            for k, K in enumerate(self._coupled.K):
+                self.levels[k].couple(K, 0.0 if k else 1.0, shares[k])
 
     def update(self) -> bool:
-        self._couple()
+        if self._coupled is not None:
+            self._coupled.update()
         for level, product in zip(self.levels, self.products, strict=False):
             product.update(level.filters, level.rounded, level.inverse)
         self.coarsest.fill()
         if self._coupled is not None:
             self._coupled.add_to(self.coarsest.matrix)
         return self.coarsest.invert()
-
-    def _couple(self) -> None:
-        """Updates the contributions of the current contacts."""
-        if self._coupled is None and self.A.couplings:
-            self._coupled = CoupledLevels(self.A, self.S, self.weights)
-            for k, K in enumerate(self._coupled.K):
-                self.levels[k].couple(K, 0.0 if k else 1.0, self._contact_shares[k])
-        if self._coupled is not None:
-            self._coupled.update()
 
     def apply(self, r: wp.array, s_out: wp.array) -> None:
         finest, last, steps = self.levels[0], self.levels[-1], self._steps
