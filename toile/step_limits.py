@@ -103,8 +103,8 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 100, 1e-3
 # Passes in which impact zones grow, before the step is rejected. Zones only grow, so that the loop ends by itself
 # unless held vertices prevent a rigid motion: the number only bounds the time.
 MAX_ZONE_PASSES = 60
-# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices; beyond it the step
-# is rejected.
+# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices; the step is
+# rejected beyond it.
 MAX_ZONE_DISPLACEMENT = 3.0
 # Solves of one linearization with the springs of persistent contacts that pull removed in between. A solve is repeated
 # when more than this fraction of the springs pulled.

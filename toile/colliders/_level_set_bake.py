@@ -78,9 +78,7 @@ def foot_of(surface: BakedSurface, p: vec3, reach: real) -> BakedFoot:
 def side_of(surface: BakedSurface, p: vec3, distance: real) -> real:
     """Returns -1 inside and 1 outside."""
     search = wp.float32(distance + ROUNDING * (real(1.0) + distance + wp.length(p)))
-    hit = wp.mesh_query_point_sign_winding_number(
-        surface.tree, wp.vec3f(p), search, WINDING_ACCURACY, WINDING_INSIDE
-    )
+    hit = wp.mesh_query_point_sign_winding_number(surface.tree, wp.vec3f(p), search, WINDING_ACCURACY, WINDING_INSIDE)
     return wp.where(hit.sign < 0.0, real(-1.0), real(1.0))
 
 

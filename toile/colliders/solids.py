@@ -75,7 +75,7 @@ def closest_points_kernel(functions: Functions) -> wp.Kernel:
         x: wp.array(dtype=vec3),
         # out
         closest_out: wp.array(dtype=Closest),
-    ):
+    ):  # fmt: skip
         i = wp.tid()
         pose = poses[solid]
         p = end_frame(pose, x[i])

@@ -128,7 +128,7 @@ def hold_some(
     x_held: wp.array(dtype=vec3), v_held: wp.array(dtype=vec3),
     # out
     S_out: wp.array(dtype=mat33), x_held_out: wp.array(dtype=vec3), v_held_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     k = wp.tid()
     i = particles[k]
     S_out[i] = S[k]

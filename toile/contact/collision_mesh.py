@@ -103,7 +103,7 @@ def update_inverse_mass_on_solids(
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
     W_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     """Inverse mass of particles on solids, which may move away from the solid as well."""
     i = wp.tid()
     free = real(1.0) * S[i]

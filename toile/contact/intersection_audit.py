@@ -202,7 +202,7 @@ def bound_triangles(
     x: wp.array(dtype=wp.vec3d),
     # out
     lower_out: wp.array(dtype=wp.vec3f), upper_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Bounding boxes of the triangles."""
     t = first + wp.tid()
     p, q, r = x[triangles[t][0]], x[triangles[t][1]], x[triangles[t][2]]
@@ -223,7 +223,7 @@ def count_pairs(
     x: wp.array(dtype=wp.vec3d), lower: wp.array(dtype=wp.vec3f), upper: wp.array(dtype=wp.vec3f),
     # out
     counts_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Counts the later triangles that each triangle intersects, or may intersect."""
     i = first + wp.tid()
     count = int(0)
@@ -245,7 +245,7 @@ def list_pairs(
     counts: wp.array(dtype=wp.int32), ends: wp.array(dtype=wp.int32),
     # out
     found_out: wp.array(dtype=wp.vec3i),
-):
+):  # fmt: skip
     """Lists the pairs that `count_pairs` counted."""
     i = first + wp.tid()
     if counts[i] == 0:

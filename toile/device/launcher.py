@@ -112,9 +112,7 @@ def _key(kernel: wp.Kernel, inputs: Sequence[object]) -> Key:
 
 
 @lru_cache(maxsize=1024)
-def _pieces(
-    ends: tuple[int, ...], count: int, multiple: int, fewest: int
-) -> tuple[Ranges, ...] | None:
+def _pieces(ends: tuple[int, ...], count: int, multiple: int, fewest: int) -> tuple[Ranges, ...] | None:
     """Returns for each color the ranges that `count` threads share; None if no color is split."""
     found = tuple(
         tuple((begin + low, begin + high) for low, high in shares(end - begin, count, multiple, fewest))

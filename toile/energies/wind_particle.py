@@ -118,7 +118,7 @@ def add_wind_force(
     normals: wp.array(dtype=vec3), u: vec3, v: wp.array(dtype=vec3),
     # in and out
     f_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     n = unit(normals[i])
     f_out[i] = f_out[i] + C[i] * wp.dot(n, u - v[i]) * n
@@ -132,7 +132,7 @@ def add_wind_damping(
     normals: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
     # in and out
     y_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     n = unit(normals[i])
     y_out[i] = y_out[i] + C[i] * wp.dot(n, u[i]) * n
@@ -146,7 +146,7 @@ def linearize_wind(
     normals: wp.array(dtype=vec3), u: vec3, v: wp.array(dtype=vec3), h: real, diagonal: wp.array(dtype=wp.int32),
     # in and out
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     i = wp.tid()
     n = unit(normals[i])
     f_out[i] = f_out[i] + C[i] * wp.dot(n, u - v[i]) * n

@@ -96,7 +96,7 @@ def fill(
     C: wp.array(dtype=mat33), d: wp.array(dtype=vec3), c: wp.array(dtype=wp.float64),
     # out
     A_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     k = wp.tid()
     p, q = entries[k][0], entries[k][1]
     A = wp.float64(0.0)
@@ -117,7 +117,7 @@ def find_changes(
     C: wp.array(dtype=mat33), d: wp.array(dtype=vec3), s: wp.array(dtype=wp.float64),
     # out
     dv_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     impulse = vec3()
     for t in range(first[i], first[i + 1]):

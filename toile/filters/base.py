@@ -137,7 +137,7 @@ def mean_velocity(
     x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), h: real,
     # out
     wanted_out: wp.array(dtype=vec3), limited_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     v = (x_end[i] - x[i]) / h
     wanted_out[i] = v
@@ -151,7 +151,7 @@ def follow(
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
     dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Applies the change of velocity; particles that were not limited keep their bits."""
     i = wp.tid()
     change = limited[i] - wanted[i]

@@ -119,7 +119,7 @@ def forecast_kernel(functions: Any) -> wp.Kernel:
         dt: real, dtau: real, x: wp.array(dtype=vec3), S_user: wp.array(dtype=mat33),
         # in and out
         x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3), discontinuous_out: wp.array(dtype=wp.int32),
-    ):
+    ):  # fmt: skip
         i = wp.tid()
         pose = poses[solid]
         p = start_frame(pose, x[i])

@@ -165,7 +165,7 @@ def add_displacements(
     inverse_mass: wp.array(dtype=mat33), masses: wp.array(dtype=real), displacements: wp.array(dtype=vec3),
     # in and out
     x_end_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     x_end_out[i] = x_end_out[i] + masses[i] * (inverse_mass[i] * displacements[i])
 
@@ -176,7 +176,7 @@ def note_changes(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
     # in and out
     dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     dx_out[i] = dx_out[i] + (x_end[i] - x[i])
     dv_out[i] = dv_out[i] + (v_end[i] - v[i])

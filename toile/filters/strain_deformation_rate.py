@@ -83,7 +83,7 @@ def shorten(
     S: wp.array(dtype=mat33), rate: real,
     # in and out
     x_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
     L = (real(1.0) + tau_c[kind[s]]) * lengths[s]
@@ -113,7 +113,7 @@ def follow(
     x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3), share: real,
     # in and out
     v_out: wp.array(dtype=vec3), dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Applies the change of position to velocities, and adds it to the corrections of the step."""
     i = wp.tid()
     change = x[i] - x_before[i]

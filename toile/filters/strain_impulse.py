@@ -187,7 +187,7 @@ def find_violations(
     # out
     d_out: wp.array(dtype=vec3), b_out: wp.array(dtype=wp.float64), c_out: wp.array(dtype=wp.float64),
     outside_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Finds direction, right side and compliance of each row, and counts the lengths outside their limits."""
     p = wp.tid()
     w, dw_dt = vec3(), vec3()
@@ -226,7 +226,7 @@ def extrapolate(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
     # out
     x_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     x_out[i] = x[i] + h * v[i]
 
@@ -239,7 +239,7 @@ def find_turns(
     d: wp.array(dtype=vec3), dv: wp.array(dtype=vec3),
     # out
     fastest_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     p = wp.tid()
     dw_dt = vec3()
     for a in range(3):
@@ -254,7 +254,7 @@ def apply(
     dv: wp.array(dtype=vec3), reaction: wp.array(dtype=vec3), fastest: wp.array(dtype=real), max_turn: real, h: real,
     # in and out
     v_out: wp.array(dtype=vec3), reaction_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     share = real(1.0)
     if fastest[0] > max_turn:

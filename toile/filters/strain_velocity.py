@@ -138,7 +138,7 @@ def warm_start(
     x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), kept: wp.array(dtype=real), share: real,
     # in and out
     impulses_out: wp.array(dtype=real), v_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Applies the impulses of the step before, scaled to the present step."""
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
@@ -157,7 +157,7 @@ def add_reaction(
     x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), impulses: wp.array(dtype=real), h: real,
     # in and out
     reaction_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Adds the force by which constraints resist the impulses in held directions."""
     s = wp.tid()
     i, j = particles[s][0], particles[s][1]
@@ -174,7 +174,7 @@ def limit_springs(
     x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, only_check: wp.bool,
     # in and out
     impulses_out: wp.array(dtype=real), v_out: wp.array(dtype=vec3), changed_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Corrects the impulse of each spring so that it is within its limits."""
     s = wp.tid()
     i, j = springs.particles[s][0], springs.particles[s][1]

@@ -102,7 +102,7 @@ def start(
     tau: real, Dv: wp.array(dtype=vec3), e: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     i = wp.tid()
     # The filter is applied twice: the second time removes what rounding left of a large force in a held direction.
     r = -tau * (S[i] * (S[i] * (Dv[i] + e[i])))
@@ -121,7 +121,7 @@ def direction(
     r: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
     # in and out
     c_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     c = divided(masses, friction, tau_friction, i, r[i])
     if scalars[R_R_OLD] > wp.float64(0.0):  # the first direction has no predecessor, whatever c_out holds
@@ -145,7 +145,7 @@ def multiply(
     tau: real, c: wp.array(dtype=vec3),
     # in and out
     q_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     i = wp.tid()
     q = S[i] * (inertia(masses, friction, tau_friction, i) * c[i] + tau * q_out[i])
     q_out[i] = q
@@ -161,7 +161,7 @@ def advance(
     q: wp.array(dtype=vec3),
     # in and out
     v_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), scalars_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     i = wp.tid()
     alpha = real(0.0)
     if scalars_out[C_Q] > wp.float64(0.0):

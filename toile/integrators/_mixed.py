@@ -30,9 +30,7 @@ class MixedStepper(StagedStepper):
         solver = settings.tolerance, settings.max_iterations
         self.damping = DampingSolve(context.system, context.constraints, friction, *solver)
         n, device = context.system.model.particle_count, context.system.device
-        self.f0, self.g0, self.Dv0, self.g, self.Dv, self.u = (
-            wp.zeros(n, dtype=vec3, device=device) for _ in range(6)
-        )
+        self.f0, self.g0, self.Dv0, self.g, self.Dv, self.u = (wp.zeros(n, dtype=vec3, device=device) for _ in range(6))
 
     def begin(self, state: State, h: float) -> None:
         self.forces(state.x, state.v, state.t + SOON, self.f0)

@@ -158,7 +158,7 @@ def constrained_velocity(
     x: wp.array(dtype=vec3), h: real, v: wp.array(dtype=vec3), f: wp.array(dtype=vec3), tau: real,
     # out
     v_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     free = v[i] + (tau / masses[i]) * f[i]
     if friction.in_contact[i] != 0:
@@ -185,7 +185,7 @@ def carry(
     S: wp.array(dtype=mat33), x_held: wp.array(dtype=vec3), x: wp.array(dtype=vec3), u: wp.array(dtype=vec3), h: real,
     # out
     x_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     x_out[i] = S[i] * (x[i] + h * u[i]) + x_held[i]
 
@@ -197,7 +197,7 @@ def constraint_force(
     impulse: wp.array(dtype=vec3), h: real,
     # out
     force_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     force_out[i] = (identity() - S[i]) * (masses[i] * (v_end[i] - v[i]) - impulse[i]) / h
 

@@ -94,7 +94,7 @@ def reference(
     x_before: wp.array(dtype=vec3), v_before: wp.array(dtype=vec3), r: real,
     # out
     x_ref_out: wp.array(dtype=vec3), v_ref_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     # ((1 + r)^2 x - r^2 x_before)/(1 + 2 r), written so that what does not move stays where it is to the last bit.
     past = r * r / (real(1.0) + real(2.0) * r)
@@ -116,7 +116,7 @@ def keep_history(
     dx: wp.array(dtype=vec3), dv: wp.array(dtype=vec3), h: real,
     # out
     x_before_out: wp.array(dtype=vec3), v_before_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     # Where a contact changed the motion of a particle at once, its history is replaced: as if it had always moved as it
     # does now. The motion before it landed, or before it was projected, would continue as a rebound.

@@ -70,9 +70,7 @@ class NewtonStep:
         at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
         return self._iterate(state, state_out, at, 1, again=1.0)
 
-    def _iterate(
-        self, state: State, state_out: State, at: Linearization, count: int, again: float = 0.0
-    ) -> Solution:
+    def _iterate(self, state: State, state_out: State, at: Linearization, count: int, again: float = 0.0) -> Solution:
         system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
         n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
         iterations, residual = 0, 0.0
@@ -129,7 +127,7 @@ def from_start(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
     # out
     u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     u = (x[i] - x_ref[i]) / h
     u_out[i] = u
@@ -145,7 +143,7 @@ def from_velocity(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real,
     # out
     u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     u = S[i] * v[i] + held_velocity(S[i], x_held[i], x_ref[i], h)
     u_out[i] = u
@@ -160,7 +158,7 @@ def right_side(
     h: real,
     # out
     b_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     b_out[i] = masses[i] * (v_ref[i] - u[i]) + h * f[i]
 
@@ -171,7 +169,7 @@ def update(
     x_ref: wp.array(dtype=vec3), h: real,
     # in and out
     u_out: wp.array(dtype=vec3), du_out: wp.array(dtype=vec3), x_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     u = u_out[i] + du_out[i]
     u_out[i] = u
@@ -188,7 +186,7 @@ def subtract_product(
     A: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), du: wp.array(dtype=vec3),
     # in and out
     b_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = first + wp.tid()
     b_out[i] = b_out[i] - row_product(offsets, columns, A, row_sum, du, i)
 
@@ -200,7 +198,7 @@ def constraint_force(
     residual: wp.array(dtype=vec3), h: real,
     # out
     force_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Finds the force of the constraints from the residual e = A du - b: the momentum that they added in this step
     ([BW98] sec. 5.4), which is a force times h."""
     i = wp.tid()
@@ -221,7 +219,7 @@ def hold_again(
     h: real,
     # out
     du_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     if wp.trace(S[i]) < real(2.5):  # a direction is held; where none is, du is 0 since the last update
         du_out[i] = held_velocity(S[i], x_held[i], x_ref[i], h) - (identity() - S[i]) * u[i]
@@ -233,7 +231,7 @@ def finish(
     constraints: ConstraintState, u: wp.array(dtype=vec3),
     # in and out
     x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     S = constraints.S[i]
     # x_ref + h u is within rounding of the held position; this makes it exact.

@@ -165,7 +165,7 @@ class BlockMatrix:
 def row_product(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), values: wp.array(dtype=mat33),
     row_sum: wp.array(dtype=mat33), x: wp.array(dtype=vec3), i: int,
-) -> vec3:
+) -> vec3:  # fmt: skip
     """Returns row i of A times x."""
     total = vec3()
     if wp.static(precision == "single"):
@@ -192,7 +192,7 @@ class RowLanes:
 def row_product_by_lanes(
     by_lanes: RowLanes, offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), x: wp.array(dtype=vec3), i: int, lane: int,
-) -> vec3:
+) -> vec3:  # fmt: skip
     """Returns row i of A times x, to all lanes of the row; lane 4 k + c has component c of its blocks. On a GPU several
     lanes take half of the time of one."""
     if not has_lanes():
@@ -233,7 +233,7 @@ def block_multiply(
     values: wp.array(dtype=mat33), row_sum: wp.array(dtype=mat33), x: wp.array(dtype=vec3),
     # out
     y_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = wp.tid()
     y_out[i] = row_product(offsets, columns, values, row_sum, x, i)
 
@@ -244,7 +244,7 @@ def add_coupled(
     groups: CouplingGroups, x: wp.array(dtype=vec3), factor: real,
     # in and out
     y_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     k = wp.tid()
     if k >= groups.count[0]:
         return

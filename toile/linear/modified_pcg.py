@@ -162,7 +162,7 @@ def start(
     b: wp.array(dtype=vec3), S: wp.array(dtype=mat33), dv: wp.array(dtype=vec3),
     # out
     r_out: wp.array(dtype=vec3), sums_out: PartialSums,
-):
+):  # fmt: skip
     i = first + wp.tid()
     unfiltered = b[i] - row_product(offsets, columns, values, row_sum, dv, i) - coupled[i]
     # The filter is applied twice: of a large force in a held direction the first time leaves a rounding error, which
@@ -190,7 +190,7 @@ def set_limit(
     tolerance2: wp.float64, max_count: wp.float64, again2: wp.float64,
     # in and out
     sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     scalars_out[R_R] = take_sum(sums_out.values)
     scalars_out[UNFILTERED] = take_sum(sums_out.unfiltered)
     if again2 == wp.float64(0.0):
@@ -210,7 +210,7 @@ def dot_residual(
     r: wp.array(dtype=vec3), s: wp.array(dtype=vec3),
     # in and out
     sums_out: PartialSums,
-):
+):  # fmt: skip
     i = first + wp.tid()
     add_to_sum(sums_out.values, i // sums_out.rows, wp.float64(wp.dot(r[i], s[i])))
 
@@ -228,7 +228,7 @@ def update_direction(
     S: wp.array(dtype=mat33), s: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
     # in and out
     c_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = first + wp.tid()
     c = s[i]
     if scalars[R_S_OLD] > wp.float64(0.0):  # the first direction has no predecessor, whatever c_out contains
@@ -246,7 +246,7 @@ def multiply_direction(
     S: wp.array(dtype=mat33), c: wp.array(dtype=vec3),
     # out
     q_out: wp.array(dtype=vec3), sums_out: PartialSums,
-):
+):  # fmt: skip
     t, lanes, n = first + wp.tid(), lane_count(by_lanes.count), c.shape[0]
     i, lane = t // lanes, t % lanes
     at = own_row(i, n)
@@ -271,7 +271,7 @@ def advance(
     c: wp.array(dtype=vec3), q: wp.array(dtype=vec3), scalars: wp.array(dtype=wp.float64),
     # in and out
     dv_out: wp.array(dtype=vec3), r_out: wp.array(dtype=vec3), sums_out: PartialSums,
-):
+):  # fmt: skip
     i = first + wp.tid()
     alpha = real(0.0)
     if scalars[C_Q] > wp.float64(0.0):

@@ -20,7 +20,7 @@ def invert_blocks(
     values: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
     # out
     inverse_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     i = wp.tid()
     inverse_out[i] = wp.inverse(S[i] * values[diagonal[i]] * S[i] + identity() - S[i])
 

@@ -30,7 +30,7 @@ def fill_lower_triangle(
     values: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
     # out
     lower_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     k = wp.tid()
     i, j = rows[k], columns[k]
     block = S[i] * values[slots[k]] * S[j]

@@ -46,9 +46,7 @@ def dihedral(x: mat43) -> Hinge:
     g1 = -length * a1
     g2 = -(wp.dot(x0 - x3, e) * a0 + wp.dot(x1 - x3, e) * a1)
     g3 = wp.dot(x0 - x2, e) * a0 + wp.dot(x1 - x2, e) * a1
-    hinge.gradient = mat43(
-        g0[0], g0[1], g0[2], g1[0], g1[1], g1[2], g2[0], g2[1], g2[2], g3[0], g3[1], g3[2]
-    )
+    hinge.gradient = mat43(g0[0], g0[1], g0[2], g1[0], g1[1], g1[2], g2[0], g2[1], g2[2], g3[0], g3[1], g3[2])
     return hinge
 
 

@@ -34,9 +34,7 @@ class SequenceSettings(BaseModel):
             fps = frames.fps if self.fps is None else self.fps
             if fps is None:
                 raise InputError("the file has no frame rate. Set sequence.fps.")
-            sequence = sequence_for(
-                mesh, frames.positions, fps=fps, start=self.start, interpolation=self.interpolation
-            )
+            sequence = sequence_for(mesh, frames.positions, fps=fps, start=self.start, interpolation=self.interpolation)
         except InputError as error:
             raise InputError(f"sequence.file: {error}") from error
         return replace(sequence, warnings=(*frames.warnings, *sequence.warnings))

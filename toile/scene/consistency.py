@@ -238,7 +238,7 @@ def _targets(
     known = [cloth.name for cloth in parts.cloths.values()]
     if name is None:
         if len(known) + len(parts.broken_cloths) > 1:
-            every = ', '.join([*known, *sorted(parts.broken_cloths)])
+            every = ", ".join([*known, *sorted(parts.broken_cloths)])
             yield Problem((*path, "cloth"), f"missing: the scene has several cloths. Name one of: {every}.")
         elif not known and not parts.broken_cloths:
             yield Problem(path, f"the scene has no cloth that this {plugin.type_name()} could act on.")

@@ -1,7 +1,7 @@
 """Builds everything that a simulation consists of, in one order, so that each constructor gets finished objects.
 
     meshes -> model -> solids -> terms -> constraints -> solid contacts -> filters -> system -> contacts -> integrator
-"""
+"""  # fmt: skip
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def measure_changes(
     b: wp.array(dtype=real), longest: wp.array(dtype=real), x_before: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
     # out
     changes_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """Writes the fields of `Changes`."""
     t = wp.tid()
     for axis in range(2):
@@ -119,7 +119,7 @@ def measure_triangles(
     b: wp.array(dtype=real), x: wp.array(dtype=vec3),
     # out
     found_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     t = wp.tid()
     for axis in range(2):
         strain = stretch_along(weights[2 * t + axis], triangles[t], x) / b[2 * t + axis] - real(1.0)
@@ -135,7 +135,7 @@ def measure_edges(
     x: wp.array(dtype=vec3),
     # out
     found_out: wp.array(dtype=wp.float64),
-):
+):  # fmt: skip
     e = wp.tid()
     strain = wp.length(x[edges[e][1]] - x[edges[e][0]]) / lengths[e] - real(1.0)
     wp.atomic_max(found_out, 4, wp.float64(strain))

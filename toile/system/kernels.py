@@ -63,7 +63,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         v_at: wp.array(dtype=vec3), alpha_x: real, alpha_v: real,
         # in and out
         system_out: SystemArrays,
-    ):
+    ):  # fmt: skip
         e = first + wp.tid()
         x_e, x_tension_e = gather(particles, e, x), gather(particles, e, x_tension)
         local = prepare(rest[e], uniform, x_e, x_tension_e, gather(particles, e, v), gather(particles, e, v_at))
@@ -90,7 +90,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
         # out
         f_out: wp.array(dtype=vec3),
-    ):
+    ):  # fmt: skip
         e = first + wp.tid()
         v_e = gather(particles, e, v)
         x_e = gather(particles, e, x)
@@ -106,7 +106,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
         # out
         E_out: wp.array(dtype=real),
-    ):
+    ):  # fmt: skip
         e = first + wp.tid()
         v_e = gather(particles, e, v)
         x_e = gather(particles, e, x)
@@ -120,7 +120,7 @@ def make_kernels(name: str, formulas: Formulas) -> Kernels:
         uniform: Uniform, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
         # out
         y_out: wp.array(dtype=vec3),
-    ):
+    ):  # fmt: skip
         e = first + wp.tid()
         x_e, v_e, u_e = gather(particles, e, x), gather(particles, e, v), gather(particles, e, u)
         local = prepare(rest[e], uniform, x_e, x_e, v_e, v_e)

@@ -128,6 +128,6 @@ def add_masses(
     diagonal: wp.array(dtype=wp.int32), masses: wp.array(dtype=real),
     # in and out
     values_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     i = first + wp.tid()
     add_external_block(diagonal, i, masses[i] * identity(), values_out, row_sum_out)

@@ -48,7 +48,7 @@ def find_motion(
     # out
     sums_out: wp.array(dtype=vec3), farthest_out: wp.array(dtype=real), mean_out: wp.array(dtype=vec3),
     max_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     lane = wp.tid()
     own = vec3()
     for i in range(lane, moving_count, lanes):

@@ -214,7 +214,7 @@ def on_boundary(w: vec4) -> wp.bool:
 def stays_apart(
     found: ClosestPoints, margin: real, slack: real, kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3,
     a_end: vec3, b_end: vec3, c_end: vec3, d_end: vec3,
-) -> wp.bool:
+) -> wp.bool:  # fmt: skip
     """Whether a pair certainly keeps more than a margin while no end moves farther than `slack` from its position.
 
     Gaps along a fixed direction change linearly in time: elements that it separates at both ends stay separated.
@@ -235,7 +235,7 @@ def find_near_pairs(
     exempt: wp.array(dtype=wp.int32), slack: real,
     # out
     ranges_out: BufferRanges, near_pairs_out: wp.array(dtype=NearPair),
-):
+):  # fmt: skip
     """Appends the candidate pairs that may come into contact."""
     pair = pairs[first + wp.tid()]
     at = pair_vertices(elements, kind, pair)
@@ -267,7 +267,7 @@ def drop_near_pairs(
     first: wp.int32, selected: wp.array(dtype=wp.int32),
     # in and out
     near_pairs_out: wp.array(dtype=NearPair),
-):
+):  # fmt: skip
     """Disables the near pairs with a selected vertex: at an infinite distance they never become contacts."""
     k = first + wp.tid()
     at = near_pairs_out[k].vertices
@@ -285,7 +285,7 @@ def displacement_target(gap: real, tau: real, recovery: real) -> real:
 def write_contact(
     n: wp.int32, kind: wp.int32, at: wp.vec4i, w: vec4, normal: vec3, gap: real, tau: real, recovery: real,
     inverse_mass: wp.array(dtype=mat33), solid_friction: wp.array(dtype=real), friction: real, contacts: ContactArrays,
-):
+):  # fmt: skip
     """Writes contact n, without impulses."""
     contacts.vertices[n] = at
     contacts.kind[n] = kind
@@ -307,7 +307,7 @@ def write_contact(
 def add_hit(
     k: wp.int32, time: real, near_pairs: wp.array(dtype=NearPair), first: wp.int32, ranges: BufferRanges,
     hits: wp.array(dtype=ContactHit),
-):
+):  # fmt: skip
     """Appends near pair k, in contact from `time` on."""
     n = next_slot(ranges, first)
     if n >= 0:
@@ -324,7 +324,7 @@ def find_close_pairs(
     first: wp.int32, near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3),
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
-):
+):  # fmt: skip
     """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
     if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
@@ -341,7 +341,7 @@ def find_impacts(
     changed: wp.array(dtype=wp.int32), only_changed: wp.bool,
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=ContactHit),
-):
+):  # fmt: skip
     """Finds contacts of pairs that collide during the step: continuous collision detection."""
     k = first + wp.tid()
     at = near_pairs[k].vertices
@@ -368,7 +368,7 @@ def make_contacts(
     inverse_mass: wp.array(dtype=mat33), recovery: real,
     # out
     contacts_out: ContactArrays,
-):
+):  # fmt: skip
     """Appends the contacts of all hits, in the order of their elements."""
     i = first + wp.tid()
     hit = hits[order[i]]

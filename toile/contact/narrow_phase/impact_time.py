@@ -100,8 +100,7 @@ def no_later(t: wp.float64) -> real:
 
 @wp.func
 def closest_direction(kind: wp.int32, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d) -> wp.vec3d:
-    """The unit vector from the origin to the closest point of the triangle abc, or of the parallelogram on ab and ac.
-    """
+    """The unit vector from the origin to the closest point of triangle abc, or of the parallelogram on ab and ac."""
     if kind == VERTEX_TRIANGLE:
         found = nearest_on_triangle(wp.vec3d(), a, b, c)
         normal = wp.vec3d()

@@ -41,7 +41,7 @@ def alter(
     springs: wp.array(dtype=PenaltySpring),
     # in and out
     y_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Adds the position alteration of deep overlaps to y."""
     k = wp.tid()
     if k >= count[0]:
@@ -112,7 +112,7 @@ def linearize(
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     # out
     blocks_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     """Adds active springs to the force and to the diagonal of A, and writes their coupling blocks."""
     k = wp.tid()
     if k >= count[0]:
@@ -138,7 +138,7 @@ def count_wrong(
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # out
     counts_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Counts the active springs, those that are wrong, and those that are missing deep."""
     k = wp.tid()
     if k >= count[0]:
@@ -163,7 +163,7 @@ def correct_active_set(
     # in and out
     springs_out: wp.array(dtype=PenaltySpring), b_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33),
     blocks_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     """Adds springs that should be active and removes those that pull: in A, and by their force in the residual b."""
     k = wp.tid()
     if k >= count[0]:
@@ -194,7 +194,7 @@ def add_forces(
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # in and out
     f_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """f += the forces of active springs."""
     k = wp.tid()
     if k >= count[0]:
@@ -214,7 +214,7 @@ def activate_compressed(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3),
     # in and out
     springs_out: wp.array(dtype=PenaltySpring),
-):
+):  # fmt: skip
     """Activates the springs that are compressed at x and v, and deactivates all other springs."""
     k = wp.tid()
     if k >= count[0]:
@@ -233,7 +233,7 @@ def add_damping(
     springs: wp.array(dtype=PenaltySpring), u: wp.array(dtype=vec3),
     # in and out
     y_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """y += -df/dv u."""
     k = wp.tid()
     if k >= count[0]:
@@ -252,7 +252,7 @@ def measure_energy(
     springs: wp.array(dtype=PenaltySpring), x: wp.array(dtype=vec3),
     # out
     E_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """The energy of each active spring."""
     k = wp.tid()
     if k >= count[0]:

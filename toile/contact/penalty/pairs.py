@@ -105,7 +105,7 @@ def rises_toward(q: vec3, foot: vec3, toward: vec3) -> wp.bool:
 def edge_is_closest(
     surface: SurfaceTopology, edge: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
-) -> wp.bool:
+) -> wp.bool:  # fmt: skip
     """Whether a point on an edge is the closest one of both triangles at the edge."""
     flaps = surface.flaps[edge]
     closest = bool(True)
@@ -119,7 +119,7 @@ def edge_is_closest(
 def corner_is_closest(
     surface: SurfaceTopology, corner: wp.int32, foot: vec3, toward: vec3, t: real, x: wp.array(dtype=vec3),
     x_end: wp.array(dtype=vec3),
-) -> wp.bool:
+) -> wp.bool:  # fmt: skip
     """Whether a vertex is closer than all its neighbors."""
     closest = bool(True)
     for k in range(surface.first[corner], surface.first[corner + 1]):
@@ -132,7 +132,7 @@ def corner_is_closest(
 def is_closest(
     surface: SurfaceTopology, kind: wp.int32, pair: wp.vec2i, at: wp.vec4i, w: vec4, n: vec3, t: real,
     x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
-) -> wp.bool:
+) -> wp.bool:  # fmt: skip
     """Whether the points of a pair are the closest among their neighbors, at time t of the step."""
     p2, p3 = position_at(at[2], t, x, x_end), position_at(at[3], t, x, x_end)
     if kind == EDGE_EDGE:
@@ -166,7 +166,7 @@ def find_springs(
     pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
     # out
     ranges_out: BufferRanges, found_out: wp.array(dtype=FoundSpring),
-):
+):  # fmt: skip
     """Appends a spring for each pair that is compressed at the start or the end of the step."""
     pair = pairs[first + wp.tid()]
     at = pair_vertices(elements, kind, pair)
@@ -215,7 +215,7 @@ def write_springs(
     # out
     particles_out: wp.array(dtype=wp.vec4i), weights_out: wp.array(dtype=vec4),
     springs_out: wp.array(dtype=PenaltySpring),
-):
+):  # fmt: skip
     """Writes the springs in the order of their elements: sums over springs depend on it."""
     k = first + wp.tid()
     one = found[order[k]]

@@ -182,7 +182,7 @@ def extrapolate(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, slack: real,
     # out
     x_end_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """Extrapolates the positions by the velocities, and sets the margins of the search."""
     i = first + wp.tid()
     x_end_out[i] = x[i] + h * v[i]

@@ -53,7 +53,7 @@ def find_deepest(
     springs: wp.array(dtype=PenaltySpring), normal: wp.array(dtype=vec3),
     # out
     deepest_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """The largest depth of the springs at each side of a particle."""
     k = wp.tid()
     if k >= count[0]:
@@ -71,7 +71,7 @@ def sum_weights(
     springs: wp.array(dtype=PenaltySpring), normal: wp.array(dtype=vec3), deepest: wp.array(dtype=real),
     # out
     sum_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """The sum of the weights of the springs at each side of a particle, scaled by their depth."""
     k = wp.tid()
     if k >= count[0]:
@@ -92,7 +92,7 @@ def set_strength(
     v: wp.array(dtype=vec3),
     # in and out
     springs_out: wp.array(dtype=PenaltySpring),
-):
+):  # fmt: skip
     """Sets k, d and c of each spring."""
     k = wp.tid()
     if k >= count[0]:

@@ -150,7 +150,7 @@ def color_contacts(
     arrived_out: wp.array(dtype=wp.uint64), work_out: ColoringWorkspace,
     # out
     colors_out: ContactColors,
-):
+):  # fmt: skip
     """Launched with cooperative blocks; colors the new contacts, then sorts all contacts by color."""
     lane = wp.tid()
     total = count[0]

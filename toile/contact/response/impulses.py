@@ -137,7 +137,7 @@ def relax_contact(
     response: ParticleResponse,
     # in and out
     impulses_out: ContactImpulses, d_out: wp.array(dtype=vec3),
-) -> real:
+) -> real:  # fmt: skip
     """Corrects one contact: its normal impulse, its friction impulse and the vertices. Returns the correction."""
     K, at, w, n = contact.effective_inverse_mass, contact.at, contact.weights, contact.normal
     if K < TINY:  # nothing here can move
@@ -199,7 +199,7 @@ def relax(
     tolerance: real, max_sweeps: wp.int32,
     # in and out
     impulses_out: ContactImpulses, d_out: wp.array(dtype=vec3), progress_out: SolverProgress,
-):
+):  # fmt: skip
     """Sweeps in order. Launched with one thread: each contact uses the corrections of the one before it."""
     running, with_friction = bool(True), bool(False)
     sweep = int(0)
@@ -224,7 +224,7 @@ def relax_by_color(
     # in and out
     arrived_out: wp.array(dtype=wp.uint64), impulses_out: ContactImpulses, d_out: wp.array(dtype=vec3),
     progress_out: SolverProgress,
-):
+):  # fmt: skip
     """Sweeps color after color. Launched with cooperative blocks, whose threads relax the contacts of a color in
     parallel.
 
@@ -288,7 +288,7 @@ def find_clearance(
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
     clearance_out: wp.array(dtype=real), clearance_v_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """The clearance of particles on solids: from their candidate positions they may not approach the solid."""
     i = wp.tid()
     for p in range(plane_count[i]):

@@ -139,7 +139,7 @@ def insert_contacts(
     table_out: wp.array(dtype=wp.int32), first_entry_out: wp.array(dtype=wp.int32), load_out: wp.array(dtype=real),
     # out
     slot_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Inserts each contact with a load into the table, and adds its load there."""
     k = wp.tid()
     if load[k] <= real(0.0):
@@ -166,7 +166,7 @@ def mark_first(
     slot: wp.array(dtype=wp.int32), first_entry: wp.array(dtype=wp.int32),
     # out
     is_first_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Marks the first contact of each pair."""
     entry = wp.tid()
     is_first_out[entry] = 0
@@ -196,7 +196,7 @@ def write_merged(
     first_entry: wp.array(dtype=wp.int32), load: wp.array(dtype=real), index: wp.array(dtype=wp.int32),
     # out
     contacts_out: ContactArrays,
-):
+):  # fmt: skip
     """Writes the first contact of each pair with the sum of its loads."""
     entry = wp.tid()
     if slot[entry] < 0 or first_entry[slot[entry]] != entry:

@@ -168,7 +168,7 @@ def update_warm_start(
     moving_count: wp.int32,
     # out
     contacts_out: ContactArrays, slip_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """Warm start: contacts of the step before at their new closest points, with the impulses scaled to the new step."""
     k = wp.tid()
     copy_contact(previous, k, contacts_out, k)
@@ -233,10 +233,11 @@ def add_springs(
     inverse_mass: wp.array(dtype=mat33), x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     x: wp.array(dtype=vec3), h: real,
     # in and out
-    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), contacts_out: ContactArrays, springs_out: ContactSpringArrays,
+    f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), contacts_out: ContactArrays,
+    springs_out: ContactSpringArrays,
     # out
     couplings_out: CouplingGroups,
-):
+):  # fmt: skip
     """Adds the springs of all contacts with a load to the force, the diagonal of A and the couplings."""
     t = wp.tid()
     couplings_out.particles[t] = wp.vec4i()
@@ -282,7 +283,7 @@ def remove_pulling_springs(
     contacts_out: ContactArrays, springs_out: ContactSpringArrays,
     # out
     counts_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Removes springs that pull from the system and from its residual b; counts them, and all springs."""
     t = wp.tid()
     if contacts_out.normal_impulse[t] == real(0.0):

@@ -217,7 +217,7 @@ def prepare_search(
     x_searched: wp.array(dtype=vec3), mean: wp.array(dtype=vec3), thickness: wp.array(dtype=real), slack: real,
     # out
     x_relative_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """Ends of the search in the frame of the mean motion, and the margin of each vertex."""
     i = wp.tid()
     x_relative_out[i] = x_searched[i] - mean[0]
@@ -232,7 +232,7 @@ def find_stale(
     x_searched_out: wp.array(dtype=vec3),
     # out
     stale_out: wp.array(dtype=wp.int32), count_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Marks vertices whose end is farther than `slack` from the end they were searched with, and updates that end."""
     i = wp.tid()
     stale_out[i] = 0
@@ -248,7 +248,7 @@ def mark_last_contacts(
     vertices: wp.array(dtype=wp.vec4i), count: wp.array(dtype=wp.int32),
     # out
     changed_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Marks the vertices of the last contacts, as many as there are threads."""
     at = vertices[count[0] - 1 - wp.tid()]
     for c in range(4):
@@ -270,7 +270,7 @@ def apply_displacement(
     x_end_out: wp.array(dtype=vec3),
     # out
     changed_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Sets x_end to x + d where d has changed, and marks these vertices."""
     i = wp.tid()
     before = x_end_out[i] - x[i]

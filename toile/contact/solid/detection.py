@@ -91,7 +91,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
     def add(
         contacts: SolidContactArrays, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest,
         target: real, mu: real,
-    ):
+    ):  # fmt: skip
         k = contacts.count[i]
         if k >= MAX_CONTACTS:
             return
@@ -118,7 +118,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         S_user: wp.array(dtype=mat33), at_start: wp.bool, before: SolidContactArrays,
         # in and out
         now_out: SolidContactArrays,
-    ):
+    ):  # fmt: skip
         """Finds the contacts that the present velocity leads to, and those that persist."""
         i = first + wp.tid()
         solid, mu, gap = parameters.solid, parameters.mu, parameters.gap
@@ -183,7 +183,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         now_out: SolidContactArrays,
         # out
         urgent_out: wp.array(dtype=wp.int32),
-    ):
+    ):  # fmt: skip
         """Finds contacts that the solve missed, and updates the coordinates of those that it included.
 
         With `again`, now_out.x_checked is where the previous solve of this step led.

@@ -43,7 +43,7 @@ def add_friction(
     friction: SlidingFriction, u: wp.array(dtype=vec3), h: real,
     # in and out
     A_out: wp.array(dtype=mat33), row_sum_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Adds the friction at u to A and b; with -h it is removed again."""
     i = wp.tid()
     if friction.in_contact[i] == 0:

@@ -34,7 +34,7 @@ def hold_contacts(
     first: wp.int32, thickness: real, h: real, again: wp.bool,
     # in and out
     contacts_out: SolidContactArrays, constraints_out: ConstraintState, friction_out: SlidingFriction,
-):
+):  # fmt: skip
     """Fills S, x_held and v_held: the scene's own constraints first, then contacts in the directions they leave free.
     Sliding friction f(w) = -limit w/|w| is linearized at the slip w0: -limit w0/|w0| - drag w, drag = limit/|w0| across
     w0."""
@@ -88,7 +88,7 @@ def find_drag_velocity(
     first: wp.int32, contacts: SolidContactArrays, x_ref: wp.array(dtype=vec3), h: real,
     # out
     v_drag_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Finds the velocity that slip is measured from: the u with which x = x_ref + h u stays with the material. For a
     particle that lands in this step it is the material's velocity."""
     i = first + wp.tid()
@@ -104,7 +104,7 @@ def project_out(
     first: wp.int32, masses: wp.array(dtype=real), h: real,
     # in and out
     contacts_out: SolidContactArrays, x_out: wp.array(dtype=vec3), v_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Projects particles that the last solve left inside a solid onto its surface, and stops their inward motion."""
     i = first + wp.tid()
     if wp.length_sq(contacts_out.recovery[i]) == real(0.0):

@@ -123,7 +123,7 @@ def choose_modes(
     before: SolidContactArrays,
     # in and out
     now_out: SolidContactArrays,
-):
+):  # fmt: skip
     """Chooses the state that each particle begins the step with: as before, or as a new contact lands."""
     i = first + wp.tid()
     if now_out.count[i] == 0:
@@ -161,7 +161,7 @@ class ContactForces:
 def split_force(
     i: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction, force: vec3,
     u: vec3, contacts: SolidContactArrays,
-) -> ContactForces:
+) -> ContactForces:  # fmt: skip
     """Splits the constraint force of a particle into the forces of its contacts, and writes their loads."""
     found = ContactForces()
     a = MAX_CONTACTS * i
@@ -193,7 +193,7 @@ def split_force(
 def judge_friction(
     i: wp.int32, found: ContactForces, mass: real, thickness: real, h: real, before: SolidContactArrays,
     contacts: SolidContactArrays,
-) -> real:
+) -> real:  # fmt: skip
     """Lets a locked particle slip beyond Coulomb's limit, and counts the steps in which a sliding one has stopped.
     Returns the error of the friction that was solved for [N]."""
     error = real(0.0)
@@ -231,7 +231,7 @@ def judge_forces(
     contacts_out: SolidContactArrays,
     # out
     urgent_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Compares each state with the force that it needed: a contact that pulls is released, one beyond Coulomb's limit
     slips. Counts what was wrong."""
     i = first + wp.tid()
@@ -284,7 +284,7 @@ def end_step(
     now_out: SolidContactArrays,
     # out
     discontinuous_out: wp.array(dtype=wp.int32),
-):
+):  # fmt: skip
     """Locks particles that have stopped, and marks those whose motion contacts changed at once: in the directions that
     they hold, or in all."""
     i = first + wp.tid()

@@ -9,9 +9,9 @@ from a piece b nearer to the body, and N is the normal of B,
     D = mean of sign(N . (b - f)) N           and the opposite, with the normal of A, if it cuts a piece off B
 
 Where surfaces intersect at an angle theta and move by d along such a normal, the contour moves by d / sin(theta) within
-the surface that was cut, so that the area cut off shrinks. The surface moves back whose normals
-agree along the contour and whose distance is smaller: the one with the larger (length of the mean) / (area cut off). A contour that ends close to a
-border counts as one that reaches it.
+the surface that was cut, so that the area cut off shrinks. The surface moves back whose normals agree along the contour
+and whose distance is smaller: the one with the larger (length of the mean) / (area cut off). A contour that ends close
+to a border counts as one that reaches it.
 
 By length. A contour that cuts nothing off, as one from the border of A to the border of B, has to become shorter. Let P
 be its point on an edge of direction E that intersects a triangle of normal N, and R the sum of the directions (unit) in

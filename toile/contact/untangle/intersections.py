@@ -100,7 +100,7 @@ def triangle_boxes(
     x: wp.array(dtype=vec3),
     # out
     lowers_out: wp.array(dtype=wp.vec3), uppers_out: wp.array(dtype=wp.vec3),
-):
+):  # fmt: skip
     """Bounding boxes of the triangles."""
     i = first + wp.tid()
     triangle = triangles[i]
@@ -187,7 +187,7 @@ def find_intersections(
     lowers: wp.array(dtype=wp.vec3), uppers: wp.array(dtype=wp.vec3), x: wp.array(dtype=vec3),
     # out
     ranges_out: BufferRanges, intersections_out: wp.array(dtype=EdgeTriangleIntersection),
-):
+):  # fmt: skip
     """Tests all edges that start at one vertex."""
     v = first + wp.tid()
     begin, end = fans[v], fans[v + 1]

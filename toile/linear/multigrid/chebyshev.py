@@ -34,8 +34,8 @@ def chebyshev(terms: int, high: float) -> list[Step]:
 
 def contact_share(steps: list[Step], bound: float) -> float:
     """Returns the factor of K in D where smoothing leaves out contacts. Smoothing multiplies by q(D^-1 A) D^-1, where A
-    excludes the contacts C, and stays a contraction while q(l) (l + C/D) < 2 for every eigenvalue l. C is at most 4 K, as for elements with
-    four points."""
+    excludes the contacts C, and stays a contraction while q(l) (l + C/D) < 2 for every eigenvalue l. C is at most 4 K,
+    as for elements with four points."""
     eigenvalues = np.linspace(0.0, bound, 2001)
     q, d, left = np.zeros(2001), np.zeros(2001), np.ones(2001)  # `left` is 1 - l q
     for keep, add in steps:

@@ -106,7 +106,7 @@ def add_bounds(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     # in and out
     K_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     k = wp.tid()
     if k >= groups.count[0]:
         return
@@ -128,7 +128,7 @@ def add_dense(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     # in and out
     dense_out: wp.array2d(dtype=mat33),
-):
+):  # fmt: skip
     t = wp.tid()
     k, a = t // 4, t % 4
     if k >= groups.count[0]:
@@ -148,7 +148,7 @@ def add_dense(
 def interpolated(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     d: wp.array(dtype=wp.vec3f), i: int, lane: int, lanes: int,
-) -> vec3:
+) -> vec3:  # fmt: skip
     """Returns the part of one lane in row i of Q d."""
     total = wp.vec3f()
     e, end = offsets[i] + lane, offsets[i + 1] + 0
@@ -162,7 +162,7 @@ def interpolated(
 def subtract_row(
     offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32), Q: wp.array(dtype=wp.float32),
     force: wp.vec3f, i: int, lane: int, lanes: int, r_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Subtracts the part of one lane in Q^T times a vector that is zero but for row i."""
     e, end = offsets[i] + lane, offsets[i + 1] + 0
     while e < end:
@@ -180,7 +180,7 @@ def subtract_coupled(
     d: wp.array(dtype=wp.vec3f),
     # in and out
     r_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Subtracts the product with one group: by one thread, or by four lanes for each of its particles."""
     t, lanes = wp.tid(), lane_count(LANES)
     k = t // lanes

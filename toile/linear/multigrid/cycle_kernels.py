@@ -28,7 +28,7 @@ class BlockLanes:
 def product(
     by_lanes: BlockLanes, offsets: wp.array(dtype=wp.int32), columns: wp.array(dtype=wp.int32),
     values: wp.array(dtype=wp.mat33f), x: wp.array(dtype=wp.vec3f), i: int, lane: int,
-) -> wp.vec3f:
+) -> wp.vec3f:  # fmt: skip
     """Returns row i of A times x, to all lanes of the row."""
     if has_lanes():
         part = wp.float32(0.0)
@@ -54,7 +54,7 @@ def begin(
     given: wp.array(dtype=vec3), inverse: wp.array(dtype=wp.mat33f), add: wp.float32,
     # out
     r_out: wp.array(dtype=wp.vec3f), d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Makes the first correction of the finest level."""
     i = first + wp.tid()
     r = wp.vec3f(given[i])
@@ -74,7 +74,7 @@ def smooth(
     keep: wp.float32, add: wp.float32,
     # in and out
     r_out: wp.array(dtype=wp.vec3f), d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Makes one step of smoothing: r -= A d, d = keep d + add (D^-1 r), x += d."""
     t, lanes, n = first + wp.tid(), lane_count(by_lanes.count), inverse.shape[0]
     i, lane = t // lanes, t % lanes
@@ -99,7 +99,7 @@ def smooth_last(
     factors: wp.vec2f, r: wp.array(dtype=wp.vec3f), x: wp.array(dtype=wp.vec3f), S: wp.array(dtype=mat33),
     # out
     s_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     """Smooths as `smooth`, and converts the result to the precision of the solver."""
     t, lanes, n = first + wp.tid(), lane_count(by_lanes.count), inverse.shape[0]
     i, lane = t // lanes, t % lanes
@@ -121,7 +121,7 @@ def subtract_product(
     values: wp.array(dtype=wp.mat33f), d: wp.array(dtype=wp.vec3f),
     # in and out
     r_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """r -= A d."""
     t, lanes, n = first + wp.tid(), lane_count(by_lanes.count), r_out.shape[0]
     i, lane = t // lanes, t % lanes
@@ -142,7 +142,7 @@ def restrict(
     fine_r: wp.array(dtype=wp.vec3f), inverse: wp.array(dtype=wp.mat33f), add: wp.float32,
     # out
     r_out: wp.array(dtype=wp.vec3f), d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Restricts the residual, P^T r, and makes the first correction of the coarser level as `begin` does."""
     t, m, n = first + wp.tid(), lane_count(lanes), inverse.shape[0]
     i, lane = t // m, t % m
@@ -170,7 +170,7 @@ def correct(
     coarse: wp.array(dtype=wp.vec3f),
     # in and out
     d_out: wp.array(dtype=wp.vec3f), x_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     """Interpolates the correction of the coarser level, d = P x_coarse, and adds it."""
     i = first + wp.tid()
     d = wp.vec3f()
@@ -189,6 +189,6 @@ def filter_vectors(
     x: wp.array(dtype=wp.vec3f), S: wp.array(dtype=mat33),
     # out
     s_out: wp.array(dtype=vec3),
-):
+):  # fmt: skip
     i = first + wp.tid()
     s_out[i] = S[i] * vec3(x[i])

@@ -92,7 +92,7 @@ def fill_dense(
     values: wp.array(dtype=mat33), S: wp.array(dtype=mat33),
     # out
     dense_out: wp.array2d(dtype=mat33),
-):
+):  # fmt: skip
     k = wp.tid()
     i, j = k // dense_out.shape[0], k % dense_out.shape[0]
     block = mat33()
@@ -139,7 +139,7 @@ def eliminate(
     k: wp.int32, a: wp.array2d(dtype=mat33),
     # out
     a_out: wp.array2d(dtype=mat33),
-):
+):  # fmt: skip
     """Makes steps k and k + 1. Each thread computes for itself the blocks of the first that the second needs."""
     t = wp.tid()
     i, j, m = t // a.shape[0], t % a.shape[0], k + 1
@@ -156,7 +156,7 @@ def multiply_dense(
     lanes: wp.int32, inverse: wp.array2d(dtype=mat33), given: wp.array(dtype=wp.vec3f),
     # out
     x_out: wp.array(dtype=wp.vec3f),
-):
+):  # fmt: skip
     t, m, n = wp.tid(), lane_count(lanes), inverse.shape[0]
     i, lane = t // m, t % m
     at = own_row(i, n)

@@ -131,7 +131,7 @@ def multiply_right(
     targets: wp.array(dtype=wp.uint16),
     # out
     rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f), B_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     """Computes row i of A as cycles use it, of D^-1 and of B = A P."""
     i = first + wp.tid()
     begin = rows_B.offsets[i] + 0
@@ -168,7 +168,7 @@ def multiply_left(
     B: wp.array(dtype=mat33),
     # out
     values_out: wp.array(dtype=mat33),
-):
+):  # fmt: skip
     """Computes row a of P^T B, where the weights are those of P^T."""
     a = first + wp.tid()
     begin = rows.offsets[a] + 0
@@ -211,7 +211,7 @@ def find_targets(
     offsets_Z: wp.array(dtype=wp.int32), columns_Z: wp.array(dtype=wp.int32), starts: wp.array(dtype=wp.int32),
     # out
     targets_out: wp.array(dtype=wp.uint16),
-):
+):  # fmt: skip
     i = first + wp.tid()
     t = starts[i] + 0
     for slot in range(offsets_X[i], offsets_X[i + 1]):

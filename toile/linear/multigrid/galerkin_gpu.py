@@ -92,7 +92,7 @@ def list_terms(
     # out
     block_out: wp.array(dtype=wp.int32), order_out: wp.array(dtype=wp.int32), source_out: wp.array(dtype=wp.int32),
     weight_out: wp.array(dtype=wp.float32),
-):
+):  # fmt: skip
     """Lists the terms of row i of Z = X Y. One of the factors consists of weights, the other of blocks."""
     i = wp.tid()
     t = starts[i] + 0
@@ -112,7 +112,7 @@ def reorder(
     order: wp.array(dtype=wp.int32), source: wp.array(dtype=wp.int32), weight: wp.array(dtype=wp.float32),
     # out
     source_out: wp.array(dtype=wp.int32), weight_out: wp.array(dtype=wp.float32),
-):
+):  # fmt: skip
     t = wp.tid()
     source_out[t] = source[order[t]]
     weight_out[t] = weight[order[t]]
@@ -126,7 +126,7 @@ def filter_blocks(
     values: wp.array(dtype=mat33), filters: BlockFilter,
     # out
     filtered_out: wp.array(dtype=mat33), rounded_out: wp.array(dtype=wp.mat33f), inverse_out: wp.array(dtype=wp.mat33f),
-):
+):  # fmt: skip
     slot = wp.tid()
     i, j = rows[slot], columns[slot]
     block = filtered(values[slot], filters.S[i], filters.S[j])
@@ -146,7 +146,7 @@ def sum_terms(
     Y: wp.array(dtype=real),
     # out
     Z_out: wp.array(dtype=real),
-):
+):  # fmt: skip
     """Sums one entry of block z."""
     z, k = wp.tid() // ENTRIES, wp.tid() % ENTRIES
     total = real(0.0)

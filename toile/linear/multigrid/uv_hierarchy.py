@@ -145,9 +145,7 @@ def _onto_grid(
         keys.append((key + first[panels])[used])
         weights.append(weight[used])
     kept, columns = np.unique(np.concatenate(keys), return_inverse=True)
-    P = sparse.csr_array(
-        (np.concatenate(weights), (np.concatenate(rows), columns.ravel())), shape=(len(at), len(kept))
-    )
+    P = sparse.csr_array((np.concatenate(weights), (np.concatenate(rows), columns.ravel())), shape=(len(at), len(kept)))
     P.sort_indices()
     panel = np.searchsorted(first, kept, side="right") - 1
     index, node_at = kept - first[panel], np.zeros((len(kept), d))
