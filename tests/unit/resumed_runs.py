@@ -45,7 +45,7 @@ def simulate(folder: str, *changes: str, **options: Any) -> RunResult:
 
 
 def stopped(folder: str, after: int, **options: Any) -> RunResult:
-    """A run that is interrupted when it has so many frames."""
+    """A run that is interrupted after a number of frames."""
 
     def stop(frame: Frame) -> None:
         if frame.number == after:
@@ -57,7 +57,7 @@ def stopped(folder: str, after: int, **options: Any) -> RunResult:
 
 
 def results(folder: str) -> dict[str, bytes | str]:
-    """Every file that a run leaves. Of the certificate all but times."""
+    """The contents of every file of a run; the certificate without times."""
     found: dict[str, bytes | str] = {}
     for path in sorted(Path(folder).rglob("*")):
         if path.is_file() and ".resume" not in path.parts:
@@ -81,7 +81,7 @@ def scene_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Any:
-    """Also where the tests themselves run in the background, and were started deaf to Ctrl-C."""
+    """Restores Ctrl-C, which is ignored where the tests run in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

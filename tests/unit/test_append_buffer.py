@@ -1,4 +1,4 @@
-"""Lists that launches append to: nothing is lost, and neither room nor threads change what they hold."""
+"""Append buffers: no entry is lost, and neither the capacity nor the number of threads changes the contents."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def list_pairs(
     # in
     first: wp.int32, often: wp.array(dtype=wp.int32), pairs: wp.array(dtype=wp.vec2i),
     # out
-    ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i), odd_parts: BufferRanges, odd_out: wp.array(dtype=wp.vec2i),
+    ranges: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
+    odd_parts: BufferRanges, odd_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
-    """Each pair so many times; and in another list once, if that is odd."""
+    """Appends each pair `often` times, and once to another buffer where that is odd."""
     i = first + wp.tid()
     for _k in range(often[i]):
         n = next_slot(ranges, first)
@@ -54,8 +55,8 @@ def array(values: np.ndarray, dtype: Any, device: str) -> wp.array:
     capacity=st.sampled_from([0, 1, 50, 5000]),
     count=st.integers(1, 6),
 )
-def test_everything_is_listed_once(seed: int, dim: int, capacity: int, count: int, device: str) -> None:
-    """Also when a second launch goes on behind what the first has listed: keys included."""
+def test_every_entry_is_appended_once(seed: int, dim: int, capacity: int, count: int, device: str) -> None:
+    """This includes a second launch that appends to the entries of the first, and keys."""
     random = np.random.default_rng(seed)
     threads.use(count)
     often, cut = random.integers(0, 5, dim), int(random.integers(0, dim + 1))
@@ -71,15 +72,15 @@ def test_everything_is_listed_once(seed: int, dim: int, capacity: int, count: in
     wanted, wanted_odd = np.repeat(pairs, often, axis=0), pairs[often % 2 == 1]
     found, found_odd = keyed.values.numpy()[: keyed.count], np.concatenate(odd)
     in_order = found[keyed.order().numpy()[: keyed.count]]
-    if device != "cpu":  # where they are listed in the order of chance
+    if device != "cpu":  # where the order is not deterministic
         found, found_odd = found[np.argsort(found[:, 1])], found_odd[np.argsort(found_odd[:, 1])]
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(found_odd, wanted_odd)
     np.testing.assert_array_equal(in_order, wanted[np.lexsort((wanted[:, 1], wanted[:, 0], wanted[:, 0] % 2))])
 
 
-def test_a_list_is_filled_anew(device: str) -> None:
-    """With more, with less and with nothing."""
+def test_a_buffer_can_be_filled_again(device: str) -> None:
+    """With more entries, with fewer and with none."""
     lists = [AppendBuffer(wp.vec2i, 4, device, keyed=keyed) for keyed in (True, False)]
     launch = Launcher(device)
     for dim in (3, 900, 40, 0, 2000):
@@ -95,7 +96,7 @@ def make_key(kind: wp.int32, pair: wp.vec2i, key_out: wp.array(dtype=wp.int64)):
 
 
 def test_keys_keep_the_order_of_pairs(device: str) -> None:
-    """By kind, first and second element: up to the largest numbers that there are."""
+    """Keys sort by kind, first and second element, up to the largest indices."""
     most = 2**31 - 1
     key, keys = wp.zeros(1, dtype=wp.int64, device=device), []
     for kind in (0, 1):

@@ -1,4 +1,4 @@
-"""The audit against an exact oracle on small whole numbers, where touching and flat cases are common."""
+"""The audit against an exact oracle on small integers, where contacts and coplanar cases are common."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def grid(n: int) -> tuple[np.ndarray, np.ndarray]:
     return x, np.concatenate([lower, upper])
 
 
-def test_it_shares_no_code_with_the_contacts() -> None:
+def test_the_audit_imports_nothing_of_contact() -> None:
     tree = ast.parse(inspect.getsource(audit_module))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
@@ -43,8 +43,8 @@ def test_it_shares_no_code_with_the_contacts() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 6, 40])
 def test_random_pairs_of_whole_numbers(device: str, size: int) -> None:
-    """Many pairs at once, far from each other so that only the two of a pair can meet. With small numbers a large share
-    touches in a point, lies in one plane, or has no area; with large ones nearly none."""
+    """Many pairs at once, far apart so that only the two triangles of a pair can intersect. With small integers a large
+    share has a single common point, is coplanar, or has no area; with large ones almost none."""
     rng = np.random.default_rng(size)
     count = 150
     x = rng.integers(0, size, (count, 6, 3)).astype(float)
@@ -72,7 +72,7 @@ def test_random_pairs_with_a_common_vertex(device: str, size: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_meshes(device: str, seed: int) -> None:
-    """A connected mesh whose vertices are anywhere, and a second one that stands for a solid."""
+    """A connected mesh with random vertices, and a second one that represents a solid."""
     rng = np.random.default_rng(seed)
     _, triangles = grid(4)
     both = np.concatenate([triangles, triangles + 16])
@@ -94,7 +94,7 @@ CASES = {
     "an edge in the plane, outside": ([[5, 0, 0], [5, 5, 0], [5, 1, 3]], False),
     "in the plane, overlapping": ([[1, 1, 0], [5, 1, 0], [1, 5, 0]], True),
     "in the plane, inside": ([[1, 1, 0], [1.5, 1, 0], [1, 1.5, 0]], True),
-    "in the plane, touching": ([[2, 2, 0], [4, 4, 0], [4, 2, 0]], True),
+    "in the plane, with a common side": ([[2, 2, 0], [4, 4, 0], [4, 2, 0]], True),
     "in the plane, apart": ([[3, 3, 0], [4, 4, 0], [4, 3, 0]], False),
     "the same": (FLAT, True),
     "a plane above": (FLAT + np.array([0, 0, 1e-300]), False),
@@ -116,15 +116,15 @@ def test_known_cases(device: str, case: str) -> None:
 
 
 def test_two_segments_without_area(device: str) -> None:
-    crossing = np.array([[-1, 0, 0], [0, 0, 0], [1, 0, 0], [0, -1, 0], [0, 0, 0], [0, 1, 0]], float)
-    assert len(pairs(SEPARATE, crossing, device)) == 1
-    past = crossing.copy()
+    segments = np.array([[-1, 0, 0], [0, 0, 0], [1, 0, 0], [0, -1, 0], [0, 0, 0], [0, 1, 0]], float)
+    assert len(pairs(SEPARATE, segments, device)) == 1
+    past = segments.copy()
     past[3:, 2] = 1e-200
     assert len(pairs(SEPARATE, past, device)) == 0
 
 
-def test_one_bit_decides(device: str) -> None:
-    """A corner on a slanted face, then a last digit above or below it: 1/3 of each corner is exact nowhere else."""
+def test_one_unit_in_the_last_place_decides(device: str) -> None:
+    """A corner on an oblique face, then one unit in the last place above or below it."""
     face = np.array([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1]])
     third = 0.1 / 3.0
     for last in (np.nextafter(third, 0.0), third, np.nextafter(third, 1.0)):
@@ -134,29 +134,30 @@ def test_one_bit_decides(device: str) -> None:
 
 
 def test_a_flat_cloth_does_not_intersect_itself(device: str) -> None:
-    """Nor does one that is turned, where rounding leaves it not quite flat."""
+    """Neither does a rotated one, which rounding leaves not quite flat."""
     x, triangles = grid(30)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     for positions in (x, x @ turn.T, x @ turn.T + [1e4, -3e3, 7.0]):
         assert len(pairs(triangles, positions, device)) == 0
 
 
-def test_common_edges_are_no_intersection(device: str) -> None:
-    """Not even folded flat onto each other; a fold whose free corner passes through the other side is one of others."""
+def test_triangles_with_a_common_edge_do_not_intersect(device: str) -> None:
+    """Not even where they are folded flat onto each other; a free corner that passes through intersects other
+    triangles."""
     x = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0.2, 0.2, 0]], float)
     assert len(pairs(np.array([[0, 1, 2], [0, 1, 3]]), x, device)) == 0
 
 
-def crossing_grids() -> tuple[np.ndarray, np.ndarray]:
-    """A flat sheet and one that stands in it, off the lines of the first."""
+def intersecting_grids() -> tuple[np.ndarray, np.ndarray]:
+    """A flat sheet and an upright one that intersects it, off the grid lines of the first."""
     x, triangles = grid(9)
     standing = x[:, [0, 2, 1]] * [0.9, 1.0, 1.0] + [0.031, 0.437, -0.512]
     return np.concatenate([x, standing]), np.concatenate([triangles, triangles + len(x)])
 
 
-def test_places_lie_on_both_triangles(device: str) -> None:
-    """The sheets cross along the line y = 0.437, z = 0, which is cut into 22 pieces or so by their edges."""
-    x, triangles = crossing_grids()
+def test_reported_points_lie_on_both_triangles(device: str) -> None:
+    """The sheets intersect along the line y = 0.437, z = 0, which their edges cut into about 22 segments."""
+    x, triangles = intersecting_grids()
     audit = Audit(triangles, len(x), device)
     found = audit.pairs(x)
     places = audit.points(x, found)
@@ -168,8 +169,8 @@ def test_places_lie_on_both_triangles(device: str) -> None:
             assert (place <= corners.max(axis=0) + 1e-15).all()
 
 
-def test_it_does_not_depend_on_where_the_cloth_is(device: str) -> None:
-    """The same pairs, degenerate or not, when moved by so much that nothing is rounded, turned by right angles too."""
+def test_pairs_are_invariant_under_exact_rigid_motion(device: str) -> None:
+    """The same pairs, degenerate or not, after translations without rounding and rotations by right angles."""
     rng = np.random.default_rng(5)
     _, triangles = grid(12)
     x = rng.integers(0, 64, (144, 3)).astype(float) / 64.0
@@ -182,8 +183,8 @@ def test_it_does_not_depend_on_where_the_cloth_is(device: str) -> None:
     np.testing.assert_array_equal(scaled, expected)
 
 
-def test_more_pairs_than_there_was_room_for(device: str) -> None:
-    """A stack of triangles around one axis: every one meets every other."""
+def test_more_pairs_than_the_initial_capacity(device: str) -> None:
+    """A stack of triangles around one axis, in which every triangle intersects every other."""
     n = 80
     angle = np.linspace(0.0, 3.0, n)
     height = np.linspace(0.0, 1.0, n)
@@ -196,9 +197,9 @@ def test_more_pairs_than_there_was_room_for(device: str) -> None:
     assert audit.count(np.zeros((3 * n, 3)) + 10.0 * np.arange(n).repeat(3)[:, None]) == 0
 
 
-def test_arrays_of_the_kernels_and_a_mesh_that_moved_far(device: str) -> None:
-    """The tree is only refitted; where the triangles went does not matter."""
-    x, triangles = crossing_grids()
+def test_a_refitted_tree_finds_the_same_pairs(device: str) -> None:
+    """The tree is only refitted, whatever the motion of the triangles."""
+    x, triangles = intersecting_grids()
     audit = Audit(triangles, len(x), device)
     apart = x + np.where(np.arange(len(x)) < 81, 0.0, 5.0)[:, None]
     assert audit.count(wp.array(apart, dtype=vec3, device=device)) == 0
@@ -210,7 +211,7 @@ def test_arrays_of_the_kernels_and_a_mesh_that_moved_far(device: str) -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
-    """Two sheets of 3,200 triangles that cross each other."""
+    """Two sheets of 3,200 triangles that intersect."""
     x, triangles = grid(41)
     standing = x[:, [0, 2, 1]] * [0.9, 1.0, 1.0] + [0.031, 0.437, -0.512]
     before = threads.count()
@@ -226,7 +227,7 @@ def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
     np.testing.assert_array_equal(*found)
 
 
-def test_nothing_to_audit(device: str) -> None:
+def test_a_mesh_without_triangles(device: str) -> None:
     audit = Audit(np.zeros((0, 3), np.int32), 0, device)
     assert audit.pairs(np.zeros((0, 3))).shape == (0, 2)
     assert audit.points(np.zeros((0, 3)), audit.pairs(np.zeros((0, 3)))).shape == (0, 3)

@@ -1,4 +1,4 @@
-"""The page of the suite: it shows what the files hold, and its picture is to scale."""
+"""The page of the suite: it is in step with its data, and its plot is to scale."""
 
 from __future__ import annotations
 
@@ -40,23 +40,24 @@ def results(ms: dict[int, float], date: str = "2026-01-02", **conditions: Any) -
     return {"format": "toile suite 1", "date": date, "conditions": {**given, "threads": 2, **conditions}, "rows": rows}
 
 
-def test_a_power_is_a_straight_line(making: Any) -> None:
-    """ms = 1e-3 n: on axes of the same scale for decades, points lie on a line; the gray n is parallel to it."""
+def test_a_power_law_is_a_straight_line(making: Any) -> None:
+    """ms = 1e-3 n: on axes with the same scale per decade, points lie on a line, and the gray guide n is parallel to
+    it."""
     svg = xml.fromstring(making.plot([results({n: 1e-3 * n for n in (2_600, 10_000, 40_000, 160_000)})]))
     circles = svg.findall(f"{SVG}circle")
     places = np.array([[float(circle.get(axis, "")) for axis in ("cx", "cy")] for circle in circles])
     slopes = np.diff(places[:, 1]) / np.diff(places[:, 0])
-    np.testing.assert_allclose(slopes, slopes[0], rtol=2e-3)  # places are written to a tenth of a pixel
+    np.testing.assert_allclose(slopes, slopes[0], rtol=2e-3)  # coordinates are written to a tenth of a pixel
     assert [circle.get("fill") == "#ffffff" for circle in circles] == [False, False, False, True]
     dotted = [path.get("d", "") for path in svg.findall(f"{SVG}path") if path.get("stroke-dasharray") == "1 4"]
     ends = np.array([[place.split() for place in path[1:].split("L")] for path in dotted], float)
     guides = (ends[:, 1, 1] - ends[:, 0, 1]) / (ends[:, 1, 0] - ends[:, 0, 0])
     np.testing.assert_allclose(guides, slopes[0] * np.array([1.0, 1.15]), rtol=2e-3)
-    words = [text.text for text in svg.findall(f"{SVG}text")]
-    assert {"2.6k", "10k", "160k", "100 ms", "hang", "2 cores of Abacus & Co"} <= set(words)
+    texts = [text.text for text in svg.findall(f"{SVG}text")]
+    assert {"2.6k", "10k", "160k", "100 ms", "hang", "2 cores of Abacus & Co"} <= set(texts)
 
 
-def test_the_latest_of_each_way_is_shown(making: Any, tmp_path: Path) -> None:
+def test_the_latest_results_of_each_device_are_shown(making: Any, tmp_path: Path) -> None:
     machine = {"cpu": "Abacus & Co", "cores": 2, "gpu": "Loom"}
     files = [
         results({10_000: 5.0}, "2026-01-02"), results({10_000: 7.0}, "2026-01-03"), results({10_000: 9.0}, threads=1),

@@ -1,4 +1,4 @@
-"""The profile: times within the wall time, every launch counted, and nothing left behind."""
+"""The profile: times add up to at most the wall time, every launch is counted, and all patches are removed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_times_are_within_the_wall_time(name: str, device: str) -> None:
             assert row["us_per_call"] == pytest.approx(1e3 * row["ms"] / row["calls"])
 
 
-def test_a_solve_is_counted_as_often_as_it_is_made(device: str) -> None:
+def test_every_solve_is_counted(device: str) -> None:
     simulation = started("swing", device)
     integrator: Any = simulation.integrator
     solver, solves = integrator.newton.solver, [0]
@@ -80,7 +80,7 @@ def test_a_profile_changes_no_bit() -> None:
     assert np.array_equal(plain.state.x.numpy(), watched.state.x.numpy())
 
 
-def test_what_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_restores_the_original_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     before, simulation = places(), started("swing", "cpu")
 
     def fails(_: Simulation) -> None:
@@ -92,8 +92,8 @@ def test_what_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> No
     assert places() == before
 
 
-def test_time_inside_is_counted_once() -> None:
-    """An outer call of 30 ms that spends 20 of them in an inner one; sleeps are a little longer than asked for."""
+def test_nested_time_is_counted_once() -> None:
+    """An outer call of 30 ms that spends 20 ms in an inner one; sleeps take a little longer than requested."""
     tally = Tally()
     stopwatch = _Stopwatch(tally)
     inner = stopwatch.timed(lambda: time.sleep(0.02), "inner")
@@ -110,7 +110,7 @@ def test_time_inside_is_counted_once() -> None:
 
 
 def test_activities_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Warp tells of a GPU, told by a stand-in: kernels under their own names, recorded launches one by one."""
+    """Activities that Warp reports of a GPU, from a stand-in: kernels by name, and those of CUDA graphs one by one."""
 
     class Activity:
         def __init__(self, name: str, kind: int, elapsed: float):
@@ -143,12 +143,12 @@ def test_activities_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["bench", "swing", "--profile", "--sizes", "200", "--frames", "2", "--skip", "2"]
-    result = CliRunner().invoke(app, [*words, "--json"])
+    arguments = ["bench", "swing", "--profile", "--sizes", "200", "--frames", "2", "--skip", "2"]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert (found["scene"], found["vertices"], found["frames"]) == ("swing", 196, [3, 4])
-    messages = CliRunner().invoke(app, [*words, "--set", "solver.preconditioner=block_jacobi"]).stdout
+    messages = CliRunner().invoke(app, [*arguments, "--set", "solver.preconditioner=block_jacobi"]).stdout
     assert "swing, 196 vertices on cpu: frames 3 to 4" in messages
     kernels = messages.split("kernel ")[1].split("other calls")[0].strip().splitlines()[1:]
     assert len([line for line in kernels if line.strip()]) == 11, "ten, and a line for all others"

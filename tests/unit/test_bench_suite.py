@@ -1,4 +1,4 @@
-"""The suite: sizes, what a row says against the certificate, growth, files, and cases that end badly."""
+"""The suite: sizes, rows that agree with the certificate, growth, files, and cases that fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from toile.errors import InputError, StepFailed
 from toile.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
-CONDITIONS = {"device": "cpu", "precision": "double", "machine": {"cpu": "one", "cores": 2}, "versions": {}, "threads": 2}
+CONDITIONS = {
+    "device": "cpu",
+    "precision": "double",
+    "machine": {"cpu": "one", "cores": 2},
+    "versions": {},
+    "threads": 2,
+}
 
 
 # sizes
@@ -35,7 +41,7 @@ def test_sizes_are_read_and_reported() -> None:
 
 @pytest.mark.parametrize("name", ["swing", "drape", "layers", "twist"])
 def test_other_sizes_of_a_scene(name: str) -> None:
-    """The nearest that keeps the proportions; a step of the finest side changes it by about 2 / sqrt(n)."""
+    """The closest size that keeps the proportions; one more vertex along a side changes it by about 2 / sqrt(n)."""
     for size in (300, 2_600, 160_000):
         scene = resized(name, size)
         resolutions = [cloth.shape.resolution for cloth in scene.cloth]
@@ -57,7 +63,7 @@ def test_only_grids_have_sizes() -> None:
 
 
 def test_the_error_of_a_swing() -> None:
-    """Of the reference itself none, wherever it starts; of one that is off by d all the time, |d|."""
+    """The error of the reference itself is 0, wherever it starts, and that of a path displaced by d is |d|."""
     start = np.array([0.3, -0.2, 1.3])
     centers = [start, *(start + swing.reference(51))]
     assert swing.error(centers, 51) == pytest.approx(0.0, abs=1e-15)
@@ -95,7 +101,7 @@ def drape() -> dict[str, Any]:
     return measure(Case("drape", 150, frames=11))
 
 
-def test_a_row_says_what_the_certificate_says(drape: dict[str, Any]) -> None:
+def test_a_row_agrees_with_the_certificate(drape: dict[str, Any]) -> None:
     """An independent run of the same scene, with steps of 1/120 s; the CPU computes the same bits."""
     simulation = Simulation(resized("drape", 150, ["outputs=[]", f"time.max_step={1.0 / 120.0!r}"]))
     for _ in simulation.run(11):
@@ -113,7 +119,7 @@ def test_a_row_says_what_the_certificate_says(drape: dict[str, Any]) -> None:
 def test_times_of_a_row_add_up(drape: dict[str, Any]) -> None:
     assert drape["window"] == [8, 11] and drape["begun"]
     timed = drape["ms_frames"][7:]
-    assert drape["ms_mean"] == pytest.approx(np.mean(timed), rel=1e-3)  # they are kept to a microsecond
+    assert drape["ms_mean"] == pytest.approx(np.mean(timed), rel=1e-3)  # they are stored to a microsecond
     assert drape["ms_per_frame"] == pytest.approx(np.median(timed), rel=1e-3)
     stages = dict(drape["stages"])
     assert stages.pop("audit") > 0.0
@@ -123,16 +129,16 @@ def test_times_of_a_row_add_up(drape: dict[str, Any]) -> None:
     assert 1 <= drape["iterations"]["median"] <= drape["iterations"]["max"]
 
 
-def test_a_sheet_that_swings() -> None:
-    """15 x 15 and the whole second, against the reference of 26 x 26: the error of the integrator, and of the mesh."""
+def test_the_swing_error_of_a_coarse_sheet() -> None:
+    """15 x 15 for a second against the reference of 26 x 26: the error of the integrator and of the mesh."""
     row = measure(Case("hang", 225, frames=30))
     assert row["window"] == [2, 30]
     assert 0.1 < row["swing_error_cm"] < 5.0
     assert row["intersections"] is None
 
 
-def test_a_scene_that_has_no_time_to_begin() -> None:
-    """No time at all is enough for the fewest frames."""
+def test_a_case_without_time_measures_the_minimum_of_frames() -> None:
+    """A budget of zero allows the minimum number of frames."""
     row = measure(Case("twist", 100, budget=0.0))
     assert (row["frames"], row["window"], row["begun"]) == (3, [2, 3], False)
     assert tables.times([row])[1][0][2] == "2-3 *"
@@ -165,11 +171,11 @@ def test_a_lack_of_memory_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(tables.outcomes([row])[1][0][2:-1]) == {"-"}
 
 
-def test_what_is_not_a_number_is_null() -> None:
+def test_nan_is_written_as_null() -> None:
     assert plain({"max_strain": np.float64("nan"), "n": np.int64(3)}) == {"max_strain": None, "n": 3}
 
 
-def test_a_process_of_its_own() -> None:
+def test_a_case_in_a_separate_process() -> None:
     seen = []
     row = suite.measured(Case("hang", 100, frames=3), lambda frame, last: seen.append((frame, last)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
@@ -200,7 +206,7 @@ def row_of(size: int, ms: list[float], window: tuple[int, int], scene: str = "ha
 
 
 def test_growth_of_a_power() -> None:
-    """ms = 3e-3 n^1.1 in frames that all have, something else elsewhere, and at a size that does not count."""
+    """ms = 3e-3 n^1.1 in the common frames, other values elsewhere, and at a size that is too small to count."""
     rows = [row_of(2_600, [50.0] * 9, (2, 9))]
     for size, count in ((160_000, 5), (10_000, 9), (40_000, 7)):
         ms = [1e5] * 2 + [3e-3 * size**1.1] * 3 + [float(size) ** 2] * (count - 5)
@@ -215,7 +221,7 @@ def test_growth_of_a_power() -> None:
 
 
 def test_growth_of_two_powers() -> None:
-    """n to 40k and n^1.5 from there on, four times the size each: 1.25 by least squares, 1.5 where it is steepest."""
+    """n up to 40k and n^1.5 beyond, at sizes with a ratio of four: 1.25 by least squares, 1.5 where it is steepest."""
     times = {10_000: 1.0, 40_000: 4.0, 160_000: 32.0}
     found = suite.growths([row_of(size, [ms] * 3, (2, 3)) for size, ms in times.items()])["hang"]
     assert found["exponent"] == pytest.approx(1.25, rel=1e-12)
@@ -259,7 +265,7 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["bench", *arguments])
 
 
-def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_resumes_an_interrupted_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Case] = []
 
     def measured(case: Case, progress: Any) -> dict[str, Any]:
@@ -272,13 +278,13 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
     prepared: list[str] = []
     monkeypatch.setattr(suite, "prepare", lambda scene, device: prepared.append(scene))
     monkeypatch.setattr(suite, "measured", measured)
-    words = ("--suite", "--sizes", "100,200", "--scenes", "hang,twist", "--out", str(tmp_path / "suite.json"))
-    assert call(*words).exit_code == 130
+    arguments = ("--suite", "--sizes", "100,200", "--scenes", "hang,twist", "--out", str(tmp_path / "suite.json"))
+    assert call(*arguments).exit_code == 130
     assert [(case.scene, case.size) for case in asked] == [("hang", 100), ("twist", 100), ("hang", 200)]
     assert prepared == ["hang", "twist"]
     prepared.clear()
     asked.clear()
-    result = call(*words, "--resume", "--json")
+    result = call(*arguments, "--resume", "--json")
     assert result.exit_code == 0, result.output
     assert [(case.scene, case.size, case.budget) for case in asked] == [("twist", 200, 90.0)]
     assert prepared == ["twist"]
@@ -286,12 +292,12 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
     assert len(found["rows"]) == 4 and set(found["growth"]) == {"hang", "twist"}
     assert set(found) == {"conditions", "rows", "growth", "written"}
     monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it, and the table is wider
-    printed = call(*words, "--resume").stdout
+    printed = call(*arguments, "--resume").stdout
     assert " swing " in printed and "n^0.00 from 100 to 200" in printed
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("arguments", "why"),
     [
         (("--suite", "hang"), "SCENE: cannot be combined with --suite"),
         (("--suite", "--scenes", "spin"), 'the suite has no scene "spin"'),
@@ -304,9 +310,11 @@ def test_the_command_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytes
         (("hang", "--device", "cuda"), "--device: only for toile bench --suite or --profile"),
     ],
 )
-def test_options_that_would_not_be_heeded(words: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_options_without_effect_are_refused(
+    arguments: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
-    result = call(*words)
+    result = call(*arguments)
     assert result.exit_code == 2
     assert why in result.stderr
     assert not list(tmp_path.iterdir())

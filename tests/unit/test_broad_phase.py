@@ -1,4 +1,4 @@
-"""Pairs of boxes that overlap, against comparing all with all: exactly the same pairs, in every situation."""
+"""Overlapping boxes against a comparison of all with all: exactly the same pairs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from toile.math.types import numpy_real, real, vec3
 
 @pytest.fixture(scope="module", autouse=True, params=[False, True], ids=["narrow", "wide"])
 def runs_on_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a GPU does works on the CPU too."""
+    """The variant for a GPU runs on the CPU too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BroadPhase, "runs_on_gpu", staticmethod(lambda _: request.param))
         yield
 
 
 def grid(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges, triangles and plane coordinates in 0..1 of a sheet of n by n vertices."""
+    """Edges, triangles and uv in 0..1 of a sheet of n by n vertices."""
     at = np.arange(n * n).reshape(n, n)
     a, b, c, d = at[:-1, :-1].ravel(), at[:-1, 1:].ravel(), at[1:, :-1].ravel(), at[1:, 1:].ravel()
     triangles = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)])
@@ -41,7 +41,7 @@ def edges_of(triangles: np.ndarray) -> np.ndarray:
 
 
 def pleated(uv: np.ndarray, folds: float = 6.0, depth: float = 0.1, gap: float = 0.004) -> np.ndarray:
-    """The sheet folded to and fro, its layers a gap apart, lying askew."""
+    """The sheet in pleats whose layers are a gap apart, rotated."""
     s = folds * uv[:, 0]
     x = np.stack([depth * np.abs((s + 1.0) % 2.0 - 1.0), uv[:, 1], gap * s], axis=1)
     turn = np.linalg.qr(np.array([[1.0, 0.4, 0.1], [-0.3, 1.0, 0.5], [0.2, -0.6, 1.0]]))[0]
@@ -74,7 +74,7 @@ def ordered(pairs: np.ndarray) -> np.ndarray:
 def check(
     phase: BroadPhase, x: np.ndarray, x_end: np.ndarray, reach: np.ndarray, reach_end: np.ndarray | None = None
 ) -> tuple[int, int]:
-    """Found and expected pairs are the same; their numbers."""
+    """Asserts that found and expected pairs are the same; returns their numbers."""
     reach_end = reach if reach_end is None else reach_end
     x, x_end, reach, reach_end = (np.asarray(a, dtype=numpy_real) for a in (x, x_end, reach, reach_end))
     edges, triangles = phase.edges.numpy().reshape(-1, 2), phase.triangles.numpy().reshape(-1, 3)
@@ -94,14 +94,14 @@ def check(
     motion=st.sampled_from([0.0, 1e-6, 0.3]),
     lattice=st.booleans(),
 )
-def test_soup(
+def test_pairs_of_random_triangles(
     seed: int, vertex_count: int, offset: float, reach: float, motion: float, lattice: bool, device: str
 ) -> None:
-    """Random triangles; on a lattice boxes are flat and touch exactly, so that one lost bit would lose a pair."""
+    """Random triangles; on a lattice boxes are flat and have common faces, so one lost bit would lose a pair."""
     random = np.random.default_rng(seed)
     triangles = np.stack([random.permutation(vertex_count)[:3] for _ in range(random.integers(1, 40))])
     phase = BroadPhase(edges_of(triangles), triangles, vertex_count, int(random.integers(0, vertex_count + 1)), device)
-    for _ in range(2):  # the second time in a tree made for the first
+    for _ in range(2):  # the second time in the tree of the first
         x = random.uniform(-1.0, 1.0, (vertex_count, 3))
         if lattice:
             x = np.round(2.0 * x) / 10.0
@@ -113,8 +113,8 @@ def test_soup(
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_pleated_and_moving_sheet(offset: float, device: str) -> None:
-    """A flat sheet that is pleated, then pulled fast through itself; the tree was built for the flat one."""
+def test_pairs_of_a_pleated_and_moving_sheet(offset: float, device: str) -> None:
+    """A flat sheet that is pleated, then moved fast through itself; the tree was built for the flat one."""
     edges, triangles, uv = grid(16)
     phase = BroadPhase(edges, triangles, 256, 256, device)
     flat, folded = np.column_stack([uv, np.zeros(256)]) + offset, pleated(uv) + offset
@@ -127,8 +127,8 @@ def test_pleated_and_moving_sheet(offset: float, device: str) -> None:
     check(phase, flat, folded, reach)
 
 
-def test_room_grows(device: str) -> None:
-    """No pair is lost when there is room for one only."""
+def test_the_capacity_grows_without_losing_pairs(device: str) -> None:
+    """No pair is lost with an initial capacity of one."""
     edges, triangles, uv = grid(12)
     x, reach = pleated(uv), np.full(144, 2e-3)
     large = as_arrays(find(BroadPhase(edges, triangles, 144, 144, device), x, x, reach))
@@ -138,8 +138,8 @@ def test_room_grows(device: str) -> None:
         np.testing.assert_array_equal(ordered(some), ordered(others))
 
 
-def test_trees_of_any_age(device: str) -> None:
-    """A tree is refitted until it is built anew: the pairs are the same all along."""
+def test_a_refitted_tree_finds_all_pairs(device: str) -> None:
+    """A tree is refitted until it is rebuilt: the pairs are always the same."""
     edges, triangles, uv = grid(12)
     random = np.random.default_rng(3)
     phase = BroadPhase(edges, triangles, 144, 120, device)
@@ -150,9 +150,10 @@ def test_trees_of_any_age(device: str) -> None:
         check(phase, x, x + random.normal(0.0, 1e-3, x.shape), reach)
 
 
-def test_elements_that_fall_together_do_not_meet(device: str) -> None:
-    """A sheet that hangs and falls twenty cells far has the pairs of one that hangs still; one that turns over in the
-    step, and one that is turned inside out, have those of its neighbors that come near on the way."""
+def test_elements_that_move_together_are_no_pairs(device: str) -> None:
+    """A sheet that falls by twenty cells has the pairs of a sheet at rest; one that rotates in the step, and one that
+    is
+    turned inside out, have the pairs that come close on the way."""
     edges, triangles, uv = grid(16)
     phase = BroadPhase(edges, triangles, 256, 256, device)
     hanging, reach = np.column_stack([uv[:, 0], np.zeros(256), uv[:, 1]]), np.full(256, 1e-3)
@@ -162,9 +163,9 @@ def test_elements_that_fall_together_do_not_meet(device: str) -> None:
     assert all(some < count < 100 * some for some, count in zip(still, turned, strict=True))
 
 
-def test_boxes_hold_what_moves(device: str) -> None:
-    """No sampling in time finds a pair within reach that is not listed: of points of elements that move in straight
-    lines, reaches that shrink or grow with time included."""
+def test_boxes_bound_the_motion_of_their_elements(device: str) -> None:
+    """No sampling in time finds a pair within reach that is missing, for points of elements that move along straight
+    lines and reaches that shrink or grow with time."""
     edges, triangles, uv = grid(7)
     random = np.random.default_rng(8)
     phase = BroadPhase(edges, triangles, 49, 49, device)
@@ -174,21 +175,21 @@ def test_boxes_hold_what_moves(device: str) -> None:
         reaches = random.uniform(1e-3, 0.02, (2, 49))
         listed = set(map(tuple, as_arrays(find(phase, x, x_end, *reaches))[0]))
         weights = random.dirichlet(np.ones(3), 8)
-        met = 0
+        found_count = 0
         for t in np.linspace(0.0, 1.0, 41):
             at, reach = (1.0 - t) * x + t * x_end, (1.0 - t) * reaches[0] + t * reaches[1]
             points = np.einsum("kc,tcd->tkd", weights, at[triangles])
             distance = np.linalg.norm(at[:, None, None] - points[None], axis=3).min(axis=2)
             for v, f in np.argwhere(distance < reach[:, None] + reach[triangles].min(axis=1)[None]):
                 if v not in triangles[f]:
-                    met += 1
+                    found_count += 1
                     assert (v, f) in listed
-        assert met > 100
+        assert found_count > 100
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
-    """Bytes and all, also when there is room for one pair only."""
+    """Byte for byte, also with a capacity of one pair."""
     edges, triangles, uv = grid(40)
     x, reach = pleated(uv), np.full(1600, 2e-3)
     x_end = x + np.random.default_rng(2).normal(0.0, 2e-3, x.shape)
@@ -200,7 +201,7 @@ def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
             for capacity in (None, 1):
                 phase = BroadPhase(edges, triangles, 1600, 1500, device, capacity)
                 pairs = as_arrays(find(phase, x, x_end, reach))
-                if device != "cpu":  # where the order changes from run to run
+                if device != "cpu":  # where the order is not deterministic
                     pairs = ordered(pairs[0]), ordered(pairs[1])
                 found[number, capacity] = [some.tobytes() for some in pairs]
     finally:
@@ -210,8 +211,8 @@ def test_any_number_of_threads_finds_the_same(count: int, device: str) -> None:
 
 
 @pytest.mark.parametrize("solid_first", [False, True])
-def test_solids(solid_first: bool, device: str) -> None:
-    """Everything in one heap: pairs of cloth and cloth, and of cloth and solid, but none of solid and solid."""
+def test_pairs_of_two_solids_are_left_out(solid_first: bool, device: str) -> None:
+    """All elements overlap: pairs of two cloths and of cloth and solid are found, and none of two solids."""
     count, moving = 24, 12
     random = np.random.default_rng(5)
     cloth = np.array([[0, 1, 2], [1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 10, 11]])
@@ -219,14 +220,14 @@ def test_solids(solid_first: bool, device: str) -> None:
     phase = BroadPhase(edges_of(triangles)[:: -1 if solid_first else 1], triangles, count, moving, device)
     x = random.uniform(0.0, 1e-3, (count, 3))
     vertex_triangle, edge_edge = check(phase, x, x, np.full(count, 1.0))
-    # By hand: 24 vertices x 10 triangles and pairs of 28 edges, less those of solids and those with a common vertex.
+    # 24 vertices x 10 triangles and pairs of 28 edges, less those of solids and those with a common vertex.
     assert vertex_triangle == 24 * 10 - 12 * 5 - 15
     edges = phase.edges.numpy()
-    touching = sum(bool(set(a) & set(b)) for i, a in enumerate(edges.tolist()) for b in edges.tolist()[:i])
-    assert edge_edge == 28 * 27 // 2 - 14 * 13 // 2 - touching // 2
+    sharing = sum(bool(set(a) & set(b)) for i, a in enumerate(edges.tolist()) for b in edges.tolist()[:i])
+    assert edge_edge == 28 * 27 // 2 - 14 * 13 // 2 - sharing // 2
 
 
-def test_common_vertices(device: str) -> None:
+def test_elements_with_a_common_vertex_are_no_pairs(device: str) -> None:
     """A closed fan around one vertex has edge pairs only between spokes and the rim, whatever the reach."""
     triangles = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 1]])
     phase = BroadPhase(edges_of(triangles), triangles, 4, 4, device)
@@ -235,8 +236,8 @@ def test_common_vertices(device: str) -> None:
     assert (vertex_triangle, edge_edge) == (3, 3)  # each rim vertex and the face across, each spoke and the rim across
 
 
-def test_sheet_with_shuffled_numbers(device: str) -> None:
-    """Numbers of vertices and the order of edges and triangles mean nothing."""
+def test_the_numbering_does_not_change_the_pairs(device: str) -> None:
+    """The numbering of vertices and the order of edges and triangles do not matter."""
     edges, triangles, uv = grid(12)
     random = np.random.default_rng(4)
     number = random.permutation(144)
@@ -252,8 +253,10 @@ def test_sheet_with_shuffled_numbers(device: str) -> None:
     share=st.sampled_from([0.0, 0.02, 0.3, 1.0]),
     moving_count=st.sampled_from([90, 144]),
 )
-def test_vertices_gone_astray(seed: int, share: float, moving_count: int, device: str) -> None:
-    """When a few have moved on, all pairs with one of them are found, and no others."""
+def test_a_second_search_finds_the_pairs_of_moved_vertices(
+    seed: int, share: float, moving_count: int, device: str
+) -> None:
+    """When a few vertices have moved, all pairs with one of them are found, and no others."""
     edges, triangles, uv = grid(12)
     random = np.random.default_rng(seed)
     phase = BroadPhase(edges, triangles, 144, moving_count, device)
@@ -273,8 +276,8 @@ def test_vertices_gone_astray(seed: int, share: float, moving_count: int, device
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_patches(shuffled: bool) -> None:
-    """Patches are connected, of up to four vertices and nearly all of four, and of cloth or solid but not both."""
+def test_patches_are_connected_and_of_four_vertices(shuffled: bool) -> None:
+    """Patches are connected, have up to four vertices and mostly four, and belong to cloth or solid but not both."""
     edges, _, _ = grid(20)
     if shuffled:
         edges = np.random.default_rng(7).permutation(400)[edges]
@@ -287,7 +290,7 @@ def test_patches(shuffled: bool) -> None:
         inner = edges[patch[edges[:, 0]] == patch[edges[:, 1]]]
         links = coo_matrix((np.ones(len(inner)), (inner[:, 0], inner[:, 1])), shape=(400, 400))
         assert connected_components(links, directed=False)[0] == len(sizes)
-        if moving_count in (0, 400):  # otherwise a shuffled sheet is torn to shreds
+        if moving_count in (0, 400):  # a shuffled sheet without this would have many small patches
             assert sizes.mean() > 3.8
 
 
@@ -305,8 +308,8 @@ def test_no_triangles(edge_count: int, device: str) -> None:
     assert check(phase, x, x, np.full(4, 4e-4)) == (0, 0)
 
 
-def test_all_in_one_point(device: str) -> None:
-    """Every box is the same, of no size: each meets all others."""
+def test_all_vertices_in_one_point(device: str) -> None:
+    """All boxes are the same point, so each overlaps all others."""
     edges, triangles, uv = grid(6)
     phase = BroadPhase(edges, triangles, 36, 36, device)
     for x in (np.zeros((36, 3)), np.full((36, 3), 1.0 / 3.0), np.column_stack([uv, uv[:, 0]]) * 0.0 - 1e-40):

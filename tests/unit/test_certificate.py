@@ -1,4 +1,4 @@
-"""The certificate against measurements made here from positions, velocities and uv alone."""
+"""The certificate against measurements from positions, velocities and uv alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ B_WARP = [[0.0, 1.0], [1.0, 1.5]]  # rest stretch of the disc, changing in time
 
 
 def scene(**more: Any) -> Scene:
-    """A sheet by one corner and a disc that seeks another length; so soft that all energies are in play."""
+    """A sheet held by one corner and a disc with rest stretch, so soft that all energies are significant."""
     fields: dict[str, Any] = {
         "time": {"frames": 8, "fps": 25.0, "max_step": 0.015},
         "cloth": [
@@ -68,7 +68,7 @@ def triangle_measures(simulation: Simulation, frame: Frame) -> dict[str, np.ndar
 
 
 def density(simulation: Simulation) -> np.ndarray:
-    """Of each triangle."""
+    """The density of each triangle."""
     found = np.zeros(len(simulation.surface.triangles))
     for cloth, part in zip(simulation.scene.cloth, simulation.surface.parts, strict=True):
         found[part.triangles] = cloth.fabric.density
@@ -146,16 +146,14 @@ def test_momentum(run: tuple[Simulation, list[Frame]]) -> None:
 
 
 def test_strain(run: tuple[Simulation, list[Frame]]) -> None:
-    """Against b along the threads, maxima signed and means of sizes by area; edges against their uv times b."""
+    """Relative to b along the threads: signed maxima, and means of magnitudes by area; edges relative to uv times b."""
     simulation, frames = run
     for frame in frames[1:]:
         assert frame.certificate is not None
         t = triangle_measures(simulation, frame)
         strains = {
             name: np.linalg.norm(t[w], axis=1) / b - 1.0
-            for name, w, b in zip(
-                ("warp", "weft"), ("w_u", "w_v"), rest_stretch(simulation, frame.time), strict=True
-            )
+            for name, w, b in zip(("warp", "weft"), ("w_u", "w_v"), rest_stretch(simulation, frame.time), strict=True)
         }
         surface = simulation.surface
         following = [1, 2, 0]
@@ -164,7 +162,7 @@ def test_strain(run: tuple[Simulation, list[Frame]]) -> None:
         sought = np.linalg.norm((uv[:, following] - uv) * b[:, None], axis=2).ravel()
         pairs = np.sort(np.stack([surface.triangles, surface.triangles[:, following]], axis=2).reshape(-1, 2), axis=1)
         _, edge = np.unique(pairs, axis=0, return_inverse=True)
-        mean = np.bincount(edge, sought) / np.bincount(edge)  # where two triangles seek different lengths
+        mean = np.bincount(edge, sought) / np.bincount(edge)  # where two triangles have different rest stretch
         edges = np.linalg.norm(x[:, following] - x, axis=2).ravel() / mean[edge] - 1.0
         expected = {"edge_max": edges.max()}
         for name, strain in strains.items():
@@ -177,8 +175,8 @@ def test_strain(run: tuple[Simulation, list[Frame]]) -> None:
     assert expected["edge_max"] > 1e-3
 
 
-def test_names(run: tuple[Simulation, list[Frame]]) -> None:
-    """Names are fixed: other programs read them."""
+def test_the_names_of_values_are_fixed(run: tuple[Simulation, list[Frame]]) -> None:
+    """The names are part of the interface: other programs read them."""
     report = run[0].report()
     assert list(report) == ["scene", "hash", "versions", "device", "precision", "seed", "summary", "frames"]
     assert set(report["summary"]) == {
@@ -198,14 +196,14 @@ def test_names(run: tuple[Simulation, list[Frame]]) -> None:
     assert report["device"].startswith(("cpu", "cuda"))
 
 
-def test_is_json_as_it_is(run: tuple[Simulation, list[Frame]]) -> None:
-    """No NumPy number, no infinity, no NaN."""
+def test_the_report_is_plain_json(run: tuple[Simulation, list[Frame]]) -> None:
+    """It contains no NumPy number, no infinity and no NaN."""
     report = run[0].report()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
 
 
 def test_frames_and_steps(run: tuple[Simulation, list[Frame]]) -> None:
-    """Frames of 40 ms, steps of at most 15: three equal ones in each frame."""
+    """Frames of 40 ms and steps of at most 15 ms: three equal steps in each frame."""
     simulation, frames = run
     report = simulation.report()
     assert frames[0].certificate is None
@@ -237,7 +235,7 @@ def test_summary(run: tuple[Simulation, list[Frame]]) -> None:
 
 
 def test_ok_means_complete(device: str) -> None:
-    """A run that was left half way is not."""
+    """A run that was stopped half way is not ok."""
     simulation = Simulation(scene(), device)
     frames = simulation.run(3)
     for _ in range(3):
@@ -249,7 +247,7 @@ def test_ok_means_complete(device: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"gravity": (0.0, 0.0, -9.8)}, {"integrator": "implicit_euler"}])
-def test_the_hash_is_of_the_scene(device: str, change: dict[str, Any]) -> None:
+def test_the_hash_depends_on_the_scene_alone(device: str, change: dict[str, Any]) -> None:
     same, again, other = (Simulation(s, device).report()["hash"] for s in (scene(), scene(), scene(**change)))
     assert same == again
     assert same != other
@@ -276,7 +274,7 @@ def test_free_fall(device: str) -> None:
 
 
 def test_a_pull_stores_energy(device: str) -> None:
-    """k d^2/2 of its spring, under its own name, beside the others."""
+    """The energy k d^2/2 of its spring has its own name."""
     pull = {"type": "pull", "cloth": "disc", "triangle": 4, "weights": (0.2, 0.3, 0.5), "target": (0.0, 0.1, 1.2)}
     simulation = Simulation(scene(forces=[{**pull, "stiffness": 20.0}]), device)
     *_, last = simulation.run(3)

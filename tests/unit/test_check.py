@@ -1,4 +1,4 @@
-"""Expectations against certificates: what is met, what is not, what cannot be."""
+"""Expectations against certificates: met, not met, and impossible ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_frame_must_satisfy_and_the_worst_is_named() -> None:
     assert (same.ok, same.value, same.frame) == (False, -1.0, 3)
 
 
-def test_a_figure_that_one_frame_lacks_is_not_met() -> None:
+def test_a_value_that_one_frame_lacks_is_not_met() -> None:
     certificate = report()
     del certificate["frames"][1]["strain"]["warp_mean"]
     (finding,) = check({"frames.strain.warp_mean": Bound(max=1.0)}, certificate)
@@ -78,7 +78,7 @@ def test_unknown_keys_are_reported_all_at_once_with_the_nearest_name() -> None:
     expect = {
         "max_strian": Bound(max=1.0),
         "frames.strain.warp_men": Bound(max=1.0),
-        "frames.momentum": Bound(max=1.0),  # three numbers: there is no single figure to compare
+        "frames.momentum": Bound(max=1.0),  # three numbers cannot be compared with one
     }
     with pytest.raises(SceneError) as caught:
         check(expect, report())
@@ -108,12 +108,12 @@ def paths(values: dict[str, Any], prefix: str = "") -> set[str]:
     return found
 
 
-def test_the_bound_is_put_in_words() -> None:
+def test_the_text_of_a_bound() -> None:
     expect = {"max_strain": Bound(min=0, max=0.15), "ok": Bound(equals=True), "frames": Bound(equals=3)}
     assert [finding.bound for finding in check(expect, report())] == [">= 0 and <= 0.15", "= true", "= 3"]
 
 
-def test_a_finished_run_holds_what_was_expected_of_it(tmp_path: Path) -> None:
+def test_a_finished_run_contains_its_expectations(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(json.dumps({**report(), "expect": {"max_strain": {"max": 0.04}}}))
     expect, certificate = read_report(tmp_path)
     (finding,) = check(expect, certificate)

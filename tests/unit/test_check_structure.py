@@ -180,7 +180,7 @@ def test_exceptions(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    """It checks the files of the repository that it lies in, and its exit code tells whether anything was found."""
+    """It checks the files of its own repository, and its exit code is 1 if anything was found."""
     script = tmp_path / "tools" / "check_structure.py"
     script.parent.mkdir()
     script.write_bytes((ROOT / "tools" / "check_structure.py").read_bytes())

@@ -1,4 +1,4 @@
-"""CITATION.cff names the version that is installed, and has what the Citation File Format 1.2.0 requires."""
+"""CITATION.cff names the installed version, and has the fields that the Citation File Format 1.2.0 requires."""
 
 from __future__ import annotations
 

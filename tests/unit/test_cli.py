@@ -1,4 +1,4 @@
-"""The command line and the folder of a run, with a simulation that takes no time and fails when told to."""
+"""The command line and the folder of a run, with a stand-in for a simulation that takes no time and fails on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """Also where the tests themselves run in the background, and were started deaf to Ctrl-C."""
+    """Restores Ctrl-C, which is ignored where the tests run in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -64,11 +64,11 @@ def cached_frames(folder: Path) -> int:
 
 
 def files(folder: Path) -> set[str]:
-    """Results; what a run keeps to be resumed is in tests/unit/test_resume.py."""
+    """The files of the results, without those of tests/unit/test_resume.py."""
     return {path.name for path in folder.iterdir() if path.name != ".resume"} if folder.exists() else set()
 
 
-def test_a_run_leaves_its_results_and_says_where(tmp_path: Path) -> None:
+def test_a_run_writes_its_results_and_prints_their_paths(tmp_path: Path) -> None:
     result = call("run", "fall.yaml")
     folder = tmp_path / "out" / "fall"
     assert result.exit_code == 0, result.output
@@ -96,7 +96,7 @@ def test_frames_and_values_can_be_changed(tmp_path: Path) -> None:
     assert cached_frames(tmp_path / "out" / "short") == 2
 
 
-def test_json_is_all_that_goes_to_the_output() -> None:
+def test_json_is_the_only_output() -> None:
     printed = json.loads(call("run", "fall.yaml", "--json").stdout)
     assert printed["summary"]["frames"] == 4
     assert str(Path("out", "fall", "report.json")) in printed["written"]
@@ -121,7 +121,7 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, falling: type[Falli
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("run", "nowhere.yaml"), "nowhere.yaml"),
         (("run", "hnag"), 'Did you mean "hang"?'),
@@ -136,12 +136,12 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, falling: type[Falli
     ],
 )
 def test_wrong_input_is_reported_with_exit_code_2_and_nothing_is_written(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
+    tmp_path: Path, arguments: tuple[str, ...], expected: str
 ) -> None:
     before = files(tmp_path)
     result = call(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert expected in result.stderr
     assert "Traceback" not in result.output
     assert files(tmp_path) == before
 
@@ -158,7 +158,7 @@ def test_nothing_is_written_when_the_simulation_cannot_be_built(
     assert files(tmp_path) == {"fall.yaml"}
 
 
-def test_nothing_is_left_when_an_output_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_files_remain_when_an_output_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise InputError("npz: needs a package.")
 
@@ -204,7 +204,7 @@ def test_a_stopped_run_completes_its_outputs(
     assert str(Path("out", "fall", "report.json")) in result.stderr
 
 
-def test_a_stop_between_two_outputs_waits_for_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_between_two_outputs_waits_for_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Pc2Writer.write
 
     def write_and_stop(self: Pc2Writer, frame: Frame) -> None:
@@ -222,7 +222,7 @@ def test_a_stop_between_two_outputs_waits_for_the_second(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_after_the_last_frame_waits_for_the_results(
+def test_an_interrupt_after_the_last_frame_waits_for_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     close = Pc2Writer.close
@@ -239,16 +239,14 @@ def test_a_stop_after_the_last_frame_waits_for_the_results(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_in_python_a_stop_after_the_last_frame_is_one_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_after_the_last_frame_is_raised_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pc2Writer, "close", lambda self: signal.raise_signal(signal.SIGINT) or [])
     with pytest.raises(Interrupted) as stopped:
         run(toile.load("fall.yaml"), tmp_path / "run")
     assert "stopped" not in stopped.value.result.report
 
 
-def test_a_second_stop_gives_up_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_interrupt_discards_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop_twice(self: Pc2Writer) -> list[Path]:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -262,18 +260,18 @@ def test_a_second_stop_gives_up_the_results(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path, falling: type[FallingTriangle]) -> None:
-    answers: list[Result] = []
+    results: list[Result] = []
 
     def second(number: int) -> None:
         falling.before = staticmethod(lambda frame: None)
-        answers.append(call("run", "fall.yaml"))
+        results.append(call("run", "fall.yaml"))
 
     falling.before = staticmethod(second)
     assert call("run", "fall.yaml").exit_code == 0
-    assert answers[0].exit_code == 2
-    assert "another run is writing here. Wait until it ends, or choose another folder." in answers[0].stderr
+    assert results[0].exit_code == 2
+    assert "another run is writing here. Wait until it ends, or choose another folder." in results[0].stderr
     assert cached_frames(tmp_path / "out" / "fall") == 5
-    assert call("run", "fall.yaml").exit_code == 0  # and the folder is free again
+    assert call("run", "fall.yaml").exit_code == 0  # the folder is unlocked
 
 
 def test_a_folder_that_cannot_be_made_is_reported() -> None:
@@ -282,7 +280,7 @@ def test_a_folder_that_cannot_be_made_is_reported() -> None:
     assert "cannot be written" in result.stderr
 
 
-def test_faults_of_toile_show_a_traceback_only_with_debug(falling: type[FallingTriangle]) -> None:
+def test_internal_errors_show_a_traceback_only_with_debug(falling: type[FallingTriangle]) -> None:
     falling.before = staticmethod(raising(ZeroDivisionError("by zero"), at=1))
     plain, debugged = call("run", "fall.yaml"), call("run", "fall.yaml", "--debug")
     assert (plain.exit_code, debugged.exit_code) == (70, 70)
@@ -292,9 +290,9 @@ def test_faults_of_toile_show_a_traceback_only_with_debug(falling: type[FallingT
 
 
 def test_check_compares_a_scene_or_a_finished_run() -> None:
-    met = call("check", "fall.yaml", "--out", "run")
-    assert met.exit_code == 0, met.output
-    assert "frames.strain.warp_max" in met.stdout
+    passed = call("check", "fall.yaml", "--out", "run")
+    assert passed.exit_code == 0, passed.output
+    assert "frames.strain.warp_max" in passed.stdout
     assert call("check", "run").exit_code == 0
     assert call("run", "fall.yaml", "--out", "run", "--frames", "9").exit_code == 0
     failed = call("check", "run")
@@ -304,16 +302,16 @@ def test_check_compares_a_scene_or_a_finished_run() -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "check"])
-def test_a_figure_that_does_not_exist_is_reported_before_anything_runs(tmp_path: Path, command: str) -> None:
+def test_an_unknown_value_is_reported_before_anything_runs(tmp_path: Path, command: str) -> None:
     (tmp_path / "typo.yaml").write_text(SCENE.replace("max_strain", "max_strian"))
     result = call(command, "typo.yaml")
     assert result.exit_code == 2
-    said = 'typo.yaml:6  expect.max_strian: no such value in the certificate. Did you mean "max_strain"?\n'
-    assert result.stderr == said
+    expected = 'typo.yaml:6  expect.max_strian: no such value in the certificate. Did you mean "max_strain"?\n'
+    assert result.stderr == expected
     assert files(tmp_path) == {"fall.yaml", "typo.yaml"}
 
 
-def test_check_of_a_run_that_failed_says_why(tmp_path: Path, falling: type[FallingTriangle]) -> None:
+def test_check_of_a_failed_run_prints_the_reason(tmp_path: Path, falling: type[FallingTriangle]) -> None:
     (tmp_path / "plain.yaml").write_text(SCENE.partition("expect:")[0])
     falling.before = staticmethod(raising(StepFailed("vertex 1 moved 0.41 m.", 3, 0.2, TRIANGLE, TRIANGLE), at=3))
     assert call("run", "plain.yaml", "--out", "run").exit_code == 3
@@ -376,7 +374,7 @@ def test_a_table_in_a_file_has_a_line_for_each_row(monkeypatch: pytest.MonkeyPat
     assert re.fullmatch(r"friction +0.3 +>= 0 +Coulomb friction coefficient between cloth and this solid", friction)
 
 
-def test_explain_shows_what_a_word_takes(tmp_path: Path) -> None:
+def test_explain_shows_the_fields_of_a_type(tmp_path: Path) -> None:
     result = call("explain", "pull")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("pull (energy)  ")
@@ -395,7 +393,7 @@ def test_export_writes_a_finished_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["fall", "fal", "out/fal", "out/fell"])
-def test_a_run_that_is_not_there_may_be_another(given: str) -> None:
+def test_a_missing_run_gets_a_suggestion(given: str) -> None:
     call("run", "fall.yaml")
     result = call("render", given)
     assert result.exit_code == 2
@@ -413,7 +411,7 @@ def test_a_long_sequence_of_files_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/scenes.md"])
-def test_documented_scenes_can_be_used(tmp_path: Path, page: str) -> None:
+def test_documented_scenes_can_be_run(tmp_path: Path, page: str) -> None:
     blocks = (ROOT / page).read_text(encoding="utf-8").split("```yaml\n")[1:]
     scenes = [block.split("```")[0] for block in blocks if "version: 1" in block.split("```")[0]]
     assert scenes

@@ -1,4 +1,4 @@
-"""What the tab key offers, asked as the shells ask it; what is read from the source is what the models are."""
+"""Shell completion, requested as the shells do; fields that are read from the source are those of the models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAVY = {"numpy", "scipy", "warp", "toile.scene", "toile.plugins", "toile.model"
 
 
 def ask(line: str, cwd: Path = ROOT, shell: str = "bash") -> list[str]:
-    """What a shell is told for a line whose last word is incomplete, without the lines about it."""
+    """The completions of a line whose last word is incomplete, without the lines of help."""
     words = line.split(" ")
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
@@ -47,12 +47,12 @@ def ask(line: str, cwd: Path = ROOT, shell: str = "bash") -> list[str]:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_is_answered(shell: str) -> None:
+def test_every_shell_gets_completions(shell: str) -> None:
     expected = ["time.frames=", "time.fps=", "time.max_step=", "time.min_step=", "time.max_excess="]
     assert ask("toile run hang --set time.", shell=shell) == expected
 
 
-def test_scenes_files_and_runs(tmp_path: Path) -> None:
+def test_scenes_files_and_runs_are_completed(tmp_path: Path) -> None:
     for folder in ("out/hang", "out/empty"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "out" / "hang" / "cache.pc2").touch()
@@ -65,7 +65,7 @@ def test_scenes_files_and_runs(tmp_path: Path) -> None:
     assert ask("toile bench hang dra", tmp_path) == ["drape"]
 
 
-def test_words_formats_and_options() -> None:
+def test_types_formats_and_options_are_completed() -> None:
     assert ask("toile explain pul") == ["pull"]
     assert ask("toile list sc") == ["scenes"]
     assert set(ask("toile export out/hang --format ")) == set(names("outputs"))
@@ -73,7 +73,7 @@ def test_words_formats_and_options() -> None:
     assert ask("toile run hang --dev") == ["--device"]
 
 
-def test_an_answer_imports_nothing_heavy_and_comes_soon() -> None:
+def test_a_completion_imports_nothing_heavy_and_is_fast() -> None:
     code = (
         "import sys, time; from toile.cli import completion, set_keys; import typer\n"
         "class Context: params = {'scene': 'drape'}; args = []\n"
@@ -88,7 +88,7 @@ def test_an_answer_imports_nothing_heavy_and_comes_soon() -> None:
 
 
 def models() -> list[type[BaseModel]]:
-    """The scene, everything it can choose, and what lies inside them."""
+    """The models of the scene, of all its types, and of their fields."""
     found: dict[type[BaseModel], None] = {}
     pending: list[type[BaseModel]] = [Scene, *(find(family, name) for family in FAMILIES for name in names(family))]
     while pending:
@@ -102,14 +102,14 @@ def models() -> list[type[BaseModel]]:
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: f"{model.__module__}.{model.__name__}")
-def test_fields_that_are_read_are_those_that_are_there(model: type[BaseModel]) -> None:
+def test_fields_read_from_the_source_are_those_of_the_models(model: type[BaseModel]) -> None:
     read = set_keys.fields(set_keys.ModelSource(model.__module__, model.__name__))
     assert set(read) == set(model.model_fields)
     for name, info in model.model_fields.items():
         assert read[name].doc.startswith(info.description or "")
 
 
-def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
+def test_families_and_types_read_from_the_source_are_those_of_the_loader() -> None:
     for family in FAMILIES:
         assert sorted({*members(family), *catalog.outside(family)}) == list(names(family))
     assert {kind.value for kind in CatalogKind} == {*FAMILIES, "scenes", "fabrics", "presets"}
@@ -119,7 +119,7 @@ def test_families_and_members_that_are_read_are_those_that_are_there() -> None:
 
 @pytest.mark.parametrize("name", sorted(catalog.scenes()))
 def test_every_key_that_is_offered_can_be_set(name: str) -> None:
-    """Every key of every shipped scene is taken by the loader's own reader of overrides."""
+    """The loader accepts an override of every key of every shipped scene."""
     from toile.cli.completion import _values
     from toile.scene.overrides import apply
     from toile.scene.presets import fill
@@ -135,7 +135,7 @@ def test_every_key_that_is_offered_can_be_set(name: str) -> None:
         apply(f"{key}1", Scene, deepcopy(filled))
 
 
-def test_values_of_choices() -> None:
+def test_values_of_choices_are_completed() -> None:
     assert set_keys.complete("preset=", []) == [(f"preset={name}", "") for name in catalog.presets()]
     assert ("cloth.0.fabric=denim", "") in set_keys.complete("cloth.0.fabric=", [])
     assert ("integrator=implicit_euler", "") in set_keys.complete("integrator=", [])
@@ -147,7 +147,7 @@ SHELLS = {"bash": ("bash", "--rcfile", ".rc", "-i"), "zsh": ("zsh", "-i")}
 
 
 class Shell:
-    """A real one, on a pseudo-terminal, with completion installed as people install it."""
+    """A shell on a pseudo-terminal, with completion installed as a user does."""
 
     def __init__(self, name: str, folder: Path):
         import pty
@@ -171,10 +171,10 @@ class Shell:
         return shown
 
     def complete(self, line: str, expected: str) -> str:
-        """What stands on the line after the tab key."""
+        """The line after the tab key."""
         os.write(self.screen, f"{line}\t".encode())
         shown = self.read(expected, 30.0)
-        os.write(self.screen, b"\x15")  # Ctrl-U: an empty line again
+        os.write(self.screen, b"\x15")  # Ctrl-U clears the line
         time.sleep(0.1)
         while select.select([self.screen], [], [], 0.2)[0]:
             os.read(self.screen, 4096)
@@ -187,7 +187,7 @@ class Shell:
 
 
 def home(folder: Path) -> dict[str, str]:
-    """The environment of somebody who lives there and has a `toile`."""
+    """The environment of a user with this home folder and a `toile`."""
     (folder / "bin").mkdir()
     command = folder / "bin" / "toile"
     command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m toile "$@"\n')
@@ -199,8 +199,8 @@ def home(folder: Path) -> dict[str, str]:
 
 
 def install(shell: str, environment: dict[str, str]) -> Path:
-    """Where the script is then."""
-    environment = environment | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # the shell is told instead
+    """The path of the installed script."""
+    environment = environment | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # the shell is given explicitly
     command = ("toile", "--install-completion", shell)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -208,7 +208,7 @@ def install(shell: str, environment: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
-def test_a_real_shell(tmp_path: Path, name: str) -> None:
+def test_completion_in_a_real_shell(tmp_path: Path, name: str) -> None:
     pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
     if shutil.which(name) is None:
         pytest.skip(f"there is no {name}")
@@ -229,14 +229,14 @@ def test_a_real_shell(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
-def test_a_real_fish(tmp_path: Path) -> None:
+def test_completion_in_a_real_fish(tmp_path: Path) -> None:
     environment = home(tmp_path)
     install("fish", environment)
     questions = {"toile run hang --set preset=pro": "preset=pro95", "toile render runs/": "runs/drape\ta run"}
-    for line, answer in questions.items():
+    for line, expected in questions.items():
         command = ("fish", "-c", f"complete -C '{line}'")
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-        assert done.stdout.strip() == answer
+        assert done.stdout.strip() == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,4 +1,4 @@
-"""--json: one document on the output stream, whatever happens; and the shapes that docs/cli.md promises."""
+"""--json: one document on the output stream in every case, with the structure that docs/cli.md documents."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def call(*arguments: str) -> Result:
 
 
 def document(*arguments: str, code: int = 0) -> dict[str, Any]:
-    """The only thing on the output stream."""
+    """The document, which is alone on the output stream."""
     result = call(*arguments, "--json")
     assert result.exit_code == code, result.output
     assert result.stdout.endswith("}\n")
@@ -107,8 +107,8 @@ def test_list() -> None:
     assert names == [entry["name"] for entry in found["scenes"]]
 
 
-def test_list_says_what_the_plugins_say() -> None:
-    """It reads files instead of importing them; the outcome is the same."""
+def test_list_agrees_with_the_plugins() -> None:
+    """The command reads files instead of importing them; the result is the same."""
     from toile.families import FAMILIES
     from toile.plugins import find, names
 
@@ -131,7 +131,7 @@ def test_explain() -> None:
     assert values["outputs[0]"]["value"] == "npz"
 
 
-def test_explain_a_word() -> None:
+def test_explain_a_type() -> None:
     (found,) = document("explain", "pull")["types"]
     assert (found["name"], found["kind"]) == ("pull", "energy")
     assert "stiffness" in {field["key"] for field in found["fields"]}
@@ -207,12 +207,12 @@ def test_errors_are_in_the_document(
     plain = call(*arguments)
     assert plain.exit_code == code
     assert plain.stdout == ""
-    said = plain.stderr.replace("│", " ").split()  # typer draws a frame around its own errors
-    assert " ".join(error["message"].splitlines()[0][:40].split()) in " ".join(said)
+    printed = plain.stderr.replace("│", " ").split()  # typer draws a frame around its errors
+    assert " ".join(error["message"].splitlines()[0][:40].split()) in " ".join(printed)
     assert "Traceback" not in plain.stderr
 
 
-def test_a_stopped_run_says_what_it_wrote(falling: type[FallingTriangle]) -> None:
+def test_an_interrupted_run_lists_its_files(falling: type[FallingTriangle]) -> None:
     falling.before = staticmethod(stop)
     found = document("run", "fall.yaml", code=130)
     assert set(found) >= {"folder", "written", "summary", "error"}
@@ -221,7 +221,7 @@ def test_a_stopped_run_says_what_it_wrote(falling: type[FallingTriangle]) -> Non
 
 @contextmanager
 def forbidden(folder: Path) -> Iterator[None]:
-    """A folder that nobody may look into; who may look into all of them becomes somebody else meanwhile."""
+    """A folder without read permission; a superuser becomes another user for the test."""
     folder.chmod(0)
     folder.parent.chmod(0o755)
     user = os.geteuid()
@@ -245,7 +245,7 @@ def forbidden(folder: Path) -> Iterator[None]:
         ("run", "fall.yaml", "--out", "run/in"),
     ],
 )
-def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_folder_without_permission_is_reported(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert call("run", "fall.yaml", "--out", "run", "--quiet").exit_code == 0
     with forbidden(tmp_path / "run"):
         result = call(*arguments)
@@ -270,7 +270,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing_half_written(tmp_path: Path)
     assert not [path for path in tmp_path.rglob("run/*") if path.name in ("cache.pc2", "fall.npz", "report.json")]
 
 
-def test_a_run_half_written_is_reported(tmp_path: Path) -> None:
+def test_a_damaged_run_is_reported(tmp_path: Path) -> None:
     call("run", "fall.yaml", "--out", "run")
     cache = tmp_path / "run" / "cache.pc2"
     cache.write_bytes(cache.read_bytes()[:-5])
@@ -304,13 +304,13 @@ def test_the_docs_have_every_argument_and_option(name: str) -> None:
     assert "--debug" in options
 
 
-def test_the_docs_know_no_other_command() -> None:
+def test_the_docs_have_no_other_command() -> None:
     assert re.findall(r"^## toile (\w+)$", DOCS, re.M) == list(COMMANDS)
 
 
 @pytest.mark.parametrize("type_name", sorted({name for family in FAMILIES for name in members(family)}))
 def test_every_type_can_be_explained(type_name: str) -> None:
-    """Types without a field of their own, such as ply and cholesky, as well."""
+    """This includes types without fields, such as ply and cholesky."""
     found = document("explain", type_name)["types"]
     assert {entry["name"] for entry in found} == {type_name}
     assert all(entry["about"] for entry in found)

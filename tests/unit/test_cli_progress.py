@@ -1,4 +1,4 @@
-"""The progress line: how long it says the rest takes, what fits, and what a log gets."""
+"""The progress line: its estimate of the remaining time, its width, and its form in a log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTHS = (5, 12, 20, 33, 40, 60, 80, 200)
 
 
 def left_after(durations: list[float], total: int) -> float | None:
-    """What is said right after the last of these frames."""
+    """The estimate right after the last of these frames."""
     estimate, now = TimeLeft(total, 0.0), 0.0
     for frame, duration in enumerate(durations, 1):
         now += duration
@@ -28,32 +28,32 @@ def left_after(durations: list[float], total: int) -> float | None:
     return estimate.seconds(now)
 
 
-def test_nothing_is_known_before_the_first_frame() -> None:
+def test_there_is_no_estimate_before_the_first_frame() -> None:
     assert left_after([], 75) is None
 
 
-def test_frames_that_take_the_same_leave_the_rest_of_them() -> None:
+def test_the_estimate_of_equal_frames_is_exact() -> None:
     assert left_after([0.5] * 20, 75) == pytest.approx(0.5 * 55)
 
 
-def test_a_first_frame_that_loads_kernels_does_not_count_as_soon_as_there_is_another() -> None:
-    # 30 s and then 0.1 s each: a mean over all would say 30.1 / 2 * 73 = 1,100 s after the second.
+def test_a_slow_first_frame_is_ignored_after_the_second() -> None:
+    # 30 s and then 0.1 s each: a mean over all would give 30.1 / 2 * 73 = 1,100 s after the second.
     assert left_after([30.0, 0.1], 75) == pytest.approx(0.1 * 73)
 
 
-def test_a_change_of_pace_is_known_by_and_by() -> None:
-    # Cloth that meets cloth makes frames three times as long. Half of the weight is of the last 8 frames,
+def test_the_estimate_follows_a_change_of_pace() -> None:
+    # Contact between cloths makes frames three times as long. Half of the weight belongs to the last 8 frames,
     # so 24 frames later an eighth of the change is still missing: (1/8 * 1 + 7/8 * 3) / 3 = 0.92
     slower = left_after([1.0] * 40 + [3.0] * 24, 100)
     assert slower == pytest.approx(0.92 * 3.0 * 36, rel=0.02)
 
 
-def test_one_odd_frame_moves_it_by_its_share_only() -> None:
-    # The newest of many weighs 1 - 2^(-1/8) = 0.083: a frame of 5 s among those of 1 s adds 0.33 to the mean.
+def test_a_single_slow_frame_changes_the_estimate_by_its_weight() -> None:
+    # The weight of the newest of many is 1 - 2^(-1/8) = 0.083: a frame of 5 s among those of 1 s adds 0.33 to the mean.
     assert left_after([1.0] * 40 + [5.0], 100) == pytest.approx(59 * 1.33, rel=0.01)
 
 
-def test_the_time_left_runs_down_within_a_frame_and_stops_at_what_follows_it() -> None:
+def test_the_estimate_counts_down_within_a_frame() -> None:
     estimate = TimeLeft(10, 0.0)
     estimate.reach(1, 7.0)
     estimate.reach(2, 9.0)  # 2 s a frame, 8 frames to come
@@ -62,7 +62,7 @@ def test_the_time_left_runs_down_within_a_frame_and_stops_at_what_follows_it() -
     assert estimate.seconds(99.0) == pytest.approx(14.0)
 
 
-def test_a_resumed_run_counts_what_it_computes() -> None:
+def test_a_resumed_run_counts_only_computed_frames() -> None:
     estimate = TimeLeft(100, 0.0, done=60)
     estimate.reach(61, 9.0)
     estimate.reach(62, 10.0)
@@ -73,7 +73,7 @@ def test_a_resumed_run_counts_what_it_computes() -> None:
     ("seconds", "shown"),
     [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (185.0, "3:05"), (3600.0, "1:00:00"), (7265.0, "2:01:05")],
 )
-def test_times_are_shown_as_clocks_do(seconds: float, shown: str) -> None:
+def test_durations_are_printed_as_hours_minutes_and_seconds(seconds: float, shown: str) -> None:
     assert format_duration(seconds) == shown
 
 
@@ -85,7 +85,7 @@ def frame(number: int, **certificate: object) -> Frame:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ErrorConsole]:
-    """Makes the error stream a terminal of this width."""
+    """Replaces the error stream by a terminal of this width."""
 
     def make(width: int, **options: object) -> ErrorConsole:
         console = ErrorConsole(file=io.StringIO(), force_terminal=True, width=width, legacy_windows=False, **options)
@@ -106,7 +106,7 @@ def test_the_line_fits_every_terminal(width: int, terminal: Callable[..., ErrorC
     assert line.startswith("frame 12/75"[: width - 1])
 
 
-def test_what_a_narrow_terminal_keeps_is_the_frame_and_the_time_left(terminal: Callable[..., ErrorConsole]) -> None:
+def test_a_narrow_terminal_shows_the_frame_and_the_time_left(terminal: Callable[..., ErrorConsole]) -> None:
     terminal(28)
     bar = RunProgress(75)
     for number in range(13):
@@ -125,7 +125,7 @@ def test_a_wide_terminal_has_everything(terminal: Callable[..., ErrorConsole]) -
     assert line.endswith("6 steps, 2 rejected, strain 3.4 %, 0 s left")
 
 
-def test_a_terminal_without_utf8_or_color_gets_a_bar_all_the_same(terminal: Callable[..., ErrorConsole]) -> None:
+def test_a_terminal_without_utf8_or_color_shows_a_bar(terminal: Callable[..., ErrorConsole]) -> None:
     class Latin(io.StringIO):
         encoding = "latin-1"
 
@@ -139,7 +139,7 @@ def test_a_terminal_without_utf8_or_color_gets_a_bar_all_the_same(terminal: Call
     assert "#" * 20 + "-" * 20 in line
 
 
-def test_a_phase_tells_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_phase_shows_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
     bar = Progress("compiling kernels")
@@ -148,7 +148,7 @@ def test_a_phase_tells_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert bar.line() == "compiling kernels, 1:05"
 
 
-def test_a_log_gets_plain_lines_also_while_nothing_moves(
+def test_a_log_gets_plain_lines_at_growing_intervals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress_module, "FIRST_LINE", 0.02)
@@ -156,22 +156,22 @@ def test_a_log_gets_plain_lines_also_while_nothing_moves(
         bar.show(frame(0))
         bar.show(frame(1, steps=2))
         time.sleep(0.5)
-    said = capsys.readouterr()
-    assert said.out == ""
-    lines = said.err.splitlines()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.splitlines()
     assert all(re.fullmatch(r"frame 1/75, 2 steps, 0 rejected, strain 0.0 %, \d+ s left", line) for line in lines)
-    # After 0.02 s, and then after half as long again each: 0.02 (1.5^n - 1) / 0.5 = 0.5 s holds for n = 6.4.
+    # The first line is after 0.02 s, and intervals grow by a half: 0.02 (1.5^n - 1) / 0.5 = 0.5 s gives n = 6.4.
     assert 1 <= len(lines) <= 8
-    assert "\x1b" not in said.err
+    assert "\x1b" not in printed.err
 
 
-def test_a_short_command_says_nothing_to_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_short_command_writes_nothing_to_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("reading the run") as bar:
         bar.count("frame", 1, 2)
     assert capsys.readouterr() == ("", "")
 
 
-def test_quiet_says_nothing_ever(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_no_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress_module, "FIRST_LINE", 0.01)
     with RunProgress(75, quiet=True) as bar:
         bar.show(frame(1))
@@ -179,22 +179,22 @@ def test_quiet_says_nothing_ever(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_warp_compiles_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compilation_of_kernels_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import warp as wp
 
-    from toile.math import types  # noqa: F401  so that Warp is as Toile has it
+    from toile.math import types  # noqa: F401  it configures Warp
 
     @wp.kernel(module="unique")
     def count(a_out: wp.array(dtype=int)):  # type: ignore[no-untyped-def,valid-type]
         a_out[wp.tid()] = wp.tid()
 
-    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))  # nothing is there yet
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))  # no kernel is compiled yet
     values = wp.zeros(3, dtype=int, device="cpu")
     with Progress() as bar, progress_module.show_compilation(bar):
         wp.launch(count, 3, outputs=[values], device="cpu")
         assert bar.line() == "compiling kernels, only the first time: 1 modules done"
-        bar.phase("at work")
+        bar.phase("running")
         wp.launch(count, 3, outputs=[values], device="cpu")
-        assert bar.line() == "at work"
+        assert bar.line() == "running"
     assert list(values.numpy()) == [0, 1, 2]
     assert wp.config.log_level == wp.LOG_WARNING

@@ -30,7 +30,7 @@ pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
 
 
 class Terminal:
-    """A command on a pseudo-terminal of its own, which is its controlling one: Ctrl-C is a key."""
+    """A command on its own pseudo-terminal, which is its controlling terminal, so that Ctrl-C is a key."""
 
     def __init__(self, command: tuple[str, ...], folder: Path, columns: int = 80, **environment: str):
         self.process, self.screen = pty.fork()
@@ -40,7 +40,7 @@ class Terminal:
         self.shown = ""
 
     def read_until(self, pattern: str, seconds: float = 120.0) -> str:
-        """What was shown up to and with the pattern; all of it when the command ends first."""
+        """The output up to and including the pattern, or all of it if the command ends first."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.plain()) and time.monotonic() < end:
             if select.select([self.screen], [], [], 0.1)[0]:
@@ -79,7 +79,7 @@ def call(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_terminal_shows_a_bar_and_ctrl_c_leaves_a_complete_result(tmp_path: Path) -> None:
+def test_a_terminal_shows_a_bar_and_ctrl_c_completes_the_results(tmp_path: Path) -> None:
     terminal = Terminal((*FALLING, "run", "fall.yaml", "--out", "run"), tmp_path, FALLING_PAUSE="0.05")
     assert "reading the scene" in terminal.read_until("reading the scene")
     assert "preparing" in terminal.read_until("preparing")
@@ -90,12 +90,12 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_leaves_a_complete_result(tmp_path: Pa
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     frames = report["summary"]["frames"]
     assert frames >= 1
-    said = terminal.plain()
-    assert "stopping (Ctrl-C again to discard): completing the results" in said
-    assert f"{frames} frames, {2 * frames} steps, 0 rejected" in said
-    assert all(str(Path("run", name)) in said for name in ("cache.pc2", "fall.npz", "report.json"))
-    assert "Stopped." in said
-    assert "Traceback" not in said
+    printed = terminal.plain()
+    assert "stopping (Ctrl-C again to discard): completing the results" in printed
+    assert f"{frames} frames, {2 * frames} steps, 0 rejected" in printed
+    assert all(str(Path("run", name)) in printed for name in ("cache.pc2", "fall.npz", "report.json"))
+    assert "Stopped." in printed
+    assert "Traceback" not in printed
     assert terminal.shown.count("\x1b[?25l") == terminal.shown.count("\x1b[?25h"), "the cursor is there again"
 
 
@@ -125,23 +125,23 @@ def test_a_pipe_gets_lines_without_control_characters_and_sigterm_ends_with_143(
             break
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
-    said = "".join(lines) + err
+    printed = "".join(lines) + err
     assert process.returncode == 143
-    assert re.search(r"^frame \d+/400, \d+ steps, 0 rejected, strain \d+\.\d %(, \S+ s? ?left)?$", said, re.M)
-    assert "\x1b" not in said and "\r" not in said
+    assert re.search(r"^frame \d+/400, \d+ steps, 0 rejected, strain \d+\.\d %(, \S+ s? ?left)?$", printed, re.M)
+    assert "\x1b" not in printed and "\r" not in printed
     document = json.loads(out)
     assert document["error"] == {"kind": "terminated", "message": "Stopped.", "exit_code": 143}
     assert str(Path("run", "report.json")) in document["written"]
     assert document["summary"]["frames"] >= 1
 
 
-@pytest.mark.parametrize("words", [("list",), ("run", "--help"), ("list", "--json")])
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", [("list",), ("run", "--help"), ("list", "--json")])
+def test_a_closed_pipe_is_no_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with contextlib.closing(os.fdopen(writing, "w")) as nobody:
         done = subprocess.run(
-            (*TOILE, *words),
+            (*TOILE, *arguments),
             cwd=tmp_path,
             env=ENVIRONMENT,
             stdout=nobody,
@@ -153,7 +153,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, words: tuple[str, .
     assert done.returncode in (1, 141)
 
 
-def test_a_run_goes_on_when_nobody_hears_of_its_progress(tmp_path: Path, scene: Path) -> None:
+def test_a_run_continues_when_its_error_stream_is_closed(tmp_path: Path, scene: Path) -> None:
     scene.write_text(SCENE)
     reading, writing = os.pipe()
     os.close(reading)
@@ -176,7 +176,7 @@ def test_a_run_goes_on_when_nobody_hears_of_its_progress(tmp_path: Path, scene: 
     "locale",
     [{"LANG": "C"}, {"LANG": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}],
 )
-def test_a_locale_without_utf8_escapes_what_it_lacks(tmp_path: Path, locale: dict[str, str]) -> None:
+def test_a_locale_without_utf8_escapes_other_characters(tmp_path: Path, locale: dict[str, str]) -> None:
     done = call(*TOILE, "list", "Nähte", cwd=tmp_path, **locale)
     assert done.returncode == 2
     assert "shapes" in done.stderr
@@ -185,7 +185,7 @@ def test_a_locale_without_utf8_escapes_what_it_lacks(tmp_path: Path, locale: dic
     assert (shown.returncode, shown.stderr) == (0, "")
 
 
-def test_without_arguments_there_are_commands_to_begin_with(tmp_path: Path) -> None:
+def test_without_arguments_the_first_commands_are_printed(tmp_path: Path) -> None:
     done = call(*TOILE, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     commands = re.findall(r"^  toile (\w+) (\w+)", done.stdout, re.M)

@@ -1,4 +1,5 @@
-"""ContactArrays in colors: no two of one color move a particle in common, and sweeps lead where sweeps in turn do."""
+"""Contact coloring: contacts of one color share no movable particle, and sweeps by color converge like those in
+turn."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ OF_CONTACTS = ("vertices", "weights", "normals", "targets", "mu")
 
 
 def stack(sheets: int, side: int, seed: int) -> Problem:
-    """Sheets of `side` times `side` particles fall on each other, the lowest is held: every particle is above the
-    middle of some triangle of the sheet below."""
+    """Sheets of `side` times `side` particles fall on each other, and the lowest is held: every particle is above the
+    middle of a triangle of the sheet below."""
     rng, n = np.random.default_rng(seed), side * side
     i, j = (index.ravel() for index in np.meshgrid(np.arange(side), np.arange(side)))
     below = np.minimum(i, side - 2) + side * np.minimum(j, side - 2)
@@ -46,7 +47,7 @@ def stack(sheets: int, side: int, seed: int) -> Problem:
 
 
 def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
-    """Three sheets, each turned, that move at random in a step: what is found to be close and to run together."""
+    """The contacts of three rotated sheets with random displacements in a step, close pairs and impacts."""
     at = [{"translation": (0.005 * k, 0.0, 1.5 * k * THICKNESS), "rotation": (0.0, 0.0, 17.0 * k)} for k in range(3)]
     simulation = cloths(device, [{"shape": grid(0.2, 5), **each} for each in at])
     contact = simulation.filters[-1]
@@ -56,19 +57,26 @@ def pile(device: str, seed: int, mu: float = 0.0) -> Problem:
     simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
     contact.collision_mesh.begin(state.x, end.x, end.v, 0.0, H)
-    contact.collision_mesh.update_inverse_mass(contact.context.masses, simulation.constraints.state.S, simulation.constraints.state.S_user, None)
+    contact.collision_mesh.update_inverse_mass(
+        contact.context.masses, simulation.constraints.state.S, simulation.constraints.state.S_user, None
+    )
     contacts, contact_set = contact.resolver, contact.resolver.contact_set
     contacts._search()
     contact_set.find_close_contacts()
     contact_set.find_impacts(False)
-    found = {name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count] for name in ("vertices", "weights", "normal")}
+    found = {
+        name: getattr(contact_set.contacts, name).numpy()[: contact_set.contact_count]
+        for name in ("vertices", "weights", "normal")
+    }
     targets = contact_set.contacts.target.numpy()[: contact_set.contact_count]
-    inverse_mass = contact.collision_mesh.inverse_mass.numpy() * float(simulation.model.masses.mean())  # about 1, as the tolerances here are
+    inverse_mass = contact.collision_mesh.inverse_mass.numpy() * float(
+        simulation.model.masses.mean()
+    )  # about 1, to match the tolerances
     return Problem(*found.values(), targets, np.full(len(targets), mu), inverse_mass, d)
 
 
 def only(problem: Problem, chosen: np.ndarray) -> Problem:
-    """Some of the touches, in this order."""
+    """Some of the contacts, in this order."""
     return replace(problem, **{name: getattr(problem, name)[chosen] for name in OF_CONTACTS})
 
 
@@ -82,7 +90,7 @@ PROBLEMS = {
 
 
 def colored(problem: Problem, device: str, batches: int = 1) -> tuple[ContactColors, np.ndarray, np.ndarray]:
-    """The colors, the touches in their order, and the ends of the colors in it."""
+    """The colors, the contacts in their order, and the ends of the colors in it."""
     coloring, contacts = ContactColoring(len(problem.d), device), problem.contacts(device)
     count = len(problem.targets)
     inverse_mass = wp.array(problem.inverse_mass, dtype=mat33, device=device)
@@ -94,7 +102,7 @@ def colored(problem: Problem, device: str, batches: int = 1) -> tuple[ContactCol
 
 
 def check(problem: Problem, order: np.ndarray, ends: np.ndarray) -> None:
-    """Each touch once; in a color each particle that moves once."""
+    """Asserts that each contact occurs once, and each movable particle once in a color."""
     assert sorted(order) == list(range(len(problem.targets)))
     assert ends[-1] == len(order)
     can_move = np.abs(problem.inverse_mass).max(axis=(1, 2)) > 0.0
@@ -106,8 +114,8 @@ def check(problem: Problem, order: np.ndarray, ends: np.ndarray) -> None:
 
 @pytest.mark.parametrize("batches", [1, 3])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_no_two_of_a_color_move_the_same_particle(name: str, batches: int, device: str) -> None:
-    """As many colors as touches at one particle are needed; few more are used."""
+def test_contacts_of_a_color_share_no_movable_particle(name: str, batches: int, device: str) -> None:
+    """The number of colors is little more than the largest number of contacts at a particle, which is the minimum."""
     problem = PROBLEMS[name](device)
     colors, order, ends = colored(problem, device, batches)
     check(problem, order, ends)
@@ -126,8 +134,9 @@ def test_the_same_pair_twice_has_two_colors(device: str) -> None:
     check(twice, order, ends)
 
 
-def test_what_finds_no_color_is_swept_in_turn(device: str) -> None:
-    """One particle in more touches than there are colors: the rest is left, and the answer is right all the same."""
+def test_contacts_without_a_color_are_swept_in_turn(device: str) -> None:
+    """One particle has more contacts than there are colors: the remaining contacts are swept in turn, with the same
+    solution."""
     count = MAX_COLORS + 50
     rng = np.random.default_rng(0)
     vertices = np.column_stack([np.zeros(count), 1 + np.arange(3 * count).reshape(-1, 3)]).astype(np.int32)
@@ -147,8 +156,8 @@ def test_what_finds_no_color_is_swept_in_turn(device: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["some held", "stack", "pile"])
-def test_colors_lead_where_turns_do(name: str, device: str) -> None:
-    """Without friction displacements are unique: those of least squares. Pushes, targets kept, one of them zero."""
+def test_sweeps_by_color_converge_to_the_least_squares_solution(name: str, device: str) -> None:
+    """Without friction displacements are unique: those of least squares. Impulses are complementary to the targets."""
     problem = PROBLEMS[name](device)
     size = np.abs(problem.d).max()
     turns, in_colors = (
@@ -166,8 +175,8 @@ def test_colors_lead_where_turns_do(name: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["stack", "pile"])
-def test_colors_are_as_good_as_turns(name: str, device: str) -> None:
-    """After twenty sweeps what is missing of the targets is about as little, within a factor of two."""
+def test_sweeps_by_color_converge_as_fast_as_in_turn(name: str, device: str) -> None:
+    """After twenty sweeps the violation of the targets is the same within a factor of two."""
     problem = PROBLEMS[name](device)
 
     def missing(order: str) -> float:
@@ -180,8 +189,8 @@ def test_colors_are_as_good_as_turns(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("mu", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["random", "some held", "stack", "pile"])
-def test_the_order_in_which_touches_are_found_does_not_matter(name: str, mu: float, device: str) -> None:
-    """The same bits, from sweeps that have not settled."""
+def test_the_order_of_contacts_changes_no_bit(name: str, mu: float, device: str) -> None:
+    """The bits are the same, also of sweeps that have not converged."""
     problem = PROBLEMS[name](device)
     problem = replace(problem, mu=np.full(len(problem.mu), mu))
     problem = only(problem, np.unique(problem.vertices, axis=0, return_index=True)[1])  # a search finds each pair once
@@ -191,7 +200,9 @@ def test_the_order_in_which_touches_are_found_does_not_matter(name: str, mu: flo
         other = only(problem, turn)
         found = relaxed(other, device, sweeps=5, order="in colors")
         assert np.array_equal(found.d, first.d)
-        assert np.array_equal(found.normal_impulse, first.normal_impulse[turn]) and np.array_equal(found.friction_impulse, first.friction_impulse[turn])
+        assert np.array_equal(found.normal_impulse, first.normal_impulse[turn]) and np.array_equal(
+            found.friction_impulse, first.friction_impulse[turn]
+        )
 
 
 class Together(Launcher):
@@ -201,8 +212,8 @@ class Together(Launcher):
         wp.launch(kernel, dim=dim, inputs=inputs, device=self.device, block_dim=dim)
 
 
-def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU, whose threads of a block run in turn from one barrier to the next: the same bits."""
+def test_a_block_of_threads_gives_the_bits_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU, where the threads of a block run in turn from one barrier to the next: the same bits."""
     problem = random_problem(7, count=200, particles=120, mu=0.3)
     alone, (_, order, ends) = relaxed(problem, "cpu", sweeps=6, order="in colors"), colored(problem, "cpu")
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
@@ -216,11 +227,13 @@ def test_a_block_of_threads_does_what_one_does(monkeypatch: pytest.MonkeyPatch) 
     together = relaxed(problem, "cpu", sweeps=6, order="in colors")
     assert together.sweeps == alone.sweeps == 6
     assert np.array_equal(together.d, alone.d)
-    assert np.array_equal(together.normal_impulse, alone.normal_impulse) and np.array_equal(together.friction_impulse, alone.friction_impulse)
+    assert np.array_equal(together.normal_impulse, alone.normal_impulse) and np.array_equal(
+        together.friction_impulse, alone.friction_impulse
+    )
 
 
-def test_several_blocks_do_what_one_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a GPU has them; the same bits."""
+def test_several_blocks_give_the_bits_of_one_block(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a GPU has several blocks; the same bits."""
     if wp.get_device(device).is_cpu:
         pytest.skip("no GPU")
     problem = random_problem(8, count=3000, particles=2000, mu=0.3)
@@ -237,8 +250,8 @@ def falling(device: str) -> Simulation:
     return cloths(device, sheets)
 
 
-def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> None:
-    """Launches are remembered by the list, and read the arrays that it has now."""
+def test_sweeps_read_arrays_that_have_grown(device: str) -> None:
+    """Packed launches belong to the contact set, and read its present arrays."""
     simulation = falling(device)
     contact = simulation.filters[-1]
     contact_set, n = contact.resolver.contact_set, simulation.model.particle_count
@@ -252,10 +265,16 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
     )
 
     def normal_impulse_at(height: float) -> float:
-        """Of one touch, whose first particle is asked to rise."""
-        for name, value in (("weights", [1.0, -1.0, 0.0, 0.0]), ("normal", [0.0, 0.0, 1.0]), ("effective_inverse_mass", 2.0)):
+        """The displacement by one contact whose first particle must rise to a height."""
+        for name, value in (
+            ("weights", [1.0, -1.0, 0.0, 0.0]),
+            ("normal", [0.0, 0.0, 1.0]),
+            ("effective_inverse_mass", 2.0),
+        ):
             array = getattr(contact_set.contacts, name)
-            array.assign(np.tile(value, (len(array), 1)) if name != "effective_inverse_mass" else np.full(len(array), value))
+            array.assign(
+                np.tile(value, (len(array), 1)) if name != "effective_inverse_mass" else np.full(len(array), value)
+            )
         contact_set.contacts.target.fill_(height)
         for array in (normal_impulse, friction_impulse, d):
             array.zero_()
@@ -263,7 +282,9 @@ def test_lists_that_have_grown_are_swept_and_not_those_before(device: str) -> No
         sweeps.solve(contact_set, response, False, 1e-12, 20, impulses, d)
         return float(d.numpy()[0, 2])
 
-    normal_impulse, friction_impulse, d = (wp.zeros(4 * len(contact_set.contacts.normal_impulse), dtype=kind, device=device) for kind in (real, vec3, vec3))
+    normal_impulse, friction_impulse, d = (
+        wp.zeros(4 * len(contact_set.contacts.normal_impulse), dtype=kind, device=device) for kind in (real, vec3, vec3)
+    )
     impulses = make_impulses(normal_impulse, friction_impulse)
     assert normal_impulse_at(0.5) == pytest.approx(0.25)
     contact_set._grow(2 * len(contact_set.contacts.normal_impulse))

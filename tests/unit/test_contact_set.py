@@ -1,4 +1,4 @@
-"""Near pairs and touches: which there are, what is asked of them, and that none is lost when arrays are full."""
+"""Candidate pairs and contacts: which pairs are contacts, their targets, and no loss when arrays are full."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ H = 1.0 / 60.0
 
 
 def two(device: str, gap: float = 1.0, **more: Any) -> Simulation:
-    """A sheet over another, turned, a gap of so many thicknesses above it."""
+    """A rotated sheet above another, at a gap given in thicknesses."""
     above = {"translation": (0.01, 0.02, gap * THICKNESS), "rotation": (0.0, 0.0, 17.0)}
     return cloths(device, [{"shape": grid(0.2, 6)}, {"shape": grid(0.2, 6), **above}], **more)
 
 
 def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray | None = None) -> ContactResolver:
-    """The contacts at the start of a step with these displacements, before anything is corrected."""
+    """The contacts at the start of a step with these displacements, before any correction."""
     contact, state = contact_of(simulation), simulation.state
     if x is not None:
         state.x.assign(x)
@@ -57,8 +57,9 @@ def random_motion(simulation: Simulation, seed: int, size: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("gap", "target"), [(1.9, -0.9), (1.0, 0.0), (0.5, 0.05), (0.1, 0.09)])
-def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) -> None:
-    """It may use up the gap down to the thickness, or must regain a tenth of what is missing; normals are across."""
+def test_pairs_closer_than_twice_the_thickness_are_contacts(gap: float, target: float, device: str) -> None:
+    """The target allows the gap to shrink to the thickness, or recovers a tenth of the deficit; normals are
+    vertical."""
     contacts = begin(two(device, gap))
     contacts._search()
     assert contacts.contact_set.find_close_contacts() > 20
@@ -69,7 +70,7 @@ def test_what_begins_close_is_a_touch(gap: float, target: float, device: str) ->
     assert set(found["kind"]) == {0, 1}
 
 
-def test_what_is_far_is_none(device: str) -> None:
+def test_distant_pairs_are_not_contacts(device: str) -> None:
     contacts = begin(two(device, 2.1))
     contacts._search()
     assert contacts.contact_set.find_close_contacts() == 0
@@ -77,7 +78,7 @@ def test_what_is_far_is_none(device: str) -> None:
 
 
 def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
-    """1 mm and 3 mm: 2 mm; where a cloth meets itself its own counts."""
+    """1 mm and 3 mm give 2 mm; contacts of a cloth with itself have its own thickness."""
     sheets = [
         {"shape": grid(0.2, 6), "thickness": 1e-3},
         {"shape": grid(0.2, 6), "thickness": 3e-3, "translation": (0.01, 0.02, 2.5e-3), "rotation": (0.0, 0.0, 17.0)},
@@ -92,8 +93,8 @@ def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
 
 
 @pytest.mark.parametrize("thickness", [1e-3, 0.05, 0.3])
-def test_a_flat_sheet_does_not_touch_itself(thickness: float, device: str) -> None:
-    """However thick it is against its cells; no more does one that is bent to a half cylinder."""
+def test_a_flat_sheet_has_no_contact_with_itself(thickness: float, device: str) -> None:
+    """At any ratio of thickness and cells, and also bent to a half cylinder."""
     simulation = cloths(device, [{"shape": grid(0.2, 9)}], contact={"thickness": thickness})
     x = positions(simulation)
     radius = 0.2 / np.pi
@@ -102,12 +103,12 @@ def test_a_flat_sheet_does_not_touch_itself(thickness: float, device: str) -> No
         contacts = begin(simulation, x=shape)
         contacts._search()
         contacts.contact_set.find_close_contacts()
-        assert (arrays_of(contacts.contact_set)["target"] <= 0.0).all()  # nothing is pushed apart
+        assert (arrays_of(contacts.contact_set)["target"] <= 0.0).all()  # no contact has an impulse
         assert contacts.contact_set.find_impacts(False) == 0
 
 
-def test_what_runs_together_is_a_touch(device: str) -> None:
-    """The upper sheet goes 5 cm down, through the lower: its vertices, and edges on edges. Upwards: none."""
+def test_pairs_that_collide_in_the_step_are_contacts(device: str) -> None:
+    """The upper sheet moves 5 cm down through the lower one: vertex and edge contacts. Upwards there are none."""
     simulation = two(device, 10.0)
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]
     contacts = begin(simulation, down)
@@ -127,7 +128,7 @@ def test_what_runs_together_is_a_touch(device: str) -> None:
 
 @pytest.mark.parametrize("size", [3e-3, 0.03])
 def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
-    """Room for one pair and one touch: the same as with room for all, those found before included."""
+    """A capacity of one pair and one contact gives the same contacts as a sufficient one, including earlier ones."""
     simulation = two(device, 1.5)
     contacts = begin(simulation, random_motion(simulation, 5, size))
     contacts._search()
@@ -136,9 +137,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     wanted = arrays_of(contacts.contact_set)
     mesh = contacts.mesh
     tight = ContactResolver(mesh, 0.3)
-    tight.broad_phase = BroadPhase(
-        mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, device, capacity=1
-    )
+    tight.broad_phase = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, device, capacity=1)
     tight.contact_set = ContactSet(mesh, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
     tight._search()
     tight.contact_set.find_close_contacts()
@@ -150,7 +149,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
 
 
 def all_pairs(contacts: ContactResolver) -> CandidatePairs:
-    """Every vertex with every triangle and every edge with every other, but for common vertices."""
+    """Every vertex with every triangle and every edge with every other, without those with common vertices."""
     edges, triangles = contacts.mesh.edges, contacts.mesh.triangles
     vertices = np.arange(contacts.mesh.count)[:, None]
     apart = ~(triangles[None] == vertices[:, :, None]).any(axis=2)
@@ -176,9 +175,9 @@ MOTIONS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("motion", MOTIONS)
-def test_no_search_loses_a_touch(motion: str, device: str) -> None:
-    """The same touches to the last bit as from all pairs there are, tested one by one; also when ends have gone on from
-    where they were searched, by all the slack, or far and were searched again."""
+def test_no_search_loses_a_contact(motion: str, device: str) -> None:
+    """The same contacts to the last bit as from tests of all pairs; also when ends have moved since the search, by the
+    whole slack, or far enough for another search."""
     simulation = two(device, 3.0)
     n = simulation.model.particle_count
     total = 0
@@ -198,7 +197,9 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
             contact_set.find_close_contacts()
             contact_set.find_impacts(False)
             found = arrays_of(contact_set)
-            reference = ContactSet(mesh, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction)
+            reference = ContactSet(
+                mesh, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction
+            )
             reference.find_near_pairs(all_pairs(contacts), mesh.x_end, 1e6)
             assert reference.near_pair_count > 20_000
             reference.find_close_contacts()
@@ -214,11 +215,12 @@ def test_no_search_loses_a_touch(motion: str, device: str) -> None:
 @pytest.mark.parametrize(
     ("size", "shrink"), [(0.01, 0.0), (0.05, 0.0), (1.0, 0.0), (0.01, 1.0)], ids=["small", "wild", "huge", "crumpled"]
 )
-def test_in_the_end_nothing_meets(
+def test_no_collision_remains_after_the_correction(
     size: float, shrink: float, pins: int, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random motions of each particle, or all to one point: a new search finds no impact on the way, the audit none at
-    the end. Pins stay; free cloth keeps the momentum of its displacements; the motion has no more energy than before.
+    """Random displacements of each particle, or all to one point: a new search finds no impact on the way, and the
+    audit no intersection at the end. Pins stay, free cloth keeps its momentum, and the energy of the motion does not
+    grow.
     """
     monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
@@ -246,8 +248,10 @@ def test_in_the_end_nothing_meets(
 
 
 @pytest.mark.parametrize("passes", [1, 0])
-def test_zones_keep_the_momentum_of_velocities(passes: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After impulses too, which change velocities by other amounts than displacements: free cloth, to rounding."""
+def test_impact_zones_conserve_the_momentum_of_velocities(
+    passes: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after impulses, which change velocities and displacements by different amounts: free cloth, to rounding."""
     monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     simulation = two(device, 1.2)
     m = simulation.model.masses
@@ -261,10 +265,8 @@ def test_zones_keep_the_momentum_of_velocities(passes: int, device: str, monkeyp
 
 
 @pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
-def test_what_is_held_on_both_sides_is_not_let_through(
-    passes: int, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Pins drive a sheet through one that pins hold: nothing can be done, and that is said."""
+def test_a_collision_held_on_both_sides_is_reported(passes: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins drive a sheet through one that pins hold: the collision cannot be resolved, and this is reported."""
     monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     pins = [{"type": "pin", "cloth": name, "where": {"all": True}} for name in ("0", "1")]
     simulation = two(device, 10.0, constraints=pins)
@@ -274,8 +276,8 @@ def test_what_is_held_on_both_sides_is_not_let_through(
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.4])
-def test_friction_on_a_sharp_solid_is_the_solids(friction: float, device: str) -> None:
-    """Not that between cloths, which is 0.3 here."""
+def test_contacts_with_a_sharp_solid_have_its_friction(friction: float, device: str) -> None:
+    """It is not that between cloths, which is 0.3 here."""
     box = {
         "type": "box",
         "size": (0.1, 0.1, 0.1),

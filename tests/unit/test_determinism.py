@@ -1,6 +1,6 @@
 """The same scene gives the same bits: twice in a process, in another process, and with more BLAS threads.
 
-On the CPU. On a GPU sums are added in any order.
+This holds on the CPU. On a GPU sums are added in any order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
-# Everything at once: both sheets free to fold, air that gusts, pins that move, a pull, steps that vary.
+# All features at once: two sheets that fold, gusts of wind, moving pins, a pull, variable steps.
 SCENE: dict[str, Any] = {
     "time": {"frames": 12, "fps": 30.0, "max_step": 0.014},
     "cloth": [
@@ -41,7 +41,7 @@ SCENE: dict[str, Any] = {
 
 
 def fingerprints(changes: dict[str, Any] | None = None) -> list[str]:
-    """A hash of positions and velocities for every fourth frame, and one of the figures of the certificate."""
+    """A hash of positions and velocities for every fourth frame, and one of the values of the certificate."""
     simulation = Simulation(Scene(**{**SCENE, **(changes or {})}), "cpu")
     found = []
     for frame in simulation.run():
@@ -71,7 +71,7 @@ def test_every_solver(integrator: str, preconditioner: str) -> None:
 
 
 def test_in_another_process_with_other_threads(first: list[str]) -> None:
-    """Hash seed and number of BLAS threads are the environment's: neither may matter."""
+    """Hash seed and number of BLAS threads come from the environment, and neither matters."""
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     for library in ("OPENBLAS", "OMP", "MKL"):
         environment[f"{library}_NUM_THREADS"] = "2"
@@ -89,7 +89,7 @@ def test_the_seed_changes_the_gusts_and_nothing_else(first: list[str]) -> None:
     assert fingerprints({**still, "seed": 3}) == fingerprints({**still, "seed": 4})
 
 
-def test_two_simulations_at_a_time_do_not_mix(first: list[str]) -> None:
+def test_alternating_simulations_do_not_affect_each_other(first: list[str]) -> None:
     """Frames of one between the frames of another."""
     one, other = (Simulation(Scene(**SCENE), "cpu") for _ in range(2))
     for a, b in zip(one.run(), other.run(), strict=True):

@@ -21,13 +21,13 @@ def test_the_page_is_up_to_date(comparing: Any) -> None:
     assert comparing.page(text, results) == text, "python benchmarks/devices.py --write-docs makes it anew"
 
 
-def test_a_way_is_read(comparing: Any) -> None:
+def test_a_way_is_parsed(comparing: Any) -> None:
     assert comparing.Way.of("cuda:0") == comparing.Way("cuda:0", "double", 1)
     assert comparing.Way.of("cpu/single/4") == comparing.Way("cpu", "single", 4)
 
 
-def test_threads_change_nothing_and_precision_little(comparing: Any) -> None:
-    """A skirt of 108 vertices for three frames: no contact, so that rounding is all there is."""
+def test_threads_change_no_bit_and_precision_little(comparing: Any) -> None:
+    """A skirt of 108 vertices for three frames without contact, so that differences are rounding."""
     found = comparing.measure(["cpu", "cpu/2", "cpu/single"], ["ye08_skirt"], 3, 1)["ye08_skirt"]
     for setting in comparing.SETTINGS:
         others = found[setting]["others"]
@@ -42,7 +42,7 @@ def run(**changed: Any) -> dict[str, Any]:
     return {**same, "steps": 1, "iterations": 1, "contacts": {}, "seconds": 1.0, **changed}
 
 
-def test_what_is_farther_than_ten_times_the_spread_is_reported(comparing: Any) -> None:
+def test_differences_beyond_ten_times_the_spread_are_reported(comparing: Any) -> None:
     at = {name: np.array([[0.0, 0.0, 0.0], [0.0, 0.0, value]]) for name, value in (("near", 1e-6), ("far", 1.1e-5))}
     changed = {"order": run(first=at["near"], last=at["near"])}
     for name, within in (("near", True), ("far", False)):

@@ -26,14 +26,14 @@ def evaluate(hinges: np.ndarray, device: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def folded(degrees: float) -> np.ndarray:
-    """A hinge of uneven flaps about the y axis; flap x1 is turned by an angle towards the normal of the first."""
+    """A hinge of unequal flaps about the y axis; flap x1 is rotated by an angle towards the normal of the first."""
     fold = np.radians(degrees)
     across = np.array([np.cos(fold), 0.0, np.sin(fold)])
     return np.array([[-0.8, 0.4, 0.0], [0.0, 0.7, 0.0] + 0.6 * across, [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
 def random_hinges(count: int) -> np.ndarray:
-    """Hinges of every shape, none of them nearly collapsed or on the cut at 180 degrees, where theta jumps."""
+    """Hinges of every shape, none of them nearly collapsed or close to 180 degrees, where theta is discontinuous."""
     rng = np.random.default_rng(1)
     hinges = rng.normal(size=(4 * count, 4, 3))
     return np.array([x for x in hinges if is_regular(x)][:count])
@@ -55,7 +55,7 @@ ANGLES = [0.0, 30.0, -30.0, 90.0, -90.0, 179.0, -179.0]
 
 @pytest.mark.parametrize("degrees", ANGLES)
 def test_angle_of_a_known_fold(degrees: float, device: str) -> None:
-    """theta turns the first normal into the second about the edge: a flap lifted towards the normal is negative."""
+    """theta rotates the first normal into the second about the edge: a flap lifted towards the normal is negative."""
     theta, _ = evaluate(folded(degrees)[None], device)
     assert theta[0] == pytest.approx(-np.radians(degrees), abs=1e-14)
 
@@ -73,7 +73,7 @@ def test_gradient_is_the_difference_quotient(degrees: float, device: str) -> Non
     np.testing.assert_allclose(slope[0].ravel(), quotient, rtol=0, atol=1e-10)
 
 
-def test_random_hinges_are_those_of_the_reference(device: str) -> None:
+def test_random_hinges_match_the_reference(device: str) -> None:
     """Against complex steps: rounding only, some ten operations on numbers below 10."""
     hinges = random_hinges(100)
     assert len(hinges) == 100
@@ -90,14 +90,14 @@ def test_gradient_has_neither_force_nor_torque(device: str) -> None:
 
 
 def test_small_angles_keep_their_digits(device: str) -> None:
-    """acos would make 0 of all of these: cos(1e-9) is 1 in double precision."""
+    """acos would give 0 for all of these, because cos(1e-9) is 1 in double precision."""
     small = np.array([1e-4, 1e-6, 1e-9, 1e-12])
     theta, _ = evaluate(np.array([folded(np.degrees(fold)) for fold in small]), device)
     np.testing.assert_allclose(theta, -small, rtol=1e-10)
 
 
 def test_swapped_flaps_measure_the_same_angle(device: str) -> None:
-    """Flaps exchanged and edge reversed is the same hinge seen from the other triangle."""
+    """Exchanging the flaps and reversing the edge gives the same hinge, seen from the other triangle."""
     hinges = random_hinges(50)
     theta, slope = evaluate(hinges, device)
     theta_swapped, slope_swapped = evaluate(hinges[:, [1, 0, 3, 2]], device)
@@ -106,7 +106,7 @@ def test_swapped_flaps_measure_the_same_angle(device: str) -> None:
 
 
 def test_collapsed_hinges_give_finite_numbers(device: str) -> None:
-    """A flap on the edge, both flaps on it, an edge of no length, all points in one, a full fold."""
+    """A flap on the edge, both flaps on it, an edge of zero length, all points in one, a full fold."""
     flap, both, edge = folded(30.0), folded(30.0), folded(30.0)
     flap[0] = [0.0, 0.5, 0.0]
     both[:2] = [[0.0, 0.5, 0.0], [0.0, 0.2, 0.0]]

@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds without a warning, no link is dead, and nothing is loaded from outside."""
+"""The documentation as a site: it builds without a warning, no link is dead, and nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns
 
 @dataclass
 class Page(HTMLParser):
-    """What one page holds: places to jump to, links, and what a browser loads with it."""
+    """The anchors of one page, its links, and the files that a browser loads with it."""
 
     ids: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path.resolve()
 
 
-def test_the_site(site: Path) -> None:
+def test_the_site_has_no_dead_links_and_loads_nothing_from_other_hosts(site: Path) -> None:
     """One test, because building takes most of its time."""
     pages = {}
     for path in sorted(site.rglob("*.html")):
@@ -75,7 +75,7 @@ def test_the_site(site: Path) -> None:
     assert not (dead := list(dead_links(site, pages))), "\n".join(dead[:20])
     assert not (outside := list(loaded_from_outside(site, pages))), "\n".join(outside[:20])
 
-    # every word and every field has its place
+    # every type and every field has its anchor
     for family in FAMILIES:
         for name in names(family):
             page = pages[site / "reference" / family / f"{name}.html"]
@@ -92,7 +92,7 @@ def test_the_site(site: Path) -> None:
 
 
 def dead_links(site: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """Links, pictures and scripts that lead nowhere, and places that a page does not have."""
+    """Yields links, pictures and scripts without a target, and anchors that a page does not have."""
     for path, page in pages.items():
         if path.name == "404.html":
             continue  # it is shown at any address, so its links begin at the root of the server
@@ -109,7 +109,7 @@ def dead_links(site: Path, pages: dict[Path, Page]) -> Iterator[str]:
 
 
 def loaded_from_outside(site: Path, pages: dict[Path, Page]) -> Iterator[str]:
-    """What a browser would ask another server for when it shows a page."""
+    """Yields addresses on other hosts that a browser would request for a page."""
     for path, page in pages.items():
         for address in page.loaded:
             if urlsplit(address).netloc or urlsplit(address).scheme not in ("", "data"):
@@ -120,7 +120,7 @@ def loaded_from_outside(site: Path, pages: dict[Path, Page]) -> Iterator[str]:
             yield f"{path.relative_to(site)}: {address}"
 
 
-def test_every_field_says_what_it_does() -> None:
+def test_every_field_has_a_description() -> None:
     for family in FAMILIES:
         for name in names(family):
             for key, info in find(family, name).model_fields.items():
@@ -157,8 +157,8 @@ def test_pages_of_the_gallery_are_what_their_generator_makes() -> None:
 
 
 @pytest.mark.usefixtures("pages_folder")
-def test_a_changed_scene_is_shown_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another file, or another default, is another fingerprint; the same is the same."""
+def test_a_changed_scene_has_another_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fingerprint depends on the file and on the defaults, and on nothing else."""
     gallery = importlib.import_module("gallery")
     before = gallery.fingerprint("hang")
     assert before == gallery.fingerprint("hang") != gallery.fingerprint("drape")

@@ -1,4 +1,4 @@
-"""What the documentation says can be done: its scenes load, its scripts run, its commands and files exist."""
+"""The documentation is correct: its scenes load, its scripts run, its commands and files exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path) -> list[str]:
-    """Lines of code that begin with the command."""
+    """The lines of code that begin with the command."""
     return re.findall(r"^ {4}(toile [a-z].*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -43,7 +43,7 @@ def test_yaml_can_be_read(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @cache
 def known_options(command: str) -> set[str]:
-    """What `--help` of a command prints."""
+    """The options in `--help` of a command."""
     result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
     assert result.exit_code == 0, f"no command {command}"
     return set(re.findall(r"--[a-z][a-z-]*", result.stdout))
@@ -63,7 +63,7 @@ def test_scripts_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_dataset_is_made(tmp_path: Path) -> None:
-    """As a program, because its workers are processes of their own."""
+    """It runs as a program, because its workers are separate processes."""
     (text,) = blocks(ROOT / "docs" / "howto" / "dataset.md", "python")
     (tmp_path / "make_data.py").write_text(text, encoding="utf-8")
     done = subprocess.run([sys.executable, "make_data.py"], cwd=tmp_path, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Edges that pierce triangles, against a brute-force search that solves a linear system for every pair."""
+"""Intersections of edges and triangles, against a brute-force search that solves a linear system for every pair."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ def sides(triangles: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0)
 
 
-def search(x: np.ndarray, edges: np.ndarray, triangles: np.ndarray, moving: int, device: str) -> EdgeTriangleIntersections:
+def search(
+    x: np.ndarray, edges: np.ndarray, triangles: np.ndarray, moving: int, device: str
+) -> EdgeTriangleIntersections:
     return EdgeTriangleIntersections(edges.astype(np.int32), triangles.astype(np.int32), len(x), moving, device)
 
 
 def found(x: np.ndarray, triangles: np.ndarray, device: str, moving: int | None = None) -> set[tuple[int, int]]:
-    """Pairs of edge and triangle that cross."""
+    """The pairs of edge and triangle that intersect."""
     intersections = search(x, sides(triangles), triangles, len(x) if moving is None else moving, device)
     edge, triangle, _ = intersections.find(wp.array(x, dtype=vec3, device=device))
     return set(zip(edge.tolist(), triangle.tolist(), strict=True))
 
 
 def brute_force(x: np.ndarray, edges: np.ndarray, triangles: np.ndarray) -> tuple[set[tuple[int, int]], np.ndarray]:
-    """p0 + t (p1 - p0) = a + u (b - a) + v (c - a), solved for every pair: those with a solution inside, and where."""
+    """p0 + t (p1 - p0) = a + u (b - a) + v (c - a), solved for every pair: those with a solution inside, and its
+    point."""
     pairs = [(e, k) for e in range(len(edges)) for k in range(len(triangles)) if not set(edges[e]) & set(triangles[k])]
     e, k = np.array(pairs).T
     p0, p1 = x[edges[e, 0]], x[edges[e, 1]]
@@ -43,14 +46,14 @@ def brute_force(x: np.ndarray, edges: np.ndarray, triangles: np.ndarray) -> tupl
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_all_crossings_of_random_triangles_are_found(seed: int, device: str) -> None:
+def test_all_intersections_of_random_triangles_are_found(seed: int, device: str) -> None:
     rng = np.random.default_rng(seed)
     # Triangles of a soup, some with common corners.
     x = rng.uniform(0.0, 1.0, (60, 3))
     triangles = np.array([rng.choice(60, 3, replace=False) for _ in range(40)])
     edges = sides(triangles)
     expected, places = brute_force(x, edges, triangles)
-    assert len(expected) > 256  # more than there is room for at first
+    assert len(expected) > 256  # more than the initial capacity
 
     intersections = search(x, edges, triangles, len(x), device)
     edge, triangle, where = intersections.find(wp.array(x, dtype=vec3, device=device))
@@ -62,7 +65,7 @@ def test_all_crossings_of_random_triangles_are_found(seed: int, device: str) -> 
     assert all(np.array_equal(one, two) for one, two in zip((edge, triangle, where), again, strict=True))
 
 
-def test_the_tree_follows_what_moves(device: str) -> None:
+def test_the_tree_follows_moving_triangles(device: str) -> None:
     rng = np.random.default_rng(8)
     x = rng.uniform(0.0, 1.0, (60, 3))
     triangles = np.arange(60).reshape(20, 3)
@@ -84,19 +87,20 @@ def test_solids_are_not_compared_with_each_other(device: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_sheet_in_any_position_does_not_cross_itself(seed: int, device: str) -> None:
-    """Edges and triangles of a flat sheet lie in one plane, and the boxes of many overlap."""
+def test_a_flat_sheet_in_any_position_does_not_intersect_itself(seed: int, device: str) -> None:
+    """Edges and triangles of a flat sheet are coplanar, and the boxes of many overlap."""
     flat = Grid(size=(0.7, 0.6), resolution=(9, 8)).mesh(Path())
     x = flat.positions @ Rotation.random(random_state=seed).as_matrix().T + np.array([0.1, -2.0, 3.0])
     assert found(x, flat.triangles, device) == set()
 
 
-def exactly_touch(p0: np.ndarray, p1: np.ndarray, corners: np.ndarray) -> bool:
-    """Whether an edge and a triangle have a point in common, in rational arithmetic; not for an edge in its plane."""
+def intersect_exactly(p0: np.ndarray, p1: np.ndarray, corners: np.ndarray) -> bool:
+    """Whether an edge and a triangle have a common point, in rational arithmetic; not for an edge in its plane."""
 
     def volume(*points: np.ndarray) -> Fraction:
-        u, v, w = ([Fraction(float(a)) - Fraction(float(b)) for a, b in zip(p, points[3], strict=True)]
-                   for p in points[:3])
+        u, v, w = (
+            [Fraction(float(a)) - Fraction(float(b)) for a, b in zip(p, points[3], strict=True)] for p in points[:3]
+        )
         return (
             u[0] * (v[1] * w[2] - v[2] * w[1]) + u[1] * (v[2] * w[0] - v[0] * w[2]) + u[2] * (v[0] * w[1] - v[1] * w[0])
         )
@@ -108,8 +112,8 @@ def exactly_touch(p0: np.ndarray, p1: np.ndarray, corners: np.ndarray) -> bool:
     return ends[0] * ends[1] <= 0 and (min(line) >= 0 or max(line) <= 0)
 
 
-def test_what_touches_exactly_is_never_missed(device: str) -> None:
-    """Edges that end on a triangle, its sides or corners, up to rounding; the truth is from rational numbers."""
+def test_exact_contacts_are_never_missed(device: str) -> None:
+    """Edges that end on a triangle, its sides or corners, up to rounding; the reference is rational arithmetic."""
     rng = np.random.default_rng(4)
     n = 2000
     corners = rng.uniform(-1.0, 1.0, (n, 3, 3))
@@ -124,16 +128,16 @@ def test_what_touches_exactly_is_never_missed(device: str) -> None:
     x = np.concatenate([corners, np.stack([away, beyond], axis=1)], axis=1).reshape(-1, 3)
     first = 5 * np.arange(n)[:, None]
     triangles, edges = first + np.arange(3), (first + np.array([3, 4]))
-    # Side by side, 16 in a row; rounding moves the points a little off, either way.
+    # Side by side, 16 in a row; rounding moves the points a little to either side.
     x[:, 0] += np.repeat(4.0 * (np.arange(n) % 16), 5)
     x[:, 1] += np.repeat(4.0 * (np.arange(n) // 16), 5)
     edge, triangle, _ = search(x, edges, triangles, len(x), device).find(wp.array(x, dtype=vec3, device=device))
     pairs = set(zip(edge.tolist(), triangle.tolist(), strict=True))
-    truth = [exactly_touch(x[e[0]], x[e[1]], x[t]) for e, t in zip(edges, triangles, strict=True)]
+    truth = [intersect_exactly(x[e[0]], x[e[1]], x[t]) for e, t in zip(edges, triangles, strict=True)]
     assert 200 < sum(truth) < n
     missed = [i for i in np.flatnonzero(truth) if (i, i) not in pairs]
     assert missed == []
-    # What ends short of the triangle by far more than rounding is no crossing. Of these the shallowest has 1e-10 to go.
+    # Edges that end before the triangle by far more than rounding do not intersect. The smallest distance is 1e-10.
     short = x.reshape(n, 5, 3)
     short[:, 4] = np.where((beyond == on), short[:, 4] + 1e-7 * (short[:, 3] - short[:, 4]), short[:, 4])
     edge, triangle, _ = search(x, edges, triangles, len(x), device).find(wp.array(x, dtype=vec3, device=device))

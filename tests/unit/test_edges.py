@@ -1,4 +1,4 @@
-"""The points of two edges nearest to each other, against the least over every case."""
+"""The closest points of two edges, against the minimum over every case."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from reference.impact import edge_edge_distance, length
 from toile.math.edges import nearest_of_edges
 from toile.math.types import double, precision, real, vec3
 
-# Of distances, relatively to the size of the pair: some roundings of positions, and of products on parallel edges.
+# Of distances relative to the size of the pair: rounding of positions, and of products for parallel edges.
 EXACT = 1e-13 if precision == "double" else 1e-5
 
 
@@ -48,7 +48,7 @@ def nearly_parallel(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def on_one_line(rng: np.random.Generator, count: int) -> np.ndarray:
-    places = rng.integers(-3, 4, (count, 4, 1))  # ends that coincide, and edges of no length, among them
+    places = rng.integers(-3, 4, (count, 4, 1))  # including ends that coincide, and edges of zero length
     return places * rng.integers(-3, 4, (count, 1, 3)) / 4.0
 
 
@@ -67,7 +67,7 @@ def in_a_plane(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def crossing(rng: np.random.Generator, count: int) -> np.ndarray:
-    """At points within both edges, at a distance down to nothing."""
+    """Closest points within both edges, at distances down to zero."""
     x = any_edges(rng, count)
     s, t = rng.uniform(0.0, 1.0, (2, count))
     n = np.cross(x[:, 1] - x[:, 0], x[:, 3] - x[:, 2])
@@ -87,7 +87,7 @@ def of_uneven_length(rng: np.random.Generator, count: int) -> np.ndarray:
     [any_edges, parallel, nearly_parallel, on_one_line, without_length, in_a_plane, crossing, of_uneven_length],
     ids=lambda edges: edges.__name__,
 )
-def test_no_points_are_nearer(edges, device):
+def test_no_points_are_closer(edges, device):
     x = edges(np.random.default_rng(1), 4000).astype(np.float32).astype(float)
     s, t = evaluate(x, device)
     assert s.min() >= 0.0 and s.max() <= 1.0 and t.min() >= 0.0 and t.max() <= 1.0
@@ -95,14 +95,14 @@ def test_no_points_are_nearer(edges, device):
 
 
 def test_the_feet_of_the_common_perpendicular(device):
-    """Edges along x at height 0 and along y at height 2, which cross at a quarter and at a third."""
+    """Edges along x at height 0 and along y at height 2, whose projections cross at a quarter and at a third."""
     x = np.array([[[-1.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, -1.0, 2.0], [0.0, 2.0, 2.0]]])
     s, t = evaluate(x, device)
     assert s[0] == pytest.approx(1.0 / 4.0, abs=EXACT) and t[0] == pytest.approx(1.0 / 3.0, abs=EXACT)
 
 
-def test_parallel_edges_meet_in_the_middle_of_what_they_share(device):
-    """From 0 to 4 and from 1 to 7 on lines side by side: 1..4 is shared, its middle is 2.5."""
+def test_closest_points_of_parallel_edges_are_in_the_middle_of_the_overlap(device):
+    """From 0 to 4 and from 1 to 7 on parallel lines: 1..4 is common, and its middle is 2.5."""
     x = np.array([[[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [1.0, 1.0, 0.0], [7.0, 1.0, 0.0]]])
     for order in ([0, 1, 2, 3], [1, 0, 2, 3], [0, 1, 3, 2], [2, 3, 0, 1]):
         y = x[:, order]

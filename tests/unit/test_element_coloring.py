@@ -1,4 +1,4 @@
-"""The order in which threads add up elements: each once, and no two pieces of a round with a particle in common."""
+"""Element coloring: each element occurs once, and chunks of one color share no particle."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from toile.device.launcher import SHARE
 
 
 def sheet(n, shuffled=False):
-    """Triangles of a square of n x n particles, and where these are."""
+    """Triangles of a square of n x n particles, and their positions."""
     corner = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
     triangles = np.concatenate([corner[:, None] + [0, 1, n + 1], corner[:, None] + [0, n + 1, n]])
     points = np.stack([np.tile(np.arange(n), n), np.repeat(np.arange(n), n), np.zeros(n * n)], axis=1)
@@ -22,7 +22,7 @@ def sheet(n, shuffled=False):
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_every_element_has_one_place_and_pieces_of_a_round_share_no_particle(shuffled):
+def test_every_element_occurs_once_and_chunks_of_a_color_share_no_particle(shuffled):
     triangles, points = sheet(120, shuffled)
     by_color = color_elements(triangles, points)
     assert np.array_equal(np.sort(by_color.order), np.arange(len(triangles)))
@@ -32,18 +32,18 @@ def test_every_element_has_one_place_and_pieces_of_a_round_share_no_particle(shu
         pieces = [np.unique(ordered[first : min(first + SHARE, end)]) for first in range(begin, end, SHARE)]
         assert len(np.unique(np.concatenate(pieces))) == sum(map(len, pieces))
         begin = end
-    assert len(by_color.ends) <= 8  # and so every round has work for several threads
+    assert len(by_color.ends) <= 8  # so every color has work for several threads
 
 
-def test_few_elements_stay_as_they_are():
+def test_few_elements_are_not_colored():
     triangles, points = sheet(20)
     by_color = color_elements(triangles, points)
     assert np.array_equal(by_color.order, np.arange(len(triangles)))
     assert by_color.ends == (len(triangles),)
 
 
-def test_the_curve_takes_bits_in_turn():
-    """In a cube of 2^k points the eight corners of each cell follow each other."""
+def test_the_morton_curve_interleaves_bits():
+    """In a cube of 2^k points the eight corners of each cell are consecutive."""
     axes = np.meshgrid(*3 * [np.arange(4.0)], indexing="ij")
     points = np.stack([axis.ravel() for axis in axes], axis=1)
     order = np.argsort(_curve(points / 4.0 * 4.0))

@@ -1,4 +1,4 @@
-"""The scripts in examples/ run, at their small size, and what they print is what they say."""
+"""The scripts in examples/ run at their small size, and their output agrees with their text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Runs an example in an empty folder; what it prints."""
+    """A function that runs an example in an empty folder and returns its output."""
     monkeypatch.setenv("TOILE_EXAMPLE_SIZE", "small")
     monkeypatch.chdir(tmp_path)
 
@@ -55,7 +55,7 @@ def test_own_scene(printed) -> None:
 
 
 def test_sweep(printed) -> None:
-    """The second-order scheme is the more accurate one, and both gain from smaller steps."""
+    """The second-order scheme is the more accurate one, and smaller steps reduce the error of both."""
     rows = [numbers(line)[-2:] for line in printed("sweep").splitlines()[1:]]
     euler, bdf2 = zip(*rows, strict=True)
     assert len(rows) == 3
@@ -89,7 +89,7 @@ def test_forces_in_pins(printed) -> None:
 
 
 def test_export_and_render(printed) -> None:
-    """Every file that is named exists; both ways to read the run agree to float32."""
+    """Every named file exists; both ways to read the run agree to float32."""
     lines = printed("export_and_render").splitlines()
     assert all(Path(line).is_file() for line in lines if line.startswith("out"))
     assert "121 vertices, 200 triangles, 5 frames" in lines
@@ -97,7 +97,7 @@ def test_export_and_render(printed) -> None:
 
 
 def test_moving_body(printed) -> None:
-    """The cloth lands on the body, and no vertex is in it."""
+    """The cloth lands on the body, and no vertex is inside it."""
     lines = printed("moving_body").splitlines()
     depths = [float(depth) for line in lines for depth in re.findall(r"([\d.]+) mm deep", line)]
     contacts = [int(count) for line in lines for count in re.findall(r"(\d+) contacts", line)]
@@ -107,7 +107,7 @@ def test_moving_body(printed) -> None:
 
 
 def test_determinism(printed) -> None:
-    """The same bits from the same seed, others from another."""
+    """The same seed gives the same bits, and another seed gives others."""
     first, second, other = (line.split() for line in printed("determinism").splitlines()[1:])
     assert first == second
     assert first[1] != other[1]

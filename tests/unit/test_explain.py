@@ -1,4 +1,4 @@
-"""`toile explain`: every field of a scene appears with its value, and what the scene set is told from the defaults."""
+"""`toile explain`: every field of a scene appears with its value, and values of the scene differ from defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def row(scene: Scene, key: str, depth: int) -> Row:
 
 
 def fields(value: Any) -> list[str]:
-    """Names of all fields of all models inside a value."""
+    """The names of all fields of all models inside a value."""
     if isinstance(value, BaseModel):
         own = list(type(value).model_fields)
         return own + [name for key in own for name in fields(getattr(value, key))]
@@ -53,7 +53,7 @@ def test_a_default(scene: Scene) -> None:
     )
 
 
-def test_plugins_say_what_they_are(scene: Scene) -> None:
+def test_plugins_are_shown_with_their_summary(scene: Scene) -> None:
     grid = row(scene, "type", 3)
     assert (grid.value, grid.doc) == (
         "grid", "A rectangular sheet of right triangles, with alternating or parallel diagonals.",
@@ -74,7 +74,7 @@ def test_names_stay_whole_on_a_narrow_screen(scene: Scene) -> None:
         assert any(line.startswith(key) for line in lines), key
 
 
-def test_a_plugin_shows_the_fields_of_what_goes_into_it() -> None:
+def test_a_plugin_shows_the_fields_of_its_nested_models() -> None:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain_plugin("constraints", "pin"))
     lines = [line.rstrip() for line in console.export_text().splitlines()]
@@ -84,7 +84,7 @@ def test_a_plugin_shows_the_fields_of_what_goes_into_it() -> None:
     assert any(line.startswith("    rotation ") for line in lines)
 
 
-def test_the_whole_prints(scene: Scene) -> None:
+def test_the_whole_explanation_is_printed(scene: Scene) -> None:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(explain(scene))
     text = console.export_text()
@@ -99,7 +99,7 @@ def test_judgment_constants_come_with_their_reason() -> None:
         "Height of a triangle over its longest edge up to which it is a line within rounding, and has no normal.",
     )  # fmt: skip
     assert all(why for _, why in constants.values())
-    assert not any(name.startswith(("viewer.", "cli.")) for name in constants)  # about looks
+    assert not any(name.startswith(("viewer.", "cli.")) for name in constants)  # only about appearance
 
 
 @pytest.mark.parametrize(("family", "name"), [(family, name) for family in FAMILIES for name in names(family)])
@@ -112,7 +112,7 @@ def test_every_plugin_can_be_explained(family: str, name: str) -> None:
 @pytest.mark.parametrize(("family", "name"), [(family, name) for family in FAMILIES for name in names(family)])
 def test_every_plugin_and_its_fields_are_documented(family: str, name: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "scenes.md").read_text(encoding="utf-8")
-    if name == "gravity":  # the scene's key, not listed by its type
+    if name == "gravity":  # a key of the scene, which is not listed by its type
         assert "`gravity`" in page
         return
     for key in (name, *(row.key for row in field_rows(find(family, name)))):

@@ -1,4 +1,4 @@
-"""Shipped fabrics: each loads, names its source, and lies within what has been measured on cloth."""
+"""Shipped fabrics: each loads, names its source, and lies within the range of measured cloth."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def fabric(name: str) -> Fabric:
     return Fabric.model_validate(read_fabric(name))
 
 
-def test_the_measured_ones_are_all_there() -> None:
+def test_all_measured_fabrics_are_shipped() -> None:
     assert sorted(["cotton", "denim", *WANG, *MATSUDAIRA]) == fabric_names()
 
 
 @pytest.mark.parametrize("name", fabric_names())
-def test_every_fabric_is_cloth(name: str) -> None:
+def test_every_fabric_is_within_the_range_of_measured_cloth(name: str) -> None:
     cloth = fabric(name)
     assert cloth.name == name
     assert cloth.source
@@ -44,7 +44,7 @@ def test_every_fabric_is_cloth(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", fabric_names())
-def test_every_figure_is_written_out(name: str) -> None:
+def test_every_fabric_gives_all_its_values(name: str) -> None:
     """A later change of the defaults must not change a measured fabric."""
     given = set(yaml.safe_load((FABRICS / f"{name}.yaml").read_text(encoding="utf-8")))
     assert {"source", "density", "stretch_warp", "stretch_weft", "shear", "bend_warp", "bend_weft"} <= given
@@ -79,6 +79,6 @@ def test_conversion_from_kes(name: str, B: float, W: float, bending_length: floa
     list(zip(WANG, [9.8e-6, 2.2e-5, 1.0e-5, 1.3e-5, 9.2e-6, 4.7e-6, 2.0e-5, 1.4e-5, 4.3e-6, 3.1e-5], strict=True)),
 )
 def test_rigidity_of_the_ten(name: str, mean_rigidity: float) -> None:
-    """A quarter of the tabulated figure; the mean over 0, 45 and 90 degrees lies near that of warp and weft."""
+    """A quarter of the tabulated value; the mean over 0, 45 and 90 degrees is close to that of warp and weft."""
     cloth = fabric(name)
     assert 0.5 * (cloth.bend_warp + cloth.bend_weft) == pytest.approx(mean_rigidity, rel=0.15)

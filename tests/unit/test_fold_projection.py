@@ -1,4 +1,4 @@
-"""The map of depths of fold_projection, and what it does to points near one, two or no solids."""
+"""The map of depths of fold_projection, and its effect on points near one, two or no solids."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def maps(draw: st.DrawFn) -> FoldProjection:
 def test_the_map_is_strictly_increasing(post: FoldProjection, shares: list[float]) -> None:
     """Distances that differ, from 30 tau inside to beyond tau, stay in order; differences above rounding of tau.
 
-    In the tail the slope is at least REST^2/depth^2 or so: 1e-9 tau apart is enough to be told apart.
+    In the tail the slope is at least about REST^2/depth^2, so distances that differ by 1e-9 tau stay distinct.
     """
     phi = np.unique(np.round(shares, 6)) * post.tau
     assert (np.diff(post.target(phi)) > 0.0).all()
 
 
 @given(maps(), st.floats(0.0, 1e6))
-def test_what_the_map_holds_to(post: FoldProjection, far: float) -> None:
+def test_the_map_is_the_identity_beyond_tau_and_above_epsilon(post: FoldProjection, far: float) -> None:
     """f(tau) = tau, the identity above, above epsilon everywhere, and nearly epsilon at the deepest."""
     band = post.tau - post.epsilon
     tau, deepest, outside, inside = (
@@ -59,8 +59,8 @@ def test_the_map_never_moves_inwards(post: FoldProjection, share: float) -> None
 def test_the_map_has_no_crease(post: FoldProjection) -> None:
     """The slope is 1 on both sides of tau and continuous at the other joints, by differences over d = 1e-5 band.
 
-    The parabola's second derivative is (1 - m)/bend, so that slopes over d differ by 1e-5/BEND = 1e-4; those of the
-    hyperbola, 2 m^2/(REST band) at its begin, by 1e-3.
+    The second derivative of the parabola is (1 - m)/bend, so slopes over d differ by 1e-5/BEND = 1e-4; those of the
+    hyperbola, 2 m^2/(REST band) at its start, by 1e-3.
     """
     band = post.tau - post.epsilon
     d = 1e-5 * band
@@ -72,8 +72,8 @@ def test_the_map_has_no_crease(post: FoldProjection) -> None:
             assert above == pytest.approx(1.0, abs=1e-9) and below == pytest.approx(1.0, abs=1e-4)
 
 
-def test_all_depths_that_occur_share_the_band_evenly() -> None:
-    """Between the bend and the deepest f is a line, whose slope is close to the most that an even share can have."""
+def test_the_depths_of_a_frame_share_the_band_uniformly() -> None:
+    """Between the bend and the deepest point f is linear, with a slope close to the maximum of a uniform map."""
     phi = np.linspace(-POST.deepest, POST.tau - BEND * (POST.tau - POST.epsilon), 50)
     slopes = np.diff(POST.target(phi)) / np.diff(phi)
     np.testing.assert_allclose(slopes, slopes[0], rtol=1e-10)
@@ -81,7 +81,7 @@ def test_all_depths_that_occur_share_the_band_evenly() -> None:
     assert 0.85 * most < slopes[0] < most
 
 
-def test_needs_room_for_wrinkles() -> None:
+def test_tau_must_exceed_epsilon() -> None:
     with pytest.raises(ValidationError, match=r"below tau = 0\.001"):
         FoldProjection(epsilon=1e-3, tau=1e-3)
 
@@ -91,7 +91,7 @@ def finish(device: str, solids: list[dict[str, Any]], x: np.ndarray, time: float
     simulation = Simulation(Scene(solids=solids, post=[POST]), device)
     before = x.copy()
     result = simulation.parts.post[0].apply(x, time)
-    assert np.array_equal(x, before)  # those given stay as they are
+    assert np.array_equal(x, before)  # the input is not changed
     return result
 
 
@@ -103,8 +103,8 @@ def shell(count: int = 500, thickness: float = 0.04, seed: int = 2) -> np.ndarra
     return out / np.linalg.norm(out, axis=1)[:, None] * r[:, None]
 
 
-def test_a_sphere(device: str) -> None:
-    """Along the normal, to the distance that the map says, to rounding; what is beyond tau is not touched."""
+def test_points_near_a_sphere_move_along_its_normal(device: str) -> None:
+    """Points move along the normal to the distance of the map, to rounding; points beyond tau are not changed."""
     x = shell()
     r = np.linalg.norm(x, axis=1)
     moved = finish(device, [SPHERE], x)
@@ -114,7 +114,7 @@ def test_a_sphere(device: str) -> None:
     assert 0.2 < outside.mean() < 0.8 and np.array_equal(moved[outside], x[outside])
 
 
-def test_a_moving_solid_is_where_it_is_at_the_time(device: str) -> None:
+def test_a_moving_solid_has_its_pose_at_the_time_of_the_frame(device: str) -> None:
     motion = {"keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 2.0, 0.0]}]}
     x, way = shell(), np.array([0.0, 2.0, 0.0])
     there = finish(device, [{**SPHERE, "motion": motion}], x + way, time=1.0)
@@ -127,8 +127,8 @@ def test_no_solids_and_no_points(device: str) -> None:
     assert finish(device, [SPHERE], np.zeros((0, 3))).shape == (0, 3)
 
 
-def test_points_inside_two_solids_are_left_alone(device: str) -> None:
-    """A plane through the middle of a sphere: what is below and inside is pinched; the rest is moved."""
+def test_points_inside_two_solids_are_not_moved(device: str) -> None:
+    """A plane through the center of a sphere: points below and inside are pinched; the others are moved."""
     x = shell()
     moved = finish(device, [SPHERE, {"type": "plane"}], x)
     r, z = np.linalg.norm(x, axis=1) - 0.3, x[:, 2]
@@ -138,8 +138,8 @@ def test_points_inside_two_solids_are_left_alone(device: str) -> None:
     assert (np.linalg.norm(moved[above], axis=1) > 0.3).all()
 
 
-def test_points_pinched_within_a_level_set_are_left_alone(device: str) -> None:
-    """Inside two of its parts at once; points inside one of them only are moved out."""
+def test_points_pinched_within_a_level_set_are_not_moved(device: str) -> None:
+    """Points inside two of its parts at once; points inside only one of them are moved out."""
     centers = np.array([[-0.08, 0.0, 0.0], [0.08, 0.0, 0.0]])
     parts = [{"type": "sphere", "radius": 0.1, "translation": center.tolist()} for center in centers]
     x = np.random.default_rng(3).uniform(-0.15, 0.15, (4000, 3))
@@ -150,11 +150,12 @@ def test_points_pinched_within_a_level_set_are_left_alone(device: str) -> None:
     one = (depth[0] < -0.005) & (depth[0] > -0.03) & (depth[1] > 0.05)
     assert one.sum() > 20
     out = np.linalg.norm(moved[one] - centers[0], axis=1) - 0.1
-    np.testing.assert_allclose(out, POST.target(depth[0, one]), atol=5e-4)  # a grid of 1 cm rounds a sphere by so much
+    np.testing.assert_allclose(out, POST.target(depth[0, one]), atol=5e-4)  # the error of a sphere on a grid of 1 cm
 
 
-def test_a_corner_between_two_solids(device: str) -> None:
-    """Near both walls of a corner of 120 degrees points end at their distance from the nearer, clear of the other."""
+def test_points_in_a_corner_end_clear_of_both_solids(device: str) -> None:
+    """Near both walls of a corner of 120 degrees, points end at their distance from the closer wall, clear of the
+    other."""
     walls = [{"type": "plane", "rotation": [angle, 0.0, 0.0]} for angle in (30.0, -30.0)]
     normals = np.array([[0.0, -0.5, np.sqrt(0.75)], [0.0, 0.5, np.sqrt(0.75)]])
     random = np.random.default_rng(4)
@@ -168,8 +169,8 @@ def test_a_corner_between_two_solids(device: str) -> None:
     np.testing.assert_allclose(after.min(axis=1)[~pinched], target[~pinched], atol=1e-4)
 
 
-def test_a_gap_too_narrow_for_the_band(device: str) -> None:
-    """Between two planes 8 mm apart no point can be 9 mm away from both: none is worse off than before."""
+def test_points_in_a_narrow_gap_are_not_worse_off(device: str) -> None:
+    """Between two planes 8 mm apart no point can be 9 mm away from both: no smallest distance decreases."""
     gap = 8e-3
     upper = {"type": "plane", "rotation": [180.0, 0.0, 0.0], "translation": [0.0, 0.0, gap]}
     x = np.column_stack([np.zeros((50, 2)), np.linspace(-2e-3, gap + 2e-3, 50)])
@@ -181,8 +182,8 @@ def test_a_gap_too_narrow_for_the_band(device: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
-def test_the_simulation_does_not_know(device: str, integrator: str) -> None:
-    """The same states and certificates, to the last bit, with and without; frames differ, and lie in front."""
+def test_the_post_process_does_not_affect_the_simulation(device: str, integrator: str) -> None:
+    """States and certificates are the same with and without it, to the last bit; frames differ, and lie in front."""
     fields: dict[str, Any] = {
         "time": {"frames": 12, "fps": 30.0, "max_step": 1.0 / 120.0},
         "cloth": [{"shape": {"type": "grid", "size": (0.6, 0.6), "resolution": (9, 9)}, "translation": (0, 0, 0.33)}],

@@ -12,8 +12,8 @@ from toile.energies.base import Energy
 from toile.energies.wind import Wind
 
 
-def test_pull_follows_its_target_while_it_grips(device: str) -> None:
-    """A target moving at (1, 2, 0) m/s; pulls in steps that end after 0.2 s and not after 0.6 s."""
+def test_a_pull_follows_its_target_in_its_interval(device: str) -> None:
+    """The target moves at (1, 2, 0) m/s; the pull acts in steps that end after 0.2 s and not after 0.6 s."""
     fields = {
         **SETTINGS["pull"],
         "start": 0.2,
@@ -38,8 +38,8 @@ def test_pull_follows_its_target_while_it_grips(device: str) -> None:
         np.testing.assert_allclose(A.dense(), dense.A(0.01), rtol=0, atol=1e-15)
 
 
-def test_push_acts_within_its_window(device: str) -> None:
-    """In steps that end after 0.2 s and not after 0.6 s: m a on every particle, and nothing before and after."""
+def test_a_push_acts_in_its_interval(device: str) -> None:
+    """In steps that end after 0.2 s and not after 0.6 s: m a on every particle, and nothing outside of them."""
     energy = plugins.find("energies", "push").model_validate({**SETTINGS["push"], "start": 0.2, "end": 0.6})
     assert isinstance(energy, Energy)
     x, v = states(1, seed=16)[0]
@@ -50,7 +50,7 @@ def test_push_acts_within_its_window(device: str) -> None:
 
 
 def test_gusts_stay_within_bounds_and_follow_the_seed() -> None:
-    """u(t) between (1 - gust) and (1 + gust) times the velocity, varying, along it, the same for the same seed."""
+    """u(t) varies between (1 - gust) and (1 + gust) times the velocity, along it, and is the same for the same seed."""
     wind = Wind(velocity=(3.0, 0.0, 4.0), gust=0.5)
     times = np.linspace(0.0, 40.0, 400)
     u = np.array([wind.velocity_at(time, seed=7) for time in times])

@@ -1,4 +1,4 @@
-"""What must not slip through: numbers that are none, overflow, and state left behind by a failed solve."""
+"""Guards of a step: NaN, overflow, and state that a failed solve leaves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sheet(device: str, **more: Any) -> Simulation:
 
 @pytest.mark.parametrize("vertex", [0, 17, 35])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_position_that_is_no_number_is_an_infinite_change(vertex: int, bad: float, device: str) -> None:
+def test_a_nan_position_is_an_infinite_change(vertex: int, bad: float, device: str) -> None:
     simulation = sheet(device)
     positions = simulation.state.x.numpy().copy()
     positions[vertex] = bad
@@ -36,7 +36,7 @@ def test_a_position_that_is_no_number_is_an_infinite_change(vertex: int, bad: fl
 
 @pytest.mark.parametrize("preconditioner", ["cholesky", "block_jacobi"])
 def test_forces_too_large_for_their_square_fail_the_step(preconditioner: str, device: str) -> None:
-    """1e200 m/s^2: the residual's square is infinite, which is not a solved system."""
+    """1e200 m/s^2: the square of the residual is infinite, so the system is not solved."""
     if device != "cpu" and preconditioner == "cholesky":
         pytest.skip("cholesky is for the CPU")
     simulation = sheet(device, gravity=(0.0, 0.0, -1e200), solver={"preconditioner": preconditioner})
@@ -44,23 +44,23 @@ def test_forces_too_large_for_their_square_fail_the_step(preconditioner: str, de
         list(simulation.run())
     summary = simulation.report()["summary"]
     assert not summary["ok"]
-    assert summary["rejected"] >= 10  # every try counts, halved from 1/60 s to 1e-5 s
+    assert summary["rejected"] >= 10  # every try is counted, halved from 1/60 s to 1e-5 s
 
 
-def test_a_solve_forgets_the_directions_of_the_one_before(device: str) -> None:
-    """CG's first direction is its own, even if the last solve left something that is no number."""
+def test_a_solve_does_not_use_directions_of_the_one_before(device: str) -> None:
+    """CG computes its first direction, even if the last solve left a NaN."""
     clean, poisoned = (sheet(device, constraints=HELD, solver={"preconditioner": "block_jacobi"}) for _ in range(2))
     clean.advance_frame()
     poisoned.advance_frame()
     direction = poisoned.integrator.newton.solver.pcg.c  # type: ignore[attr-defined]
     direction.fill_(np.nan)
     a, b = clean.advance_frame(), poisoned.advance_frame()
-    # To the bit on the CPU; a GPU adds in any order, and a residual of 1e-3 leaves some micrometers.
+    # To the bit on the CPU; a GPU adds in any order, and a residual of 1e-3 allows some micrometers.
     np.testing.assert_allclose(a.positions, b.positions, rtol=0, atol=0.0 if device == "cpu" else 1e-5)
 
 
-def test_edges_are_measured_against_the_length_they_seek(device: str) -> None:
-    """b_u = 1.3: at rest edges along u are 1.3 times their uv, and nothing is strained."""
+def test_edge_strain_is_relative_to_the_rest_stretch(device: str) -> None:
+    """b_u = 1.3: at rest edges along u are 1.3 times as long as in uv, and the strain is zero."""
     simulation = sheet(device, gravity=(0.0, 0.0, 0.0), cloth={"rest_stretch": [{"warp": 1.3}]})
     positions = simulation.state.x.numpy().copy() * [1.3, 1.0, 1.0]
     simulation.state.x.assign(positions)
@@ -68,8 +68,8 @@ def test_edges_are_measured_against_the_length_they_seek(device: str) -> None:
     assert max(map(abs, strain.values())) < 1e-12
 
 
-def test_another_simulation_makes_no_new_kernels(device: str) -> None:
-    """Sweeps make thousands of simulations in one process."""
+def test_another_simulation_compiles_no_kernels(device: str) -> None:
+    """A parameter sweep makes thousands of simulations in one process."""
     sheet(device, constraints=HELD)
     before = make_kernels.cache_info().currsize
     for _ in range(3):
@@ -77,8 +77,8 @@ def test_another_simulation_makes_no_new_kernels(device: str) -> None:
     assert make_kernels.cache_info().currsize == before
 
 
-def test_a_motion_under_way_does_not_move_what_it_begins_to_hold(device: str) -> None:
-    """A pin that begins at 0.2 s, in the middle of its motion, takes the particles from where they are."""
+def test_a_pin_that_starts_during_its_motion_does_not_displace_particles(device: str) -> None:
+    """A pin that begins at 0.2 s, in the middle of its motion, carries the particles from their positions."""
     motion = {
         "interpolation": "linear",
         "keyframes": [{"time": 0.0, "translation": [9.0, 0.0, 0.0]}, {"time": 1.0, "translation": [10.0, 0.0, 0.0]}],
@@ -93,8 +93,8 @@ def test_a_motion_under_way_does_not_move_what_it_begins_to_hold(device: str) ->
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
-def test_a_sliver_of_a_step_harms_nothing(integrator: str, device: str) -> None:
-    """Windows of time may leave steps of a microsecond between full ones; a swing goes on as without them."""
+def test_tiny_steps_do_not_change_a_swing(integrator: str, device: str) -> None:
+    """Constraint intervals may cause steps of a microsecond between full ones; a swing is the same as without them."""
     slivers, plain = (sheet(device, constraints=HELD, integrator=integrator) for _ in range(2))
     h, sliver = 1.0 / 120.0, 1e-6
     for _ in range(60):
@@ -103,16 +103,16 @@ def test_a_sliver_of_a_step_harms_nothing(integrator: str, device: str) -> None:
         plain.step(h, FrameTally())
     strain = slivers.loop.strain.summary(slivers.state.x, 0.0)
     assert strain["edge_max"] < 0.1
-    # Half a second of a swing over one meter; a sliver makes the step after it one of backward Euler.
+    # Half a second of a swing over one meter; the step after a tiny one is backward Euler.
     away = np.abs(slivers.state.x.numpy() - plain.state.x.numpy()).max()
     assert away < (0.25 if integrator == "implicit_bdf2" else 0.01)
 
 
 @pytest.mark.parametrize(("before", "now", "excess"), [(1.03, 1.06, 0.01), (1.055, 1.06, 0.005), (1.07, 1.06, 0.0)])
-def test_excess_is_what_a_step_adds_beyond_the_extension(
+def test_excess_is_the_stretch_that_a_step_adds_beyond_the_extension(
     before: float, now: float, excess: float, device: str
 ) -> None:
-    """Of a sheet of cotton, which extends by 5 %, drawn out along u."""
+    """For a sheet of cotton, whose extension is 5 %, stretched along u."""
     simulation = sheet(device)
     rest = simulation.state.x.numpy().copy()
     simulation.state.x.assign(rest * [before, 1.0, 1.0])
@@ -130,8 +130,8 @@ def test_steps_beyond_the_extension_are_halved_three_times_and_no_more(
         assert tally.rejected == rejected and tally.h_max == simulation.control.max_step / 2**rejected
 
 
-def test_threads_keep_to_their_extension(device: str) -> None:
-    """Cotton that slaps against a stand, at large steps: 5 %, where it is 6.5 % otherwise."""
+def test_max_excess_keeps_threads_within_their_extension(device: str) -> None:
+    """Cotton that hits a stand, at large steps: 5 %, where it is 6.5 % otherwise."""
     changes = ["cloth[0].shape.resolution=[41,41]", "cloth[0].translation=[0.03,0,0.62]", "outputs=[]"]
     simulation = Simulation(load("drape", overrides=[*changes, "time.max_excess=0"]), device)
     strains = [frame.certificate["strain"] for frame in simulation.run(16) if frame.certificate is not None]

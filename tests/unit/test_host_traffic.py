@@ -1,6 +1,6 @@
-"""What contact of cloth asks of the device inside a step: numbers that decide how to go on, and no lists.
+"""Readbacks of contact within a step: a few numbers that control its flow, and no lists.
 
-On the CPU looking at an array costs nothing; on a GPU each look waits for the device, and lists travel.
+On the CPU reading an array costs nothing; on a GPU each readback waits for the device, and lists are copied.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ OF_CONTACT = (
 )  # fmt: skip
 
 
-def test_contact_looks_at_few_numbers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sheet thrown at another: all that the filter does, beside the search for pairs."""
+def test_contact_reads_back_few_numbers(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sheet thrown at another: the whole filter, without the search for pairs."""
     above = {"translation": (0.01, 0.02, 0.01), "rotation": (3.0, 5.0, 17.0), "velocity": (0.3, 0.2, -2.0)}
     simulation = cloths(device, [{"shape": grid(0.2, 8)}, {"shape": grid(0.2, 8), **above}])
     contact = simulation.filters[-1]
@@ -86,7 +86,7 @@ def test_mean_and_largest_motion(solid: int, device: str) -> None:
     np.testing.assert_allclose(motion.mean.numpy()[0], mean, atol=1e-14)
 
 
-def test_what_only_falls_moves_nowhere(device: str) -> None:
+def test_a_common_translation_is_no_relative_motion(device: str) -> None:
     x = np.random.default_rng(1).normal(size=(100, 3))
     ends = [wp.array(values, dtype=vec3, device=device) for values in (x, x - [0.0, 0.0, 0.25])]
     assert RelativeMotion(100, device).find(*ends) < 1e-15

@@ -1,6 +1,6 @@
-"""Times of impact: never later than ipctk's or than a contact known exactly, and hardly ever in vain.
+"""Times of impact: never later than those of ipctk or than exactly known contacts, with few false positives.
 
-In single precision the pairs are rounded first: for the positions that are stored all of it holds as in double.
+In single precision the pairs are rounded first: the same holds for the stored positions as in double.
 """
 
 from dataclasses import replace
@@ -61,7 +61,7 @@ def impact(kind: str, start: np.ndarray, end: np.ndarray, margin: np.ndarray | f
 
 
 def stored(pairs: Motions) -> Motions:
-    """As they are in memory. A time of contact is not known any more if something was rounded."""
+    """The pairs as stored in memory. A time of impact is no longer known if something was rounded."""
     start, end, margin = (values.astype(numpy_real).astype(float) for values in (pairs.start, pairs.end, pairs.margin))
     same = (start == pairs.start).all(axis=(1, 2)) & (end == pairs.end).all(axis=(1, 2))
     contact_time = np.where(same, pairs.contact_time, np.inf)
@@ -69,7 +69,8 @@ def stored(pairs: Motions) -> Motions:
 
 
 def check(pairs: Motions, device: str) -> None:
-    """No miss, hardly a false alarm, and at the time returned the distance that was asked for."""
+    """Asserts that no impact is missed, false positives are rare, and the distance at the returned time is as
+    requested."""
     pairs = stored(pairs)
     kind, start, end = pairs.kind, pairs.start, pairs.end
     t = impact(kind, start, end, pairs.margin, device)
@@ -77,15 +78,15 @@ def check(pairs: Motions, device: str) -> None:
     distance = pairs.distance
     nearest = np.minimum(pairs.margin, 0.5 * distance)
     rounding = 1e-14 * pairs.size  # of distances
-    # The time returned is rounded down; until then differences of positions change by less than twice the size.
+    # The returned time is rounded down; until then differences of positions change by less than twice the size.
     rounding_of_time = (0.0 if precision == "double" else 2.0**-22) * pairs.size
 
-    # What touches and does not move is left alone; all else that touches is found before it does.
+    # Pairs in contact without relative motion are no impacts; all other exact contacts are found before their time.
     assert (t[~pairs.moves] == NEVER).all()
     known = np.isfinite(pairs.contact_time) & pairs.moves
     assert (t[known] <= pairs.contact_time[known]).all()
 
-    # Never later than ipctk, but where it was early, because a long way side by side had tired it.
+    # Never later than ipctk, except where ipctk is early because it ran out of iterations on a long parallel path.
     time = judge(kind, start, end)
     later = np.flatnonzero((t > time) & pairs.moves)
     moments = distance_at(kind, start[later], end[later], np.minimum(time[later], 1.0)[:, None])[:, 0]
@@ -94,8 +95,8 @@ def check(pairs: Motions, device: str) -> None:
     spared = later[~hit[later]]
     assert (least_distance(kind, start[spared], end[spared]) > nearest[spared] - rounding[spared]).all()
 
-    # Until the time returned the distance is at least `nearest`; at that time it is not much more. Of a distance that
-    # is the root of the rounding, to the size, products lose all digits: it is sure not to be 0, and no more.
+    # Until the returned time the distance is at least `nearest`; at that time it is not much more. For a distance as
+    # small as the root of the rounding times the size, products lose all digits: it is only certain not to be 0.
     clear = distance > 1e-7 * pairs.size
     until = np.where(hit, t, 1.0)[:, None] * np.linspace(0.0, 1.0, 33)
     distances = distance_at(kind, start, end, until)
@@ -103,13 +104,13 @@ def check(pairs: Motions, device: str) -> None:
     assert (least >= nearest * (1.0 - 1e-6) - rounding)[clear].all()
     assert (least > 0.0)[distance > rounding].all()
     assert not clear[t == 0.0].any()
-    # What runs out of steps is early: one in ten of the motions made to graze each other, hardly one of the others.
+    # Pairs that run out of steps are early: one in ten of the grazing motions, hardly any of the others.
     arrived = distances[:, -1] <= ARRIVED * nearest * (1.0 + 1e-6) + rounding + rounding_of_time
     assert (clear & hit).mean() > 0.4
     assert arrived[clear & hit & pairs.grazes].mean() > 0.9
     assert arrived[clear & hit & ~pairs.grazes].mean() > 0.999
 
-    # False alarms, among what keeps well away.
+    # False positives among pairs that stay well apart.
     suspects = np.flatnonzero(hit & np.isinf(time) & np.isinf(pairs.contact_time))
     false = least_distance(kind, start[suspects], end[suspects]) > 1.2 * nearest[suspects]
     assert (~hit).mean() > 0.15
@@ -136,7 +137,7 @@ def test_a_vertex_falls_on_a_triangle(margin, device):
 
 
 def test_edges_cross(device):
-    """At distance 1, both at speed 1 towards each other, in crossed directions: (1 - nearest) / 2."""
+    """At distance 1, both at speed 1 towards each other, perpendicular: (1 - nearest) / 2."""
     start = np.array([[[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, -1.0, 1.0], [0.0, 2.0, 1.0]]])
     end = start + np.array([[1.0], [1.0], [-1.0], [-1.0]]) * [0.0, 0.0, 1.0]
     assert impact(EDGE_EDGE, start, end, 0.1, device)[0] == pytest.approx(0.45, abs=EXACT)
@@ -149,7 +150,7 @@ def test_the_margin_is_at_most_half_the_distance_at_the_start(device):
     assert impact(VERTEX_TRIANGLE, start, end, 5.0, device)[0] == pytest.approx(0.5, abs=EXACT)
 
 
-def test_what_stops_just_above_the_margin_never_arrives(device):
+def test_a_vertex_that_stops_above_the_margin_has_no_impact(device):
     start = np.array([[[0.2, 0.3, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     for stop, arrives in ((0.1001, False), (0.0999, True)):
         end = start.copy()
@@ -158,7 +159,7 @@ def test_what_stops_just_above_the_margin_never_arrives(device):
 
 
 def test_sliding_along_is_not_an_impact(device):
-    """By 1.4 m at a height of 1 um: with a bound on the speed in all directions that would be a million steps."""
+    """By 1.4 m at a height of 1 um: a bound on the speed in all directions would need a million steps."""
     start = np.array([[[-0.7, 0.2, 1e-6], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     end = start + FIRST * [1.4, 0.0, 0.0]
     assert impact(VERTEX_TRIANGLE, start, end, 1e-3, device)[0] == NEVER
@@ -173,14 +174,14 @@ def test_moving_together_is_not_an_impact(kind, device):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_moving_apart_is_not_an_impact(kind, device):
-    """Everything grows about a point: no distance gets smaller."""
+    """All positions are scaled up about a point: no distance decreases."""
     start = anything(np.random.default_rng(5), kind, 2000)[0]
     assert (impact(kind, start, 3.0 * start, 0.1, device) == NEVER).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turning_and_moving_everything_changes_nothing(kind, device):
-    """Arrival is a threshold, so a time may change by the last step, which is within a tenth of `nearest`."""
+def test_times_are_invariant_under_rigid_motion(kind, device):
+    """Convergence is a threshold, so a time may change by the last step, which is within a tenth of `nearest`."""
     rng = np.random.default_rng(6)
     start, end, _ = cloth_like(rng, kind, 4000)
     t = impact(kind, start, end, 0.02, device)
@@ -192,8 +193,8 @@ def test_turning_and_moving_everything_changes_nothing(kind, device):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kilometer_away_is_as_good(kind, device):
-    """Positions that a shift by 1024 does not round: the same, bit by bit, and never a distance of 0."""
+def test_times_are_the_same_a_kilometer_from_the_origin(kind, device):
+    """Positions that a shift by 1024 does not round: the same bits, and never a distance of 0."""
     rng = np.random.default_rng(7)
     fine = 2.0**30 if precision == "double" else 2.0**13
     start, end, _ = (np.round(y * fine) / fine for y in cloth_like(rng, kind, 4000))
@@ -210,7 +211,7 @@ def test_the_order_of_edges_and_ends_does_not_matter(order, device):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_touches_at_the_start_is_an_impact_if_it_moves(kind, device):
+def test_a_pair_in_contact_at_the_start_is_an_impact_if_it_moves(kind, device):
     x = np.array([[[0.25, 0.25, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
     assert impact(kind, x, x, 0.1, device)[0] == NEVER
     moved = x - FIRST * [0.0, 0.0, 1.0]

@@ -1,4 +1,4 @@
-"""Zones that move as one body: what they keep, what holds them, and that nothing in them can meet on the way."""
+"""Impact zones move as rigid bodies: conserved quantities, constraints, and no collision within a zone."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def moved(x: np.ndarray, d: np.ndarray, masses: np.ndarray, held: np.ndarray | N
 
 
 def holding(count: int, who: list[int], normals: np.ndarray) -> np.ndarray:
-    """Projections on the directions that are held, of some vertices."""
+    """Projections to the held directions of some vertices."""
     held = np.zeros((count, 3, 3))
     held[who] = np.linalg.pinv(np.atleast_2d(normals)) @ np.atleast_2d(normals)
     return held
 
 
 def smallest_distances(x: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """Of each pair of points on the way, relatively to the start."""
+    """The smallest distance of each pair of points on the way, relative to the start."""
     i, j = np.triu_indices(len(x), 1)
     r, e = x[i] - x[j], d[i] - d[j]
     t = np.clip(-(r * e).sum(axis=1) / np.maximum((e * e).sum(axis=1), 1e-300), 0.0, 1.0)
@@ -39,8 +39,8 @@ def smallest_distances(x: np.ndarray, d: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_momentum_and_angular_momentum_are_kept(seed: int) -> None:
-    """Those of the displacements, about any point; to rounding."""
+def test_linear_and_angular_momentum_are_conserved(seed: int) -> None:
+    """Momentum of the displacements, about any point; to rounding."""
     x, d, m = zone(seed)
     change = m[:, None] * (moved(x, d, m) - d)
     assert np.abs(change.sum(axis=0)).max() < 1e-13 * np.abs(m[:, None] * d).sum()
@@ -49,12 +49,12 @@ def test_momentum_and_angular_momentum_are_kept(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_distance_gets_shorter_on_the_way(seed: int) -> None:
-    """Of any two vertices, for motions that are large against the zone."""
+    """The distance of any two vertices, for motions that are large relative to the zone."""
     x, d, m = zone(seed)
     assert smallest_distances(x, moved(x, 3.0 * d, m)).min() > 1.0 - 1e-12
 
 
-def test_a_body_motion_stays_as_it_is() -> None:
+def test_a_rigid_motion_is_not_changed() -> None:
     x, _, m = zone(0)
     d = np.array([0.3, -0.2, 0.1]) + np.cross([0.5, 0.2, -0.4], x)
     np.testing.assert_allclose(moved(x, d, m), d, atol=1e-13)
@@ -62,7 +62,7 @@ def test_a_body_motion_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("points", [1, 2, 3], ids=["a point", "a line", "a plane"])
 def test_zones_without_volume(points: int) -> None:
-    """Four vertices in one place, on a line, in a plane: the motion is not unique, but it is a body's."""
+    """Four vertices at one point, on a line, in a plane: the rigid motion is not unique."""
     rng = np.random.default_rng(4)
     x = rng.uniform(size=(4, points)) @ rng.normal(size=(points, 3)) if points > 1 else np.ones((4, 3))
     d, m = rng.normal(size=(4, 3)), rng.uniform(0.1, 1.0, 4)
@@ -86,7 +86,7 @@ def test_zones_without_volume(points: int) -> None:
     ids=["pin", "plane z", "plane (2, -1, 2)", "plane (1, 1, 1)", "line"],
 )
 def test_held_directions_keep_their_displacement(normals: np.ndarray) -> None:
-    """One vertex is held: to the last bit where the projection itself is exact, else to rounding."""
+    """One vertex is held: to the last bit where the projection is exact, otherwise to rounding."""
     x, d, m = zone(6)
     held = holding(len(x), [3], normals)
     found = moved(x, d, m, held)
@@ -96,16 +96,16 @@ def test_held_directions_keep_their_displacement(normals: np.ndarray) -> None:
     assert smallest_distances(x, found).min() > 1.0 - 1e-12
 
 
-def test_momentum_along_what_is_free() -> None:
-    """Vertices on rails along z: only momentum along z is not given to the rails."""
+def test_momentum_along_free_directions_is_conserved() -> None:
+    """Vertices on lines along z: only momentum along z is not transferred to the constraints."""
     x, d, m = zone(8)
     d[:, :2] = 0.0
     found = moved(x, d, m, holding(len(x), [1, 5, 7], EYE[:2]))
     assert m @ found[:, 2] == pytest.approx(m @ d[:, 2], rel=1e-12)
 
 
-def test_vertices_of_solids_lead() -> None:
-    """Mass 0, held in all directions: the zone goes with the solid, whatever it weighs."""
+def test_a_zone_follows_vertices_of_solids() -> None:
+    """They have mass 0 and are held in all directions: the zone follows the solid."""
     x, d, m = zone(9)
     m[:3] = 0.0
     d[:3] = np.array([0.1, 0.2, 0.3]) + np.cross([0.0, 0.4, 0.1], x[:3])
@@ -115,8 +115,8 @@ def test_vertices_of_solids_lead() -> None:
 
 
 @pytest.mark.parametrize("way", [1e-6, 1.0])
-def test_none_if_what_holds_moves_against_itself(way: float) -> None:
-    """Two pins that approach, however little; three that are pulled out of shape."""
+def test_there_is_no_zone_motion_for_contradictory_constraints(way: float) -> None:
+    """Two pins that approach, however little; three pins that deform."""
     x, d, m = zone(10)
     d[:2] = 0.0
     d[1] = way * (x[0] - x[1])
@@ -125,7 +125,7 @@ def test_none_if_what_holds_moves_against_itself(way: float) -> None:
     assert rigid_motion(x, d, m, holding(len(x), [0, 1], EYE)) is not None
 
 
-def test_pins_that_turn_like_a_body_are_followed() -> None:
+def test_a_zone_follows_pins_that_rotate_rigidly() -> None:
     x, d, m = zone(11)
     d[:4] = np.cross([0.0, 0.0, 0.7], x[:4])
     found = moved(x, d, m, holding(len(x), [0, 1, 2, 3], EYE))
@@ -134,7 +134,7 @@ def test_pins_that_turn_like_a_body_are_followed() -> None:
 
 
 def test_groups_that_share_a_vertex_become_one_zone() -> None:
-    """Against the components of the graph, found by spreading the smallest number."""
+    """Against the connected components of the graph, found by propagating the smallest index."""
     rng = np.random.default_rng(12)
     groups = rng.integers(0, 200, (40, 4)).astype(np.int32)
     zones = ImpactZones(200)
@@ -149,7 +149,7 @@ def test_groups_that_share_a_vertex_become_one_zone() -> None:
     assert {tuple(sorted(found)) for found in zones.zones()} == wanted
 
 
-def test_no_groups_no_zones() -> None:
+def test_without_groups_there_are_no_zones() -> None:
     zones = ImpactZones(5)
     assert zones.zones() == []
     zones.join(np.zeros((0, 4), np.int32))

@@ -1,4 +1,4 @@
-"""What `import toile` gives, and what it must not cost."""
+"""The public names of `import toile`, and the cost of importing it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def python(code: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(toile.__all__))
-def test_every_public_name_is_there(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(toile, name) is not None
     assert name in dir(toile)
 
 
-def test_public_names_are_kept_in_step() -> None:
+def test_the_lists_of_public_names_agree() -> None:
     assert set(toile.__all__) == {*toile._MODULE_OF, "__version__", "use_precision"}
 
 
@@ -44,14 +44,14 @@ def test_importing_toile_and_its_command_imports_nothing_heavy() -> None:
     assert not {name for name in loaded if name.split(".")[0] in HEAVY}
 
 
-def test_help_answers_within_half_a_second() -> None:
+def test_help_takes_less_than_half_a_second() -> None:
     def seconds() -> float:
         before = os.times()
         subprocess.run([sys.executable, "-m", "toile", "--help"], capture_output=True, check=True, timeout=60)
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # Time of the processor, and the best of several: what the machine does besides is not ours.
+    # Processor time, and the best of several, because other load on the machine does not matter.
     assert min(seconds() for _ in range(3)) < 0.5
 
 
@@ -61,11 +61,13 @@ def test_precision_is_chosen_before_the_kernels() -> None:
     assert python("from toile.math import types; print(types.precision)", TOILE_PRECISION="double").strip() == "double"
 
 
-def test_precision_cannot_change_once_kernels_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_precision_cannot_change_after_kernels_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOILE_PRECISION", "double")
     monkeypatch.setitem(sys.modules, "toile.math.types", SimpleNamespace(precision="double"))
     toile.use_precision("double")
-    with pytest.raises(InputError, match="precision cannot change to single: the kernels of this process already use double"):
+    with pytest.raises(
+        InputError, match="precision cannot change to single: the kernels of this process already use double"
+    ):
         toile.use_precision("single")
     assert os.environ["TOILE_PRECISION"] == "double"
 
@@ -75,7 +77,7 @@ def test_only_two_precisions_exist() -> None:
         toile.use_precision("half")
 
 
-# Files in the folders of plug-ins that hold what several of them share.
+# Files in the folders of plug-ins that several of them share.
 SHARED = {
     "toile.colliders": {"base", "solids"},
     "toile.constraints": {"base", "scene_constraints"},
@@ -90,7 +92,7 @@ SHARED = {
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if not FAMILIES[name].prefix])
 def test_every_public_file_of_a_family_holds_its_plugin(family: str) -> None:
-    """A class whose name is not that of its file (`VTK` in vtk.py) would not be found, without a word."""
+    """A class whose name is not that of its file (`VTK` in vtk.py) would be missing without a message."""
     package = FAMILIES[family].package
     files = {path.stem for path in ROOT.joinpath(*package.split(".")[1:]).glob("[!_]*.py")} - SHARED[package]
     for name in sorted(files):

@@ -1,4 +1,4 @@
-"""The matrix of [Ye08], A = J W J^T over springs: its pattern, its eigenvalues, and what is done if it is singular."""
+"""The matrix of [Ye08], A = J W J^T over springs: its pattern, its eigenvalues, and solves of singular systems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N = 41  # figure 4: 41 x 41 nodes
 
 
 class Springs:
-    """Springs of unit or other masses, with particles held in any directions."""
+    """Springs between particles of given masses, held in given directions."""
 
     def __init__(self, x: np.ndarray, pairs: np.ndarray, device: str, masses: np.ndarray | None = None):
         self.x, self.pairs, self.device = x, pairs, device
@@ -39,7 +39,7 @@ class Springs:
         return (upper + sparse.triu(upper, 1).T).tocsr()
 
     def correct(self, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Impulses, and the velocities they make from rest."""
+        """Impulses, and the velocities that they cause from rest."""
         s = self.matrix.solve(wp.array(b, dtype=wp.float64, device=self.device), self._C(), self.d)
         return s, self.matrix.dv.numpy().astype(float)
 
@@ -53,7 +53,7 @@ def sheet(device: str, held: tuple[int, ...] = ()) -> Springs:
     return springs
 
 
-CORNERS = (N * (N - 1), N * N - 1)  # of the upper side
+CORNERS = (N * (N - 1), N * N - 1)  # the corners of the upper side
 
 
 def random_state(device: str, seed: int) -> Springs:
@@ -71,8 +71,8 @@ def random_state(device: str, seed: int) -> Springs:
     return springs
 
 
-def test_is_the_product_of_its_factors(device: str) -> None:
-    """J W J^T, densely; a few sums of rounding."""
+def test_the_matrix_is_the_product_of_its_factors(device: str) -> None:
+    """Dense J W J^T; rounding of a few sums."""
     for seed in range(5):
         springs = random_state(device, seed)
         J = jacobian(springs.x, springs.pairs)
@@ -80,16 +80,16 @@ def test_is_the_product_of_its_factors(device: str) -> None:
         np.testing.assert_allclose(springs.whole().toarray(), expected, rtol=0.0, atol=1e-14 * np.abs(expected).max())
 
 
-def test_seven_entries_in_a_row(device: str) -> None:
-    """A spring and the six that share a node with it; three at a corner of the sheet. Symmetric by its making."""
+def test_a_row_has_seven_entries(device: str) -> None:
+    """A spring and the six that share a node with it; three at a corner of the sheet. Symmetric by construction."""
     crumpled = flat_grid(N, N) + np.random.default_rng(6).normal(scale=0.005, size=(N * N, 3))
     counts = np.diff(Springs(crumpled, grid_springs(N, N), device).whole().indptr)
     assert counts.max() == 7 and counts.min() == 4
     assert len(counts) == 2 * N * (N - 1)
 
 
-def test_power_of_impulses(device: str) -> None:
-    """s^T A s = sum of m |dv|^2 ([Ye08] sec. 6), with constraints; 1e-12 of what is added up."""
+def test_the_quadratic_form_is_the_power_of_impulses(device: str) -> None:
+    """s^T A s = sum of m |dv|^2 ([Ye08] sec. 6), with constraints; 1e-12 of the sum of magnitudes."""
     for seed in range(5):
         springs = random_state(device, seed)
         A = springs.whole()
@@ -101,15 +101,15 @@ def test_power_of_impulses(device: str) -> None:
 
 
 @pytest.mark.parametrize(("held", "smallest"), [((), 5.87e-3), (CORNERS[:1], 1.50e-3)], ids=["free", "one corner"])
-def test_smallest_eigenvalue(held: tuple[int, ...], smallest: float, device: str) -> None:
-    """Of the flat sheet of figure 4; three digits of the reference."""
+def test_the_smallest_eigenvalue_of_the_paper(held: tuple[int, ...], smallest: float, device: str) -> None:
+    """For the flat sheet of figure 4; three digits of the reference."""
     assert eigsh(sheet(device, held).whole(), k=1, sigma=-1e-3, return_eigenvectors=False)[0] == pytest.approx(
         smallest, abs=0.005 * 10.0 ** np.floor(np.log10(smallest))
     )
 
 
 def test_two_corners_of_a_flat_sheet_make_it_singular(device: str) -> None:
-    """The row of springs between them can be in tension with nothing moving: exactly one null vector."""
+    """The row of springs between them can be in tension without motion: there is exactly one null vector."""
     springs = sheet(device, CORNERS)
     A = springs.whole()
     values, vectors = eigsh(A, k=2, sigma=-1e-3)
@@ -120,8 +120,8 @@ def test_two_corners_of_a_flat_sheet_make_it_singular(device: str) -> None:
     np.testing.assert_allclose(np.abs(null), between / np.sqrt(between.sum()), atol=1e-9)
 
 
-def test_a_singular_system_is_solved(device: str) -> None:
-    """What can be corrected is, the rest is spread evenly, and velocities stay of the size of what is asked."""
+def test_a_singular_system_corrects_the_feasible_rates(device: str) -> None:
+    """Feasible rates are corrected, the rest is spread evenly, and velocities have the size of the requested rates."""
     springs = sheet(device, CORNERS)
     A = springs.whole()
     springs.matrix.factor.factor()
@@ -130,9 +130,9 @@ def test_a_singular_system_is_solved(device: str) -> None:
     b = np.random.default_rng(1).normal(size=len(springs.pairs))
     s, dv = springs.correct(b)
     reached = A @ s
-    assert np.abs(reached - b).max() > 0.01  # the pins cannot come closer
+    assert np.abs(reached - b).max() > 0.01  # the pins cannot move
     possible = b - (null @ b) * null
-    # eps/(eps + eigenvalue) of the other modes is left: eps is 0.04, most of the eigenvalues are of the order of 1.
+    # eps/(eps + eigenvalue) of the other modes remains: eps is 0.04, most of the eigenvalues are of the order of 1.
     assert np.linalg.norm(reached - possible) < 0.2 * np.linalg.norm(b)
     assert np.linalg.norm(dv) < 2.5 * np.linalg.norm(b)
 
@@ -146,8 +146,8 @@ def test_regular_systems_are_not_regularized(device: str) -> None:
     np.testing.assert_allclose(A @ springs.correct(b)[0], b, atol=1e-10)
 
 
-def test_held_springs_take_no_part(device: str) -> None:
-    """A row of pins along one side: a compliance instead of a deleted row changes nothing for the others."""
+def test_held_springs_do_not_affect_the_others(device: str) -> None:
+    """A row of pins along one side: a compliance instead of a deleted row does not affect the other springs."""
     top = tuple(range(N * (N - 1), N * N))
     springs = sheet(device, top)
     held = np.isin(springs.pairs, top).all(axis=1)
@@ -181,8 +181,8 @@ def spd(seed: int) -> tuple[Ldlt, np.ndarray]:
     return factor, A
 
 
-def test_the_symbolic_part_is_kept() -> None:
-    """New numbers on the same pattern give the same bits as a factor from the start."""
+def test_the_symbolic_factor_is_reused() -> None:
+    """New values on the same pattern give the same bits as a new factor."""
     factor, A = spd(4)
     factor.factor()
     b = np.random.default_rng(5).normal(size=40)
@@ -199,24 +199,24 @@ def test_the_symbolic_part_is_kept() -> None:
 
 
 @pytest.mark.parametrize("values", [[[1.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]])
-def test_pivots_that_are_zero_or_negative(values: list[list[float]]) -> None:
-    """Two equal rows, an indefinite matrix, and a row of nothing: a finite answer to each."""
+def test_zero_and_negative_pivots_give_finite_solutions(values: list[list[float]]) -> None:
+    """Two equal rows, an indefinite matrix, and a row of zeros: each solution is finite."""
     full = sparse.csr_matrix(np.ones((2, 2)))
     factor = Ldlt(*upper_of(full))
     factor.values[:] = [values[0][0], values[0][1], values[1][1]]
     factor.factor()
     assert factor.regularized
     assert np.isfinite(factor.solve(np.array([1.0, 1.0]))).all()
-    # It is not in the way of what comes next.
+    # The next factor is not affected.
     factor.values[:] = [2.0, 1.0, 2.0]
     factor.factor()
     assert not factor.regularized
     np.testing.assert_allclose(factor.solve(np.array([1.0, 1.0])), 1.0 / 3.0, atol=1e-14)
 
 
-def test_a_heavy_matrix_beside_a_light_one(device: str) -> None:
-    """Two systems that have nothing to do with each other, one with entries a million times smaller: not regularized,
-    and each has the solution that it has alone."""
+def test_uncoupled_systems_of_different_scale_are_not_regularized(device: str) -> None:
+    """Two uncoupled systems, one with entries a million times smaller: they are not regularized, and each has the
+    solution that it has alone."""
     random = np.random.default_rng(3)
     parts = []
     for scale in (1.0, 1e-6):

@@ -34,7 +34,7 @@ def numbers_of(count: int, device: str) -> Numbers:
 
 @pytest.mark.parametrize("way", ["one", "split"])
 def test_a_launch_with_replaced_arrays_is_an_error(way: str, device: str) -> None:
-    """A new struct is packed anew; a number in a struct may change."""
+    """A new struct is packed again; a number in a struct may change."""
     launch, total = Launcher(device), wp.zeros(1, dtype=wp.int32, device=device)
 
     def add(numbers: Numbers) -> None:
@@ -55,7 +55,7 @@ def test_a_launch_with_replaced_arrays_is_an_error(way: str, device: str) -> Non
     assert total.numpy()[0] == 20 + 30 + 20
 
 
-def test_buffers_that_grow_retire_their_ranges(device: str) -> None:
+def test_buffers_that_grow_invalidate_their_ranges(device: str) -> None:
     buffer = AppendBuffer(wp.vec2i, 1, device)
     ranges, generation = buffer.ranges, buffer.ranges.generation
     buffer.open(4, 1, 0)
@@ -64,8 +64,8 @@ def test_buffers_that_grow_retire_their_ranges(device: str) -> None:
     assert buffer.ranges is not ranges and ranges.generation > generation
 
 
-def test_couplings_that_grow_retire_their_groups(device: str) -> None:
-    """Products with the new ones go on."""
+def test_couplings_that_grow_invalidate_their_groups(device: str) -> None:
+    """Products with the new arrays are correct."""
     couplings = Couplings(device)
     x, y = (wp.zeros(3, dtype=vec3, device=device) for _ in range(2))
     for capacity in (2, 4):
@@ -76,8 +76,8 @@ def test_couplings_that_grow_retire_their_groups(device: str) -> None:
     assert not y.numpy().any()
 
 
-def test_a_graph_is_captured_anew_for_structs_that_it_names(device: str) -> None:
-    """And one that names none is an error after its arrays were replaced."""
+def test_a_graph_is_captured_again_for_structs_that_it_names(device: str) -> None:
+    """A graph that names none is an error after its arrays were replaced."""
     if wp.get_device(device).is_cpu:
         pytest.skip("no GPU")
     launch, total, structs = Launcher(device), wp.zeros(1, dtype=wp.int32, device=device), [numbers_of(5, device)]

@@ -1,7 +1,8 @@
-"""Level sets against closed forms: spheres, boxes, and surfaces that move in ways one can write down.
+"""Level sets against closed forms: spheres, boxes, and surfaces with a motion in closed form.
 
-Trilinear interpolation errs by at most h^2/8 times the sum of second derivatives along the axes; for the distance to a
-sphere that is the Laplacian, 2/r, so the bound is h^2/(4 r). Stored single precision adds about 1e-8 m.
+The error of trilinear interpolation is at most h^2/8 times the sum of second derivatives along the axes; for the
+distance to a sphere that is the Laplacian, 2/r, so the bound is h^2/(4 r). Storage in single precision adds about
+1e-8 m.
 """
 
 from pathlib import Path
@@ -84,7 +85,7 @@ def cloud(count: int, reach: float, seed: int = 0) -> np.ndarray:
 
 
 def shell(radius: float, thickness: float, count: int = 2000) -> np.ndarray:
-    """Points around a sphere, at most so far from it."""
+    """Points around a sphere, up to a distance from it."""
     rng = np.random.default_rng(1)
     u = rng.normal(size=(count, 3))
     return u / np.linalg.norm(u, axis=1, keepdims=True) * (radius + rng.uniform(-thickness, thickness, (count, 1)))
@@ -97,7 +98,8 @@ def test_a_sphere_has_its_distance_and_normal_near_the_surface(tmp_path: Path) -
     found = at(build(tmp_path, {"type": "sphere", "radius": 0.3}), x := shell(0.3, 0.08))
     r = np.linalg.norm(x, axis=1)
     assert np.abs(found.distance - (r - 0.3)).max() < CELL**2 / (4 * (0.3 - 0.08 - CELL)) + ROUNDING
-    # The slope over a cell is that of a parabola, h^2/24 d^3 phi off, and interpolated as the distance is: O(h^2/r^2).
+    # The slope over a cell is that of a parabola, with an error of h^2/24 d^3 phi, interpolated like the distance:
+    # O(h^2/r^2).
     assert np.linalg.norm(found.normal - x / r[:, None], axis=1).max() < CELL**2 / (0.3 - 0.08 - CELL) ** 2
 
 
@@ -116,20 +118,20 @@ def test_a_mesh_is_exact_where_its_distance_is_linear(tmp_path: Path) -> None:
     solid = build(tmp_path, write_mesh(tmp_path / "box.obj", solid_shapes.box(tuple(2 * half))))
     rng = np.random.default_rng(2)
     for axis in range(3):
-        x = rng.uniform(-1, 1, (500, 3)) * (half - 0.1)  # not nearer than this to another face
+        x = rng.uniform(-1, 1, (500, 3)) * (half - 0.1)  # not closer than this to another face
         x[:, axis] = half[axis] + rng.uniform(-0.05, 0.05, 500)
         found = at(solid, x)
         assert np.abs(found.distance - (x[:, axis] - half[axis])).max() < ROUNDING
         assert np.abs(found.normal - np.eye(3)[axis]).max() < 100 * ROUNDING
 
 
-def test_a_mesh_and_the_shape_it_was_made_from_agree(tmp_path: Path) -> None:
+def test_a_mesh_and_its_analytic_shape_agree(tmp_path: Path) -> None:
     surface = solid_shapes.capsule(0.15, 0.3, segments=96, rings=24)
     x = cloud(3000, 0.4)
     mesh = at(build(tmp_path, write_mesh(tmp_path / "capsule.obj", surface)), x)
     shape = at(build(tmp_path, {"type": "capsule", "radius": 0.15, "length": 0.3}), x)
     near = np.abs(shape.distance) < 0.07
-    sag = 0.15 * (1 - np.cos(np.pi / 96))  # how far a side of the polygon is from the circle
+    sag = 0.15 * (1 - np.cos(np.pi / 96))  # the distance of a side of the polygon from the circle
     assert np.abs(mesh.distance - shape.distance)[near].max() < 2 * sag + ROUNDING
 
 
@@ -144,7 +146,7 @@ def test_the_sign_is_right_everywhere(tmp_path: Path, kind: str) -> None:
     found = at(build(tmp_path, part), x)
     sure = np.abs(r - radius) > 0.005
     assert (np.sign(found.distance) == np.sign(r - radius))[sure].all()
-    assert found.distance[-1] < -0.5 * radius  # also at the center it is deep, not just inside
+    assert found.distance[-1] < -0.5 * radius  # at the center the distance is the depth, not only negative
 
 
 def test_a_hollow_is_outside_and_an_overlap_is_inside(tmp_path: Path) -> None:
@@ -181,13 +183,13 @@ def test_far_away_the_distance_is_a_lower_bound(tmp_path: Path, kind: str) -> No
         assert found.distance.min() > 0.0 or exact[outside].min() < 1e-3
 
 
-def test_a_path_stops_where_it_meets_the_surface(tmp_path: Path) -> None:
+def test_a_path_stops_at_the_surface(tmp_path: Path) -> None:
     solid = build(tmp_path, {"type": "sphere", "radius": 0.3})
     out = wp.zeros(1, dtype=real, device="cpu")
     p, q, gap = vec3(-2.0, 0.1, 0.0), vec3(2.0, 0.1, 0.0), 0.01
     wp.launch(cross, 1, [solid.shape, p, q, gap], [out], device="cpu")
-    meets = (2.0 - np.sqrt(0.31**2 - 0.1**2)) / 4.0
-    assert out.numpy()[0] == pytest.approx(meets, abs=CELL**2 / 4.0)
+    expected = (2.0 - np.sqrt(0.31**2 - 0.1**2)) / 4.0
+    assert out.numpy()[0] == pytest.approx(expected, abs=CELL**2 / 4.0)
     wp.launch(cross, 1, [solid.shape, vec3(-2.0, 0.35, 0.0), vec3(2.0, 0.35, 0.0), gap], [out], device="cpu")
     assert out.numpy()[0] == 2.0
 
@@ -240,7 +242,7 @@ def test_a_rigid_part_has_the_velocity_of_its_frame(tmp_path: Path) -> None:
     surface = x - found.distance[:, None] * found.normal
     assert np.abs(found.velocity - (np.array([0.2, 0, 0.1]) + np.cross(w, surface - origin))).max() < ROUNDING
 
-    # Material attached at the end of one step is where the frame carries it at the end of the next.
+    # Material attached at the end of one step is carried by the frame until the end of the next.
     anchors, out = wp.zeros(len(x), dtype=vec3, device="cpu"), wp.zeros(len(x), dtype=MaterialPoint, device="cpu")
     wp.launch(fix, len(x), [solid.shape, wp.array(x, dtype=vec3, device="cpu"), 0], [anchors], device="cpu")
     solid.move(1.0, 1.0 + h)
@@ -298,7 +300,7 @@ def test_a_sequence_that_inflates_carries_its_material(tmp_path: Path) -> None:
     found = at(solid, x)
     sag = 0.002 * radius  # of the flat triangles
     assert np.abs(found.distance - (r[:, 0] - radius)).max() < CELL**2 / (2 * (radius - 0.03 - CELL)) + sag
-    # Velocities are held every second cell: (2 h)^2/8 times second derivatives of 0.9 x/r, at most 2/r^2 of it.
+    # Velocities are stored at every second cell: (2 h)^2/8 times second derivatives of 0.9 x/r, at most 2/r^2 of it.
     assert np.abs(found.velocity - 0.9 * x / r).max() < 0.9 * CELL**2 / (radius - 0.05) ** 2
 
     start = x / r * (radius + 0.001)
@@ -319,12 +321,12 @@ def test_a_smooth_sequence_agrees_with_its_own_vertices(tmp_path: Path) -> None:
         solid.move(time - 0.01, time)
         before, now, after = (solid.vertices(time + dt) for dt in (-1e-4, 0.0, 1e-4))
         found = at(solid, now)
-        # At a vertex the distance has a kink, which a grid rounds off by its slope over half a cell.
+        # At a vertex the distance has a kink, which a grid rounds by its slope over half a cell.
         assert np.abs(found.distance).max() < 0.3 * CELL
         assert np.abs(found.velocity - (after - before) / 2e-4).max() < 1e-3
 
 
-def test_a_moving_sequence_never_seems_farther_than_it_is(tmp_path: Path) -> None:
+def test_the_distance_of_a_moving_sequence_is_a_lower_bound(tmp_path: Path) -> None:
     ball = solid_shapes.sphere(0.15, 3)
     step = np.array([0.3, 0.0, 0.0])
     part = write_sequence(tmp_path, ball, ball[0] + np.arange(2)[:, None, None] * step, fps=1.0, interpolation="linear")
@@ -388,7 +390,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
     assert at(solid, np.zeros((1, 3))).distance[0] < -0.05
 
 
-def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_files_of_the_cache_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MAX_BYTES", 1)
     for radius in (0.1, 0.2):
         build(tmp_path, write_mesh(tmp_path / "ball.obj", solid_shapes.sphere(radius, 1)))
@@ -409,7 +411,7 @@ def test_an_open_mesh_is_refused(tmp_path: Path) -> None:
         ({"type": "sphere", "friction": 0.5}, "a part has no friction of its own"),
     ],
 )
-def test_parts_that_cannot_be_used(part: dict, message: str) -> None:
+def test_parts_that_cannot_be_used_are_refused(part: dict, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         LevelSet(parts=[part])
 

@@ -1,4 +1,4 @@
-"""Loading: what a scene says is where the cloth is."""
+"""Loading: placement of cloth, regions, warnings and paths of a scene."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ContactArrays of two lists, each pair once: against NumPy's unique, and what is kept through a checkpoint."""
+"""Merged contacts of two lists, each pair once, against NumPy's unique, and their state in a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toile.math.types import numpy_real, real
 
 
 def random_contacts(seed: int, count: int, elements: int) -> dict[str, np.ndarray]:
-    """Pairs of few elements, so that many come more than once."""
+    """Pairs of few elements, so that many occur more than once."""
     rng = np.random.default_rng(seed)
     shapes = {name: wp.zeros(count, dtype=kind, device="cpu").numpy().shape for name, kind in CONTACT_FIELDS.items()}
     values = {name: rng.normal(size=shape).astype(numpy_real) for name, shape in shapes.items()}
@@ -23,13 +23,13 @@ def random_contacts(seed: int, count: int, elements: int) -> dict[str, np.ndarra
 
 
 def random_load(seed: int, count: int) -> np.ndarray:
-    """Half of them bear nothing."""
+    """Random loads, half of them zero."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(count) < 0.5, 0.0, rng.random(count)).astype(numpy_real)
 
 
 def once(lists: list[tuple[dict[str, np.ndarray], np.ndarray]]) -> dict[str, np.ndarray]:
-    """The first of each pair that bears a load, with the sum of the loads."""
+    """The first contact of each pair that carries a load, with the sum of the loads."""
     both = {name: np.concatenate([contacts[name] for contacts, _ in lists]) for name in CONTACT_FIELDS}
     load = np.concatenate([load for _, load in lists])
     loaded = np.flatnonzero(load > 0.0)
@@ -48,7 +48,7 @@ def on_device(values: dict[str, np.ndarray], device: str) -> ContactList:
 
 @pytest.mark.parametrize("counts", [(40, 60), (0, 50), (50, 0), (1000, 3000), (0, 0)], ids="{0[0]} and {0[1]}".format)
 def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str) -> None:
-    """On a GPU sums of more than two have another order, and so other bits."""
+    """On a GPU sums of more than two have another order, and other bits."""
     merger, found = ContactMerger(device), ContactList(device)
     for seed in range(3):  # the same tables again, with other lists
         given = [(random_contacts(seed + 10 * k, count, 2), random_load(seed, count)) for k, count in enumerate(counts)]
@@ -67,8 +67,8 @@ def test_each_pair_once_in_the_order_found(counts: tuple[int, int], device: str)
                     np.testing.assert_array_equal(values, wanted[name])
 
 
-def test_only_so_many_of_a_list_count(device: str) -> None:
-    """Its arrays are longer, and what is behind the end of it is from before."""
+def test_entries_beyond_the_count_are_ignored(device: str) -> None:
+    """The arrays are longer, and entries beyond the count are outdated."""
     values = random_contacts(1, 30, 100)
     whole = on_device(values, device)
     load = wp.array(np.ones(30), dtype=real, device=device)
@@ -78,7 +78,7 @@ def test_only_so_many_of_a_list_count(device: str) -> None:
     np.testing.assert_array_equal(found.numpy()["vertices"], values["vertices"][:12])
 
 
-def test_lists_that_grow_are_read_anew(device: str) -> None:
+def test_arrays_that_grow_are_read(device: str) -> None:
     merger, found = ContactMerger(device), ContactList(device)
     for count in (5, 500, 7, 2000):
         values = random_contacts(count, count, 200)
@@ -90,8 +90,8 @@ def test_lists_that_grow_are_read_anew(device: str) -> None:
         np.testing.assert_array_equal(found.numpy()["vertices"], wanted["vertices"])
 
 
-def test_memory_is_what_the_next_step_begins_with(device: str) -> None:
-    """What is kept, and after it was recalled by another run what that one keeps."""
+def test_the_state_dict_restores_persistent_contacts(device: str) -> None:
+    """The state dict, and that of another run after it has loaded it."""
 
     def folded() -> tuple:
         above = {"translation": (0.01, 0.02, 1.5e-3), "rotation": (0.0, 0.0, 17.0), "velocity": (0.0, 0.0, -1.0)}

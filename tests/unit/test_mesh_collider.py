@@ -1,4 +1,4 @@
-"""The mesh collider against a brute force over all triangles with winding numbers, and its material against motion."""
+"""The mesh collider against a brute-force search with winding numbers, and its material against the motion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toile.model.vertex_sequence import VertexSequence
 
 Surface = tuple[np.ndarray, np.ndarray]
 
-# Nearer than this to the surface, relative to the size of the mesh, the sign of a point is rounding.
+# Closer than this to the surface, relative to the size of the mesh, the sign of a point is rounding.
 NOTHING = 1e-13 if precision == "double" else 1e-6
 
 
@@ -37,7 +37,7 @@ def together(*surfaces: Surface) -> Surface:
 
 
 def spiky() -> Surface:
-    """A box whose corners were pulled out or pushed in: sharp edges of every kind, and saddles."""
+    """A box whose corners are moved out or in, with sharp edges of every kind and saddles."""
     x, triangles = solid_shapes.box((0.4, 0.4, 0.4))
     middle = x[triangles].mean(axis=1) * np.where(np.arange(len(triangles)) % 2, 1.9, 0.4)[:, None]
     a, b, c = triangles.T
@@ -46,8 +46,8 @@ def spiky() -> Surface:
     return np.concatenate([x, middle]), np.concatenate(fans).astype(np.int32)
 
 
-def touching_boxes() -> Surface:
-    """Two boxes that share an edge, and its two vertices: four triangles meet there."""
+def boxes_with_a_common_edge() -> Surface:
+    """Two boxes that share an edge and its two vertices, with four triangles at it."""
     x, triangles = solid_shapes.box((0.2, 0.2, 0.2))
     x, triangles = together((x, triangles), (x + np.array([0.2, 0.2, 0.0]), triangles))
     _, first, same = np.unique(np.round(x, 6), axis=0, return_index=True, return_inverse=True)
@@ -55,7 +55,7 @@ def touching_boxes() -> Surface:
 
 
 def loose_faces() -> Surface:
-    """A box in which each triangle has vertices of its own."""
+    """A box in which no triangles share vertices."""
     x, triangles = solid_shapes.box((0.3, 0.4, 0.5))
     return x[triangles].reshape(-1, 3), np.arange(triangles.size, dtype=np.int32).reshape(-1, 3)
 
@@ -72,14 +72,14 @@ BODIES = {
     "needle": solid_shapes.box((1e-3, 1e-3, 1.0)),
     "many-sided cylinder": solid_shapes.cylinder(0.3, 1.0, 96, 2),
     "spiky": spiky(),
-    "touching boxes": touching_boxes(),
+    "boxes with a common edge": boxes_with_a_common_edge(),
     "loose faces": loose_faces(),
     "hollow": hollow(),
 }
 
 
 def near_surface(rng: np.random.Generator, surface: Surface, count: int, size: float) -> np.ndarray:
-    """Points around corners, sides and triangles, from `size` away down to a billionth of it."""
+    """Points around corners, sides and triangles, at distances from `size` down to a billionth of it."""
     x, triangles = surface
     corners = x[triangles[rng.integers(0, len(triangles), count)]]
     weights = rng.dirichlet(np.ones(3), count)
@@ -107,7 +107,7 @@ def test_distance_and_sign_are_those_of_a_brute_force(name: str) -> None:
     found = closest(solid_of((x, triangles)), points)
     sure = np.abs(expected) > NOTHING * size
     assert np.array_equal(found["distance"][sure] > 0.0, expected[sure] > 0.0)
-    # The search may take a triangle that is farther by its own rounding: 1e-7 of the size, in single precision.
+    # The search may return a triangle that is farther by its rounding: 1e-7 of the size, in single precision.
     assert np.abs(found["distance"] - expected).max() < 3e-7 * size
     assert np.linalg.norm(found["normal"], axis=1) == pytest.approx(1.0, abs=1e-6 if precision == "single" else 1e-12)
 
@@ -133,7 +133,7 @@ def test_a_mesh_far_from_its_origin_is_as_exact() -> None:
 
 
 @pytest.mark.parametrize("reach", [np.inf, 1e300, 1e30, 1e6])
-def test_a_search_without_end(reach: float) -> None:
+def test_an_unlimited_search_finds_every_point(reach: float) -> None:
     solid = solid_of(solid_shapes.box((2.0, 2.0, 2.0)))
     with np.errstate(over="ignore"):
         largest = float(numpy_real(reach))
@@ -141,12 +141,12 @@ def test_a_search_without_end(reach: float) -> None:
     assert found["distance"] == pytest.approx([4999.0, -0.7], rel=1e-6)
 
 
-def test_nothing_within_reach() -> None:
+def test_a_search_without_a_triangle_within_reach() -> None:
     solid = solid_of(solid_shapes.box((2.0, 2.0, 2.0)))
     points = np.array([[1.5, 0.0, 0.0], [1.5, 0.0, 0.0], [1.5, 0.0, 0.0], [0.2, 0.0, 0.0]])
     near, at, short = (closest(solid, points[:1], reach)["distance"][0] for reach in (0.6, 0.5, 0.4999))
     assert (near, at, short) == pytest.approx((0.5, 0.5, 0.4999), abs=1e-6)
-    inside = closest(solid, points[3:], 0.1)[0]  # too deep to be found: not known to be inside
+    inside = closest(solid, points[3:], 0.1)[0]  # too deep to be found, so it is not known to be inside
     assert inside["distance"] == pytest.approx(0.1)
     assert np.linalg.norm(inside["normal"]) == pytest.approx(1.0)
 
@@ -160,7 +160,7 @@ def test_on_the_surface_the_normal_is_the_pseudonormal() -> None:
     assert np.abs(found["normal"] - expected).max() < 1e-6
 
 
-def test_beyond_the_rim_of_an_open_mesh_is_outside() -> None:
+def test_points_beyond_the_border_of_an_open_mesh_are_outside() -> None:
     solid = solid_of(solid_shapes.plane(1.0))
     points = np.array([[0.1, 0.1, 0.02], [0.1, 0.1, -0.02], [0.53, 0.1, 0.04], [0.53, 0.1, -0.04], [0.53, 0.54, -0.01]])
     found = closest(solid, points)
@@ -169,7 +169,7 @@ def test_beyond_the_rim_of_an_open_mesh_is_outside() -> None:
 
 
 def test_a_wrong_first_guess_is_corrected() -> None:
-    """Thin triangles are those that single precision gets wrong by more than 3e-5 of the size."""
+    """For thin triangles the error of single precision is more than 3e-5 of the size."""
     x, triangles = solid_shapes.box((0.5, 0.5, 1e-3))
     thin = thin_triangles(x, triangles)
     height = np.ptp(x[triangles][:, :, 2], axis=1)
@@ -177,7 +177,7 @@ def test_a_wrong_first_guess_is_corrected() -> None:
     assert len(thin_triangles(*lumpy(4))) == 0
 
 
-def test_rings_lead_round() -> None:
+def test_rings_go_around_every_vertex() -> None:
     keys = np.array([[3], [1], [3], [2], [1], [3]])
     assert cyclic_next(keys).tolist() == [2, 4, 5, 3, 1, 0]
 
@@ -186,7 +186,7 @@ def test_rings_lead_round() -> None:
 
 
 def waving(frames: int = 9, fps: float = 24.0, interpolation: str = "smooth") -> tuple[Surface, VertexSequence]:
-    """The lumpy body bending, swelling and drifting away."""
+    """The lumpy body, which bends, grows and moves away."""
     x, triangles = lumpy()
     turn = np.linspace(0.0, 1.2, frames)[:, None]
     y = np.broadcast_to(x, (frames, *x.shape)).copy()
@@ -209,7 +209,7 @@ def test_a_deformed_mesh_has_the_distances_of_its_vertices_then() -> None:
         assert np.array_equal(solid.vertices(time), x)
 
 
-def test_the_drift_is_that_of_the_step_whatever_was_asked_before() -> None:
+def test_the_drift_does_not_depend_on_earlier_queries() -> None:
     surface, sequence = waving()
     solid = solid_of(surface, sequence)
 
@@ -219,7 +219,7 @@ def test_the_drift_is_that_of_the_step_whatever_was_asked_before() -> None:
     for begin, end in [(0.1, 0.2), (0.1, 0.15), (0.1, 0.125), (0.125, 0.2), (0.125, 0.2), (0.0, 0.01)]:
         assert solid.move(begin, end)["drift"] == pytest.approx(largest(begin, end), rel=1e-6)
         x = sequence.at(end)[0]
-        assert np.abs(closest(solid, x)["distance"]).max() < 1e-6  # its vertices are where the step ends
+        assert np.abs(closest(solid, x)["distance"]).max() < 1e-6  # its vertices are those of the end of the step
 
 
 def test_a_still_mesh_never_drifts_and_a_deforming_one_moves() -> None:
@@ -243,7 +243,7 @@ def test_velocity_of_the_nearest_point_is_interpolated_from_its_vertices() -> No
 
 
 def test_material_follows_a_rigid_motion_of_the_vertices() -> None:
-    """Distance, normal and velocity of anchored points are those of the turning body, also beside edges and inside."""
+    """Distance, normal and velocity of anchored points are those of the rotating body, also near edges and inside."""
     x, triangles = solid_shapes.box((0.3, 0.4, 0.5))
     axis, h = np.array([0.2, -0.5, 0.8]), 0.3
     angle = float(np.linalg.norm(axis)) * h
@@ -300,7 +300,7 @@ def test_a_mesh_and_its_sequence_are_read_to_scale(tmp_path: Path) -> None:
     assert solid.warnings == ()
 
 
-def test_flip_turns_inside_out(tmp_path: Path) -> None:
+def test_flip_turns_the_mesh_inside_out(tmp_path: Path) -> None:
     write_obj(tmp_path / "box.obj", solid_shapes.box((1.0, 1.0, 1.0)))
     solid = Mesh(file="box.obj", flip=True).build(tmp_path, False, "cpu")
     found = closest(solid, np.array([[0.8, 0.0, 0.0], [0.4, 0.0, 0.0]]))

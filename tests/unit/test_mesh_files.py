@@ -1,4 +1,4 @@
-"""Reading meshes: the same sheet in every format gives the same cloth, with its uv, regions and triangles."""
+"""Mesh files: the same sheet in every format gives the same cloth, with its uv, regions and triangles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def expect_sheet(mesh: model.Mesh, tolerance: float = 1e-12) -> None:
     assert mesh.triangles.dtype == np.int32
 
 
-def test_the_scene_word_is_mesh() -> None:
+def test_the_type_name_is_mesh() -> None:
     assert find("shapes", "mesh") is Mesh
 
 
@@ -148,7 +148,7 @@ def test_every_truncation_of_a_binary_ply_is_reported(tmp_path: Path, form: str)
 
 
 def usd_file(path: Path, **changes: Any) -> Path:
-    """A cube-free stage with one quad; `changes` alter what it says."""
+    """A stage with one quad; `changes` replace its attributes."""
     pxr = pytest.importorskip("pxr", reason="usd-core is an optional extra")
     from pxr import Gf, Sdf, Usd, UsdGeom
 
@@ -182,7 +182,7 @@ def usd_file(path: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize("st", ["vertex", "faceVarying"])
 def test_usd_notations(tmp_path: Path, suffix: str, st: str) -> None:
     mesh = shape(usd_file(tmp_path / f"sheet{suffix}", st=st))
-    expect_sheet(mesh, 1e-7)  # USD holds points in float32
+    expect_sheet(mesh, 1e-7)  # USD stores points in float32
     assert mesh.regions["/garment/sheet"].tolist() == [0, 1, 2, 3]
     assert mesh.warnings == ()
 
@@ -195,7 +195,7 @@ def test_usd_unit_axis_and_transform(tmp_path: Path) -> None:
     np.testing.assert_allclose(mesh.positions, moved[:, [0, 2, 1]] * (1, -1, 1), atol=1e-7)
 
 
-def test_usd_left_handed_faces_are_turned(tmp_path: Path) -> None:
+def test_usd_left_handed_faces_are_flipped(tmp_path: Path) -> None:
     mesh = shape(usd_file(tmp_path / "sheet.usda", left_handed=True, corners=[2, 1, 0, 3, 2, 0]))
     expect_sheet(mesh, 1e-7)
 
@@ -222,7 +222,7 @@ def test_usd_files_that_cannot_be_used(tmp_path: Path, changes: dict[str, Any], 
     assert str(caught.value) == expected
 
 
-def test_what_is_no_usd_file(tmp_path: Path) -> None:
+def test_files_that_are_not_usd_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("pxr", reason="usd-core is an optional extra")
     file = tmp_path / "sheet.usda"
     file.write_bytes(b"garbage \0\1\2")
@@ -238,14 +238,14 @@ def test_what_is_no_usd_file(tmp_path: Path) -> None:
         read(packed)
 
 
-def test_a_usd_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_usd_file_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = usd_file(tmp_path / "sheet.usda")
     monkeypatch.setattr(usd, "TIME_LIMIT", 0.01)
     with pytest.raises(InputError, match=r"^sheet\.usda: not read within 0\.01 s\. Export a smaller file\.$"):
         read(file)
 
 
-def test_a_system_that_takes_no_limits_still_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usd_is_read_on_systems_without_resource_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource", reason="not on Windows")
     tried = []
 
@@ -305,8 +305,8 @@ POLYGONS = {
 
 @pytest.mark.parametrize("points", POLYGONS.values(), ids=POLYGONS.keys())
 @pytest.mark.parametrize("turned", [False, True], ids=["as is", "turned over"])
-def test_polygons_are_cut_without_folds(points: Any, turned: bool) -> None:
-    """n - 2 triangles that all face the way of the polygon and together have its area (shoelace formula)."""
+def test_polygons_are_triangulated_without_folds(points: Any, turned: bool) -> None:
+    """n - 2 triangles with the orientation of the polygon and its total area (shoelace formula)."""
     mesh = polygon(points[::-1] if turned else points)
     triangles, face = triangulate(mesh)
     x, y = mesh.positions[:, 0], mesh.positions[:, 1]
@@ -319,7 +319,7 @@ def test_polygons_are_cut_without_folds(points: Any, turned: bool) -> None:
     assert parts.sum() == pytest.approx(abs(total))
 
 
-def test_quads_are_cut_along_the_shorter_diagonal() -> None:
+def test_quads_are_split_along_the_shorter_diagonal() -> None:
     triangles, _ = triangulate(polygon([(0, 0), (1, 0), (1.5, 1), (0.5, 1)]))
     assert triangles.tolist() == [[0, 1, 3], [1, 2, 3]]
 
@@ -362,7 +362,7 @@ def random_surface(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_laid_triangles_keep_every_length(seed: int) -> None:
+def test_flattened_triangles_keep_every_length(seed: int) -> None:
     positions, triangles = random_surface(seed)
     uv, plane = flatten_triangles(positions, triangles)
     np.testing.assert_allclose(lengths(uv), lengths(positions[triangles]), rtol=1e-12)
@@ -381,7 +381,7 @@ def test_laid_triangles_keep_every_length(seed: int) -> None:
     ids=["lying", "hanging", "hanging, facing x", "hanging, seen from behind"],
 )
 def test_a_flat_sheet_without_uv_gets_continuous_uv(x: tuple, y: tuple, turned: bool) -> None:
-    """uv then agree at shared vertices, and left, right, lower and upper are where one would look for them."""
+    """uv then agree at shared vertices, and the sides left, right, lower and upper are those of the sheet."""
     plane = np.array([[0, 0], [3, 0], [3, 2], [0, 2], [6, 0], [6, 2]], float)
     positions = plane @ np.array([x, y], float)
     triangles = np.array([[0, 1, 2], [0, 2, 3], [1, 4, 5], [1, 5, 2]])
@@ -394,7 +394,8 @@ def test_a_flat_sheet_without_uv_gets_continuous_uv(x: tuple, y: tuple, turned: 
 
 
 def test_u_follows_the_uv_of_the_file() -> None:
-    """uv turned by 30 degrees and stretched: the laid u axis keeps the direction in which the file's u grows."""
+    """uv rotated by 30 degrees and stretched: the u axis of the flattened sheet keeps the direction of u in the
+    file."""
     positions, triangles = random_surface(3)
     flat = positions.copy()
     flat[:, 2] = 0.0

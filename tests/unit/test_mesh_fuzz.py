@@ -1,4 +1,4 @@
-"""Whatever the mesh, the answer is a mesh fit to simulate or an InputError: never another exception, never a NaN."""
+"""Any mesh gives a mesh that can be simulated or an InputError: never another exception, never a NaN."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, H
 
 def expect_usable_or_refused(mesh: Mesh, *, repair: bool) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a division by zero inside would be a NaN waiting to happen
+        warnings.simplefilter("error")  # a division by zero would become a NaN later
         try:
             if repair:
                 mesh = drop_degenerate(weld(mesh))
@@ -40,7 +40,7 @@ def expect_usable_or_refused(mesh: Mesh, *, repair: bool) -> None:
 
 @st.composite
 def soups(draw: st.DrawFn) -> Mesh:
-    """Random triangles between a few points on a coarse lattice, so that everything bad happens often."""
+    """Random triangles between a few points on a coarse lattice, so that defects are frequent."""
     n = draw(st.integers(0, 9))
     m = draw(st.integers(0, 12))
     lattice = st.sampled_from([0.0, 1.0, 2.0, 1e-9, -1.0, 1e-13])
@@ -53,7 +53,7 @@ def soups(draw: st.DrawFn) -> Mesh:
 
 @given(soups(), st.booleans())
 @MANY
-def test_soups(mesh: Mesh, repair: bool) -> None:
+def test_random_triangles_are_repaired_or_refused(mesh: Mesh, repair: bool) -> None:
     expect_usable_or_refused(mesh, repair=repair)
 
 
@@ -63,14 +63,14 @@ def test_soups(mesh: Mesh, repair: bool) -> None:
     st.booleans(),
 )
 @MANY
-def test_any_float_at_all(positions: np.ndarray, uv: np.ndarray, repair: bool) -> None:
+def test_any_coordinates_are_repaired_or_refused(positions: np.ndarray, uv: np.ndarray, repair: bool) -> None:
     mesh = Mesh(positions, np.array([[0, 1, 2], [0, 2, 3]], np.int32), uv)
     expect_usable_or_refused(mesh, repair=repair)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1e-6, 1e-3, 1.0, 1e3, 1e6]))
 @MANY
-def test_a_good_sheet_shuffled_and_scaled(seed: int, scale: float) -> None:
+def test_a_valid_sheet_is_accepted_in_any_order_and_size(seed: int, scale: float) -> None:
     """Renumbered vertices, reordered and rotated triangles: the same sheet, so it is accepted at every size."""
     random = np.random.default_rng(seed)
     sheet = Grid(resolution=(5, 4)).mesh(Path())
@@ -83,7 +83,7 @@ def test_a_good_sheet_shuffled_and_scaled(seed: int, scale: float) -> None:
     uv = np.take_along_axis(sheet.uv, shift[:, :, None], axis=1)[order]
     usable = check(Mesh(scale * positions, triangles, scale * uv))
     assert np.array_equal(usable.triangles, triangles)
-    assert len(usable.warnings) == (0 if 1e-3 <= 1.4 * scale <= 100 else 1)  # only the size
+    assert len(usable.warnings) == (0 if 1e-3 <= 1.4 * scale <= 100 else 1)  # the warning about its size
 
 
 @given(st.binary(max_size=300), st.sampled_from([".obj", ".ply"]))
@@ -119,9 +119,9 @@ WORDS = [
 
 @given(st.lists(st.sampled_from(WORDS), max_size=60))
 @MANY
-def test_obj_files_of_random_words(tmp_path: Path, words: list[str]) -> None:
+def test_obj_files_of_random_statements(tmp_path: Path, statements: list[str]) -> None:
     path = tmp_path / "random.obj"
-    path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\n" + " ".join(words) + "\nf 1 2 3\n")
+    path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\n" + " ".join(statements) + "\nf 1 2 3\n")
     expect_file_refused_or_used(path)
 
 

@@ -1,4 +1,4 @@
-"""Treatments and fixes of meshes: what they change, and that they leave the cloth itself as it was."""
+"""Repairs of meshes: welding, degenerate triangles, winding and mirrored uv; the cloth itself does not change."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def sheet() -> Mesh:
 
 
 def soup(mesh: Mesh) -> Mesh:
-    """Every triangle with three vertices of its own."""
+    """Triangles that share no vertices."""
     n = 3 * mesh.triangle_count
     return Mesh(mesh.positions[mesh.triangles.ravel()], np.arange(n, dtype=np.int32).reshape(-1, 3), mesh.uv)
 
 
-def test_generated_shapes_need_no_treatment() -> None:
+def test_generated_shapes_need_no_repair() -> None:
     for mesh in (Grid().mesh(Path()), Grid(diagonals="single").mesh(Path()), Disc().mesh(Path())):
         treated = check(mesh)
         assert treated.warnings == ()
@@ -53,7 +53,7 @@ def test_welding_a_soup_gives_the_sheet_back(sheet: Mesh) -> None:
 
 
 def test_welding_keeps_the_numbers_of_the_source(sheet: Mesh) -> None:
-    """Vertex 3 t + c of the soup is corner c of triangle t, wherever it went."""
+    """Vertex 3 t + c of the soup is corner c of triangle t, whatever its new number."""
     separate = soup(sheet)
     welded = weld(separate)
     for index in (0, 7, 3 * sheet.triangle_count - 1):
@@ -62,13 +62,13 @@ def test_welding_keeps_the_numbers_of_the_source(sheet: Mesh) -> None:
 
 
 def test_welding_joins_chains_of_near_vertices() -> None:
-    """Points one tolerance apart join through each other; points that are not near stay apart."""
+    """Points one tolerance apart are joined in a chain; distant points stay separate."""
     positions = np.array([[0, 0, 0], [0.9e-7, 0, 0], [1.8e-7, 0, 0], [1, 0, 0], [0, 1, 0], [1e-5, 1, 0]])
     mesh = Mesh(positions, np.array([[0, 3, 4], [1, 3, 5], [2, 5, 4]], np.int32), np.zeros((3, 3, 2)))
     assert weld(mesh).positions.tolist() == positions[[0, 3, 4, 5]].tolist()
 
 
-def test_a_thousand_coincident_points_are_found_at_once() -> None:
+def test_a_thousand_coincident_points_are_welded() -> None:
     positions = np.concatenate([np.zeros((100_000, 3)), [[1.0, 0, 0], [1.0, 0, 1e-9]]])
     pairs = coincident(positions)
     assert len(pairs) == 100_000
@@ -87,7 +87,7 @@ def test_dropping_degenerate_triangles(sheet: Mesh) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_winding_is_made_to_agree_whichever_triangles_are_turned(sheet: Mesh, seed: int) -> None:
+def test_winding_is_made_consistent_whichever_triangles_are_flipped(sheet: Mesh, seed: int) -> None:
     turned = np.random.default_rng(seed).random(sheet.triangle_count) < 0.3
     order = np.where(turned[:, None], [0, 2, 1], [0, 1, 2])
     mixed = Mesh(
@@ -101,8 +101,8 @@ def test_winding_is_made_to_agree_whichever_triangles_are_turned(sheet: Mesh, se
     assert treated.warnings[0].startswith(f"{np.count_nonzero(turned)} triangles faced the opposite way")
 
 
-def test_each_piece_keeps_the_side_of_its_majority(sheet: Mesh) -> None:
-    """Two sheets that face opposite ways are both consistent: nothing to turn."""
+def test_each_component_keeps_the_orientation_of_its_majority(sheet: Mesh) -> None:
+    """Two sheets with opposite orientations are both consistent, so nothing is flipped."""
     n = sheet.vertex_count
     other = Mesh(sheet.positions + np.array([0, 0, 1]), sheet.triangles[:, ::-1] + n, sheet.uv[:, ::-1])
     both = Mesh(
@@ -131,18 +131,18 @@ def test_a_moebius_strip_is_reported() -> None:
     assert messages == ["the surface has only one side (a Moebius strip), so its front and back are not defined."]
 
 
-def test_mirrored_islands_stay_where_they_are_and_sides_mean_what_the_file_says(sheet: Mesh) -> None:
+def test_mirrored_islands_keep_their_range_and_sides_refer_to_the_file(sheet: Mesh) -> None:
     mirrored = Mesh(sheet.positions, sheet.triangles, sheet.uv * (-1.0, 1.0) + (5.0, 0.0))
     treated = with_positive_uv(mirrored)
     assert (treated.uv_areas() > 0).all()
-    # 5 - u is mirrored about 5 into 5 + u: continuous, and on the same ground
+    # 5 - u is mirrored about 5 into 5 + u: continuous, and in the same range
     np.testing.assert_allclose(treated.uv, sheet.uv + np.array([5.0, 0.0]), atol=1e-14)
     left = Selection(edges=("left",)).resolve(treated)
     assert np.array_equal(left, Selection(edges=("left",)).resolve(mirrored))
 
 
 def test_only_the_mirrored_island_changes(sheet: Mesh) -> None:
-    """The right half of the sheet is an island of its own, mirrored; the left half keeps its uv exactly."""
+    """The right half of the sheet is a separate, mirrored island; the left half keeps its uv exactly."""
     right = sheet.positions[sheet.triangles].mean(axis=1)[:, 0] > 0.1
     uv = sheet.uv.copy()
     uv[right] = uv[right] * (-1.0, 1.0) + (9.0, 0.0)

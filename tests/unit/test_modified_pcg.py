@@ -1,6 +1,6 @@
-"""Filtered conjugate gradients ([BW98] sec. 5.3): exact constraints at any number of iterations, and the right answer.
+"""Filtered conjugate gradients ([BW98] sec. 5.3): exact constraints at any number of iterations, and the solution.
 
-Random block matrices and constraints; the oracle is a dense solve in the free directions.
+Matrices and constraints are random; the oracle is a dense solve in the free directions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def residual(system: LinearSystem, dv: np.ndarray) -> np.ndarray:
 def test_constraints_are_exact_after_any_number_of_iterations(
     iterations: int, preconditioner: Diagonal | BlockJacobi, device: str
 ) -> None:
-    """To the last bit where nothing is free; elsewhere S itself is a projection only to rounding."""
+    """To the last bit where no direction is free; elsewhere S is a projection only to rounding."""
     for seed in range(5):
         system = random_system(SIZE, device, seed)
         solution = system.start().solve(working(system, preconditioner), 1e-14, iterations)
@@ -61,7 +61,7 @@ def test_constraints_are_exact_after_any_number_of_iterations(
         assert np.array_equal(dv[system.freedom == 0], system.z[system.freedom == 0])
         assert np.abs(error_of_constraints(system, dv)).max() <= 1e-13 * np.abs(dv).max()
         if iterations > 0:
-            assert np.abs(dv - system.z)[system.freedom > 0].max() > 1e-3  # it did something
+            assert np.abs(dv - system.z)[system.freedom > 0].max() > 1e-3  # the solve changed dv
 
 
 @pytest.mark.parametrize("preconditioner", [Diagonal(), BlockJacobi()], ids=["diagonal", "block_jacobi"])
@@ -78,16 +78,16 @@ def test_the_converged_solution_is_the_reduced_solve(preconditioner: Diagonal | 
         assert np.abs(residual(system, dv)).max() <= 1e-10 * np.abs(system.b).max()
 
 
-def test_residual_reported_is_the_true_one(device: str) -> None:
-    """|S (b - A dv)| relative to its start, after a few iterations: the recurrence has not drifted yet."""
+def test_the_reported_residual_is_the_true_one(device: str) -> None:
+    """|S (b - A dv)| relative to its start, after so few iterations that the recurrence has not drifted."""
     system = random_system(SIZE, device, seed=6)
     solution = system.start().solve(working(system, BlockJacobi()), 1e-14, 8)
     at_start, at_end = (np.linalg.norm(residual(system, dv)) for dv in (system.z, system.dv.numpy().astype(float)))
     assert solution.residual == pytest.approx(at_end / at_start, rel=1e-9)
 
 
-def test_everything_held_needs_no_iteration(device: str) -> None:
-    """No free direction: the residual is zero at once and dv stays z."""
+def test_a_fully_held_system_needs_no_iteration(device: str) -> None:
+    """Without free directions the residual is zero at once and dv remains z."""
     system = random_system(SIZE, device, seed=7)
     system.device_S.zero_()
     solution = system.start().solve(working(system, BlockJacobi()), 1e-3, 100)
@@ -102,7 +102,7 @@ def test_conjugate_gradients_end_after_as_many_iterations_as_unknowns(device: st
     assert solution.converged
 
 
-def test_not_a_number_is_not_convergence(device: str) -> None:
+def test_nan_is_not_convergence(device: str) -> None:
     system = random_system(SIZE, device, seed=9)
     system.b[3, 1] = np.nan
     system.S[3] = np.eye(3)
@@ -129,8 +129,8 @@ def plain_pcg(A: np.ndarray, b: np.ndarray, diagonal: np.ndarray, tolerance: flo
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_filter_costs_no_iterations(seed: int, device: str) -> None:
-    """Against plain CG on the penalty system A + 1e8 (I - S) with z = 0; [BW98] saw no substantial difference.
+def test_filtering_costs_no_iterations(seed: int, device: str) -> None:
+    """Compared with plain CG on the penalty system A + 1e8 (I - S) with z = 0; [BW98] saw no substantial difference.
 
     Pins only: a penalty across the axes would make the diagonal a bad preconditioner for plain CG.
     """
@@ -142,16 +142,16 @@ def test_filter_costs_no_iterations(seed: int, device: str) -> None:
     penalty = system.A + np.diag(np.repeat(1e8 * (1.0 - free), 3))
     plain = plain_pcg(penalty, system.b.ravel() * np.repeat(free, 3), np.diag(penalty), 1e-6)
     assert solution.converged and plain > 20
-    # On a GPU the residual is looked at every ten iterations.
+    # On a GPU the residual is read back every ten iterations.
     slack = 0 if device == "cpu" else 10
     assert 0.8 * plain <= solution.iterations <= 1.25 * plain + slack
 
 
 def test_preconditioner_as_printed_does_not_converge(device: str) -> None:
-    """[BW98] prints P_ii = 1/A_ii and steps by P^-1, which multiplies by A_ii. Corrected it converges, and well."""
+    """[BW98] prints P_ii = 1/A_ii and steps by P^-1, which multiplies by A_ii. The corrected form converges fast."""
     rng = np.random.default_rng(10)
     system = random_system(100, device, seed=10)
-    # Stiffness contrast: each particle's unknowns on their own scale, a factor of 1e4 apart.
+    # Stiffness contrast: the unknowns of particles have scales that differ by factors of up to 1e4.
     scale = np.repeat(10.0 ** rng.uniform(-1.0, 1.0, 100), 3)
     system.fill(scale[:, None] * system.A * scale[None, :])
     right = system.start().solve(working(system, Diagonal()), 1e-6, 500)
@@ -161,7 +161,7 @@ def test_preconditioner_as_printed_does_not_converge(device: str) -> None:
 
 
 def test_product_and_pattern(device: str) -> None:
-    """BlockMatrix: y = A x, its dense form, and slots that find every block; the diagonal is there without stencils."""
+    """BlockMatrix: y = A x, its dense form, and the slots of every block; the diagonal exists without stencils."""
     system = random_system(SIZE, device, seed=11)
     np.testing.assert_array_equal(system.matrix.dense(), system.A)
     x = np.random.default_rng(11).normal(size=(SIZE, 3))

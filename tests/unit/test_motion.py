@@ -37,7 +37,7 @@ def test_smooth_translation_between_two_keys_is_the_cubic_at_rest_at_both() -> N
 
 
 def test_smooth_translation_is_the_monotone_cubic() -> None:
-    """Between inner keys against an independent implementation, on uneven keys; at the ends it is at rest."""
+    """At uneven keyframes, against an independent implementation between inner ones; it is at rest at both ends."""
     times = [0.0, 0.3, 1.0, 1.4, 3.0]
     values = np.random.default_rng(1).normal(size=(5, 3))
     move = motion(*({"time": t, "translation": tuple(x)} for t, x in zip(times, values, strict=True)))
@@ -49,8 +49,8 @@ def test_smooth_translation_is_the_monotone_cubic() -> None:
     assert not move.move(np.zeros((1, 3)), 0.0)[1].any()
 
 
-def test_smooth_motion_waits_where_its_keys_do() -> None:
-    """Wait, move, wait: no overshoot before, during or after."""
+def test_smooth_motion_rests_between_equal_keyframes() -> None:
+    """Rest, motion, rest: no overshoot before, during or after."""
     keys = ({"time": t, "translation": (x, 0, 0)} for t, x in ((0, 0), (1, 0), (2, 1), (3, 1)))
     move = motion(*keys)
     path = np.array([move.move(np.zeros((1, 3)), time)[0][0, 0] for time in np.linspace(0, 3, 301)])
@@ -58,8 +58,8 @@ def test_smooth_motion_waits_where_its_keys_do() -> None:
     assert (np.diff(path[100:201]) > 0).all()
 
 
-def test_motion_carries_on_from_where_things_are() -> None:
-    """From the pose at one time to that at another, whatever the motion did before."""
+def test_motion_is_relative_to_the_start_of_the_constraint() -> None:
+    """From the pose at one time to that at another, independent of the motion before."""
     move = motion({"time": 0, "translation": (5, 0, 0)}, {"time": 1, "rotation": (0, 0, 90)}, center=(0, 0, 0))
     there = move.move(POINTS, 0.4)[0]
     x, v = move.carry(there, 0.4, 0.9)
@@ -76,7 +76,7 @@ def test_still_before_the_first_key_and_after_the_last() -> None:
         assert not v.any()
 
 
-def test_one_key_is_a_displacement() -> None:
+def test_one_keyframe_is_a_displacement() -> None:
     x, v = motion({"time": 0, "translation": (1, 2, 3), "rotation": (0, 0, 90)}).move(POINTS, 5.0)
     np.testing.assert_allclose(x[0], (1, 3, 3), atol=1e-15)
     assert not v.any()
@@ -100,7 +100,8 @@ def test_rotation_is_about_the_center() -> None:
 
 @given(st.integers(0, 10_000))
 def test_velocity_is_the_derivative_of_position(seed: int) -> None:
-    """Turning about a changing axis; error of a central difference over 2e-5 s is about 1e-10 third derivatives."""
+    """Rotation about a changing axis; the error of a central difference over 2e-5 s is about 1e-10 third
+    derivatives."""
     random = np.random.default_rng(seed)
     times = np.cumsum(random.uniform(0.2, 1.0, 4))
     keys = [
@@ -123,6 +124,6 @@ def test_rotation_matrix_agrees_with_scipy(seed: int, size: float) -> None:
 @pytest.mark.parametrize(
     "keys", [(), ({"time": 1}, {"time": 1}), ({"time": 1}, {"time": 0}), ({"time": float("nan")},)]
 )
-def test_keys_that_make_no_sense_are_refused(keys: tuple) -> None:
+def test_invalid_keyframes_are_refused(keys: tuple) -> None:
     with pytest.raises(ValidationError):
         motion(*keys)

@@ -1,4 +1,4 @@
-"""The hierarchy of `multigrid` and its Galerkin products against dense algebra, and iterations that do not grow."""
+"""The hierarchy of `multigrid` and its Galerkin products against dense algebra, and numbers of iterations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sites_of(shape: Any) -> tuple[Sites, int]:
 
 
 def together(*shapes: Any) -> tuple[Sites, int]:
-    """Sites of several cloths that do not touch."""
+    """Sites of several separate cloths."""
     meshes = [shape.mesh(None) for shape in shapes]
     starts = np.cumsum([0, *(mesh.vertex_count for mesh in meshes)])
     triangles = np.concatenate([mesh.triangles + start for mesh, start in zip(meshes, starts, strict=False)])
@@ -61,7 +61,8 @@ MIXED = {
 
 @pytest.mark.parametrize("name", MIXED)
 def test_weights_sum_to_one_and_levels_shrink(name: str) -> None:
-    """A translation of the cloth is one of every grid; the coarsest grid is small enough for a direct solve."""
+    """A translation of the cloth is a translation of every grid; the coarsest grid is small enough for a direct
+    solve."""
     sites, n = together(*MIXED[name])
     P = interpolations(sites, n)
     assert P[0].shape[0] == n and P[-1].shape[1] <= uv_hierarchy.COARSEST
@@ -74,7 +75,7 @@ def test_weights_sum_to_one_and_levels_shrink(name: str) -> None:
 
 
 def test_linear_functions_of_uv_are_interpolated_exactly() -> None:
-    """Bilinear weights: what is linear in uv on the coarsest grid is linear on the particles, without seams."""
+    """Bilinear weights: a function linear in uv on the coarsest grid is linear on the particles, without seams."""
     sites, n = sites_of(SHAPES["disc"])
     P = interpolations(sites, n)
     whole = P[0]
@@ -87,22 +88,22 @@ def test_linear_functions_of_uv_are_interpolated_exactly() -> None:
 
 
 def test_particles_on_a_seam_have_both_sides() -> None:
-    """On a tube that is one panel in uv, the particles of the seam are at both of its ends."""
+    """On a tube that is one panel in uv, particles on the seam have positions at both of its ends."""
     sites, n = sites_of(SHAPES["tube"])
     assert not sites.at[:, 2].any() and sites.panels.max() == 0
     times = np.bincount(sites.particles, minlength=n)
     assert np.count_nonzero(times == 2) == 20 and times.max() == 2
 
 
-def test_what_cannot_be_laid_flat_gets_grids_in_the_room() -> None:
-    """The cells of a cone are panels of their own."""
+def test_cloth_that_cannot_be_flattened_gets_3d_grids() -> None:
+    """The cells of a cone are separate panels."""
     sites, n = sites_of(SHAPES["cone"])
     assert np.array_equal(sites.at[np.argsort(sites.particles)], SHAPES["cone"].mesh(None).positions)
     assert sites.panels.max() == 0 and len(sites.particles) == n
 
 
-def test_a_curved_cloth_beside_a_flat_one_leaves_it_flat() -> None:
-    """Each is laid out by itself."""
+def test_each_cloth_gets_its_own_kind_of_grid() -> None:
+    """Each cloth has its own grids."""
     sites, n = together(SHAPES["grid"], SHAPES["cone"])
     flat = sites.particles < 31 * 17
     assert not sites.at[flat, 2].any() and sites.at[~flat, 2].any()
@@ -118,11 +119,9 @@ def finest(system: LinearSystem) -> np.ndarray:
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
-def test_galerkin_products_are_those_of_dense_matrices(
-    on_gpu: bool, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A_0 = S A S + eps (I - S), A_(l+1) = P^T A_l P; to the rounding of weights to single precision. Both ways run
-    everywhere."""
+def test_galerkin_products_match_dense_matrices(on_gpu: bool, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A_0 = S A S + eps (I - S), A_(l+1) = P^T A_l P, to the rounding of weights to single precision. Both variants run
+    on every device."""
     monkeypatch.setattr(uv_hierarchy, "COARSEST", 6)
     monkeypatch.setattr(Product, "runs_on_gpu", staticmethod(lambda _: on_gpu))
     system = random_system(60, device, seed=1)
@@ -140,7 +139,7 @@ def test_galerkin_products_are_those_of_dense_matrices(
 
 
 def dense(level: Any) -> np.ndarray:
-    """A matrix of the hierarchy; of a level, as cycles use it."""
+    """A matrix of the hierarchy, or of a level as the cycles use it."""
     matrix, values = (level.matrix, level.rounded) if hasattr(level, "rounded") else (level, level.values)
     pattern = matrix.pattern.tocoo()
     found = np.zeros((*pattern.shape, 3, 3))
@@ -151,7 +150,8 @@ def dense(level: Any) -> np.ndarray:
 @pytest.mark.parametrize("kind", [ByLapack, ByElimination])
 @pytest.mark.parametrize("n", [7, 8, 9])
 def test_the_coarsest_inverse_is_that_of_the_dense_matrix(kind: Any, n: int, device: str) -> None:
-    """The way for a GPU works on the CPU too. Odd and even: two blocks are eliminated at a time."""
+    """The variant for a GPU runs on the CPU too. Sizes are odd and even, because two blocks are eliminated at a
+    time."""
     if kind is ByLapack and device != "cpu":
         pytest.skip("for the CPU")
     system = random_system(n, device, seed=n)
@@ -165,8 +165,8 @@ def test_the_coarsest_inverse_is_that_of_the_dense_matrix(kind: Any, n: int, dev
     np.testing.assert_allclose(found, expected, rtol=0, atol=rtol * np.abs(expected).max())
 
 
-def test_elimination_tells_of_a_matrix_that_is_not_positive_definite(device: str) -> None:
-    """Nobody looks on a GPU: its inverse is not a number, and neither is what cycles make of it."""
+def test_elimination_reports_a_matrix_that_is_not_positive_definite(device: str) -> None:
+    """A GPU has no readback here: the inverse is NaN, and so are the results of cycles."""
     system = random_system(9, device, seed=3, held=0.0)
     lowest = np.linalg.eigvalsh(system.A)[0]
     system.fill(system.A - 2.0 * lowest * np.eye(27))
@@ -177,7 +177,7 @@ def test_elimination_tells_of_a_matrix_that_is_not_positive_definite(device: str
 
 
 def springs(triangles: np.ndarray, n: int, held: float, device: str) -> LinearSystem:
-    """Particles of mass 1 with springs in random directions along the edges; a share of them is held in a plane."""
+    """Particles of mass 1 with springs in random directions along the edges; some of them are held in a plane."""
     rng = np.random.default_rng(6)
     matrix = BlockMatrix.from_stencils(n, [triangles], device)
     rows, columns = matrix.rows, matrix.columns
@@ -200,7 +200,7 @@ def springs(triangles: np.ndarray, n: int, held: float, device: str) -> LinearSy
 
 
 def layers(device: str) -> LinearSystem:
-    """Two sheets above each other, and contacts between them that are much stiffer than they are."""
+    """Two sheets above each other, with contacts between them that are much stiffer than the sheets."""
     rng, sheet, n = np.random.default_rng(4), Grid(size=(1.0, 1.0), resolution=(7, 7)).mesh(None), 49
     triangles = np.concatenate([sheet.triangles, sheet.triangles + n])
     points = np.concatenate([sheet.positions, sheet.positions + np.array([0.0, 0.0, 0.1])])
@@ -226,7 +226,7 @@ def layers(device: str) -> LinearSystem:
 
 
 def test_contacts_between_cloths_are_on_every_level(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The coarsest matrix is that of the whole hierarchy, springs and all: Q^T (S (A + C) S + eps (I - S)) Q."""
+    """The coarsest matrix includes the couplings of contacts: Q^T (S (A + C) S + eps (I - S)) Q."""
     monkeypatch.setattr(uv_hierarchy, "COARSEST", 10)
     system = layers(device)
     made = Multigrid().build(system.matrix, system.device_S)
@@ -239,12 +239,12 @@ def test_contacts_between_cloths_are_on_every_level(device: str, monkeypatch: py
     n = Q.shape[1] // 3
     assert len(made.weights) >= 2 and n < 10
     found = made.coarsest.inverse.numpy().transpose(0, 2, 1, 3).reshape(3 * n, 3 * n) @ expected
-    np.testing.assert_allclose(found, np.eye(3 * n), rtol=0, atol=1e-3)  # what is inverted is regularized by 1e-6
+    np.testing.assert_allclose(found, np.eye(3 * n), rtol=0, atol=1e-3)  # the inverted matrix is regularized by 1e-6
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_any_number_of_threads_gives_the_same_bits(count: int) -> None:
-    """4,096 particles: launches over them and over blocks are shared."""
+    """4,096 particles, so that threads share the launches over particles and over blocks."""
     shape = Grid(size=(1.0, 1.0), resolution=(64, 64)).mesh(None)
     system = springs(shape.triangles, shape.vertex_count, 0.1, "cpu")
     system.matrix.sites = partial(find_sites, shape.triangles, shape.uv, shape.positions)
@@ -281,9 +281,11 @@ SHEETS = {
 
 
 @pytest.mark.parametrize("name", SHEETS)
-def test_few_iterations(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_iterations_does_not_grow_with_the_mesh(
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """k = 1e4 N/m, h = 1/60 s, 1e-3, up to 4,225 particles: at most 60, as at any size (benchmarks/multigrid.py).
-    These need 24 at most, and with block-Jacobi more than 200."""
+    At most 24 are needed here, and more than 200 with block-Jacobi."""
     kind, shape = SHEETS[name]
     overrides = [
         f"cloth[0].shape={shape}", f"cloth[0].fabric={FABRIC}", "time.fps=60", "outputs=[]",
@@ -293,23 +295,24 @@ def test_few_iterations(name: str, device: str, monkeypatch: pytest.MonkeyPatch)
     assert len(needed) >= 15 and max(needed) <= 30
 
 
-def test_a_closed_figure_that_lands_takes_few_iterations(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Grids through the room, where smoothing has to stand eigenvalues up to 5.5; with a bound of 4 some solves take
-    thousands of iterations."""
+def test_a_closed_surface_that_lands_needs_few_iterations(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3-d grids, where the smoother must be stable for eigenvalues up to 5.5; with a bound of 4 some solves need
+    thousands
+    of iterations."""
     scene = load("bmf03_balloon", overrides=["outputs=[]", "solver.preconditioner=multigrid"])
     needed = iterations_of(scene, 8, device, monkeypatch)
     assert len(needed) >= 16 and max(needed) <= 30
 
 
-def test_layers_move_together_in_few_iterations(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five sheets fall on each other. With contacts on the diagonal alone it takes up to 55 iterations."""
+def test_layers_in_contact_need_few_iterations(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five sheets fall on each other. With contacts on the diagonal alone, up to 55 iterations are needed."""
     scene = load("layers", overrides=["outputs=[]", "solver.preconditioner=multigrid"])
     needed = iterations_of(scene, 5, device, monkeypatch)
     assert len(needed) >= 20 and max(needed) <= 25
 
 
 def iterations_of(scene: Any, frames: int, device: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Of every solve."""
+    """Iterations of every solve."""
     needed = []
     solve = LinearSolver.solve
 

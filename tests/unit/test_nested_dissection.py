@@ -1,4 +1,4 @@
-"""The elimination order of nested dissection: a permutation whose factor fills in less than the natural order's."""
+"""The elimination order of nested dissection: a permutation with less fill-in than the natural order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def grid(side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def factor_size(rows: np.ndarray, columns: np.ndarray, order: np.ndarray) -> int:
-    """Entries of the Cholesky factor, by eliminating one particle after the other."""
+    """Number of entries of the Cholesky factor, by symbolic elimination."""
     place = np.argsort(order)
     later: list[set[int]] = [set() for _ in order]
     for a, b in zip(place[rows], place[columns], strict=True):
@@ -30,8 +30,8 @@ def factor_size(rows: np.ndarray, columns: np.ndarray, order: np.ndarray) -> int
     return sum(map(len, later)) + len(order)
 
 
-def test_fills_in_less_than_the_natural_order() -> None:
-    """A band of width m in n = m^2 rows fills to n m; nested dissection to about n log n (George 1973)."""
+def test_nested_dissection_has_less_fill_in_than_the_natural_order() -> None:
+    """A band of width m in n = m^2 rows has n m entries; nested dissection about n log n (George 1973)."""
     rows, columns, points = grid(40)
     order = nested_dissection(rows, columns, points)
     assert sorted(order) == list(range(len(points)))
@@ -40,8 +40,8 @@ def test_fills_in_less_than_the_natural_order() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 100])
-def test_particles_in_one_place(count: int) -> None:
-    """Coordinates that say nothing still give an order."""
+def test_coincident_particles_get_an_order(count: int) -> None:
+    """Coincident coordinates also give a permutation."""
     rows, columns = np.nonzero(np.ones((count, count)))
     order = nested_dissection(rows, columns, np.zeros((count, 3)))
     assert sorted(order) == list(range(count))

@@ -29,7 +29,7 @@ def test_the_cache_byte_by_byte(tmp_path: Path) -> None:
     assert (tmp_path / "cache.pc2").read_bytes().hex() == header + 9 * "0000803f" + 9 * "00000040"
 
 
-def test_every_digit_of_the_rest_surface_comes_back(tmp_path: Path) -> None:
+def test_the_rest_surface_is_restored_exactly(tmp_path: Path) -> None:
     surface = triangle()
     Pc2().writer(tmp_path, "run", surface).close()
     rows = [line.split() for line in (tmp_path / "rest.obj").read_text().splitlines()]
@@ -56,7 +56,7 @@ def test_a_name_with_a_line_break_stays_on_its_line(tmp_path: Path) -> None:
 
 
 def test_cloths_out_of_order_are_refused(tmp_path: Path) -> None:
-    """The cache counts vertices through all cloths; a file that counts otherwise would fit it and be wrong."""
+    """The cache numbers vertices through all cloths; a file with another order would fit it and be wrong."""
     surface = triangle()
     wrong = Surface(surface.triangles, surface.uv, surface.rest, (Part("b", slice(1, 3), slice(0, 1)),), 30.0)
     with pytest.raises(ValueError, match='"b" does not start where the one before it ends'):

@@ -1,4 +1,4 @@
-"""Presets: what a paper used lies beneath what a scene says itself, however the scene is given."""
+"""Presets: the values of a paper are defaults below those of the scene, whether it is a file, a script or overrides."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def type_names(items: tuple) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_preset_is_a_valid_scene_that_says_all_it_needs(name: str) -> None:
-    """What a preset leaves out would be the default's, which is no paper's."""
+def test_every_preset_is_a_valid_scene_with_all_values(name: str) -> None:
+    """A value that a preset leaves out would be that of the default, which is not that of a paper."""
     assert {"integrator", "filters", "cloth"} <= set(read_preset(name))
     assert "energies" in read_preset(name)["cloth"]
     scene = Scene(preset=name, cloth=[{"shape": GRID}])
@@ -38,9 +38,9 @@ def test_every_preset_is_a_valid_scene_that_says_all_it_needs(name: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_line_of_a_preset_says_where_it_comes_from(name: str) -> None:
+def test_every_line_of_a_preset_names_its_source(name: str) -> None:
     for line in preset_text(name).splitlines():
-        assert "#" in line or line.endswith(":"), line  # what a key opens is in the lines below it
+        assert "#" in line or line.endswith(":"), line  # the values of a nested key are in the lines below it
 
 
 def test_scene_values_win_and_lists_are_replaced() -> None:
@@ -50,7 +50,7 @@ def test_scene_values_win_and_lists_are_replaced() -> None:
     assert type_names(scene.cloth[0].energies) == ["stretch", "shear", "bend_angle"]
 
 
-def test_what_is_chosen_by_type_is_replaced_as_a_whole() -> None:
+def test_values_with_a_type_are_replaced_as_a_whole() -> None:
     given, _ = fill({"preset": "bw98", "integrator": {"type": "implicit_euler"}})
     assert given["integrator"] == {"type": "implicit_euler"}
 
@@ -61,14 +61,14 @@ def test_mappings_are_filled_key_by_key() -> None:
     assert scene.solver.preconditioner.type_name() == "diagonal"
 
 
-def test_each_cloth_is_filled_by_itself() -> None:
+def test_each_cloth_is_filled_separately() -> None:
     cloths = [{"name": "one", "shape": GRID, "energies": ["stretch"]}, {"name": "two", "shape": GRID}]
     scene = Scene(preset="bw98", cloth=cloths)
     assert [type_names(cloth.energies) for cloth in scene.cloth] == [["stretch"], ["stretch", "shear", "bend_angle"]]
-    assert "energies" not in cloths[1]  # what was given is left alone
+    assert "energies" not in cloths[1]  # the input is not changed
 
 
-def test_models_made_in_python_keep_what_they_were_given() -> None:
+def test_models_made_in_python_keep_their_values() -> None:
     mine = Cloth(shape=GRID, energies=["stretch"], velocity=(1, 2, 3))
     scene = Scene(preset="bw98", cloth=(mine, Cloth(name="other", shape=GRID, spin=(0, 0, 1))), time=Time(frames=3))
     assert scene.cloth[0] == mine
@@ -77,7 +77,7 @@ def test_models_made_in_python_keep_what_they_were_given() -> None:
     assert scene.time.frames == 3
 
 
-def test_a_file_a_script_and_the_command_line_mean_the_same(tmp_path: Path) -> None:
+def test_a_file_a_script_and_overrides_give_the_same_scene(tmp_path: Path) -> None:
     text = "cloth: [{shape: {type: grid, resolution: [3, 3]}}]\n"
     (tmp_path / "with.yaml").write_text("preset: bw98\n" + text)
     (tmp_path / "without.yaml").write_text(text)
@@ -90,7 +90,7 @@ def test_a_file_a_script_and_the_command_line_mean_the_same(tmp_path: Path) -> N
     assert len({scene._of_preset for scene in scenes}) == 1
 
 
-def test_overrides_lead_into_what_the_preset_sets_in_any_order() -> None:
+def test_overrides_change_values_of_the_preset_in_any_order() -> None:
     one, other = (
         load("hang", overrides=overrides)
         for overrides in (
@@ -106,7 +106,7 @@ OWN = ", because the scene sets its own "
 ADD = " Remove that key, or add what is missing to it."
 
 
-def test_what_a_scene_replaces_of_its_preset_is_reported(device: str) -> None:
+def test_replaced_values_of_a_preset_are_reported(device: str) -> None:
     scene = load("drape", overrides=["preset=pro95"])
     line = f"preset pro95: without strain_deformation_rate{OWN}filters.{ADD}"
     assert line in dropped_from_preset(scene)
@@ -114,7 +114,7 @@ def test_what_a_scene_replaces_of_its_preset_is_reported(device: str) -> None:
     assert Simulation(scene, device).warnings == [line]
 
 
-def test_everything_of_a_preset_that_can_be_replaced() -> None:
+def test_every_replaceable_part_of_a_preset_is_reported() -> None:
     cloth = [{"shape": GRID, "energies": ["stretch", "shear"]}, {"name": "other", "shape": GRID}]
     scene = Scene(preset="bw98", integrator="implicit_bdf2", forces=["drag"], cloth=cloth)
     assert list(dropped_from_preset(scene)) == [
@@ -124,11 +124,13 @@ def test_everything_of_a_preset_that_can_be_replaced() -> None:
     ]
 
 
-def test_other_figures_and_additions_replace_nothing() -> None:
-    """Nor does leaving out what is for solids, if there are none."""
+def test_other_values_and_additions_replace_nothing() -> None:
+    """Neither does leaving out settings for solids, if there are none."""
     filters = [{"type": "strain_velocity", "extension": 0.2}, "self_contact"]
     cloth = [{"shape": GRID, "energies": [{"type": "spring", "structural": 5.0}, "bend_mode"]}]
-    assert list(dropped_from_preset(Scene(preset="bmf03", filters=filters, forces=["drag"], post=[], cloth=cloth))) == []
+    assert (
+        list(dropped_from_preset(Scene(preset="bmf03", filters=filters, forces=["drag"], post=[], cloth=cloth))) == []
+    )
     with_solid = Scene(preset="bmf03", filters=filters, post=[], cloth=cloth, solids=["plane"])
     assert list(dropped_from_preset(with_solid)) == [
         f"preset bmf03: without forecast{OWN}filters.{ADD}",
@@ -138,7 +140,7 @@ def test_other_figures_and_additions_replace_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_preset_by_itself_lacks_nothing_of_itself(name: str) -> None:
+def test_a_preset_alone_replaces_nothing(name: str) -> None:
     scene = Scene(preset=name, cloth=[{"shape": GRID}], solids=["plane"])
     assert list(dropped_from_preset(scene)) == []
     assert list(dropped_from_preset(Scene.model_validate_json(scene.model_dump_json()))) == []
@@ -163,14 +165,14 @@ def test_unknown_presets_are_reported_with_their_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["[1]", "{a: 1}", "5", "null"])
-def test_what_is_no_name_is_reported(tmp_path: Path, value: str) -> None:
+def test_a_preset_that_is_not_a_name_is_reported(tmp_path: Path, value: str) -> None:
     (tmp_path / "scene.yaml").write_text(f"preset: {value}\n")
     with pytest.raises(SceneError, match=r"scene.yaml:1  preset = .*: must be text"):
         load(tmp_path / "scene.yaml")
 
 
 def test_the_certificate_hash_covers_what_the_preset_set(device: str) -> None:
-    """The same words over another preset, or over none, are another input."""
+    """The same scene with another preset, or with none, has another hash."""
 
     def digest(**fields: object) -> str:
         return Simulation(Scene(cloth=[{"shape": GRID}], time={"frames": 0}, **fields), device).certificate.hash
@@ -180,7 +182,7 @@ def test_the_certificate_hash_covers_what_the_preset_set(device: str) -> None:
     assert digest(preset="bw98") != digest(preset="bw98", integrator={"type": "implicit_euler", "newton_iterations": 2})
 
 
-def test_explain_tells_the_preset_s_values_from_the_scene_s() -> None:
+def test_explain_distinguishes_values_of_the_preset_and_of_the_scene() -> None:
     found = {row.key: row for row in rows(load("hang", overrides=["preset=bw98"]))}
     assert found["newton_iterations"].of_preset
     assert found["energies"].of_preset
@@ -203,13 +205,13 @@ def test_presets_are_listed_and_explained(name: str) -> None:
     assert f"{name} (preset)" in runner.invoke(app, ["explain", "preset"]).stdout
 
 
-# The largest strain of an edge, as far as the paper limits it: [BW98] does not, by stiffness it is little.
+# The largest strain of an edge, where the paper limits it: [BW98] does not, and its stiffness keeps it small.
 LIMITS = {"bw98": 0.1, "pro95": 0.11, "ye08": 0.1, "bmf03": 0.105, "default": 0.1}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_preset_hangs_a_sheet(name: str, device: str) -> None:
-    """Ten frames from the horizontal: finite, told nothing, and as little stretched as its paper says."""
+    """Ten frames from the horizontal: finite, without warnings, and stretched within the limits of its paper."""
     pins = [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}]
     cloth = [{"shape": {"type": "grid", "resolution": (11, 11)}}]
     simulation = Simulation(Scene(preset=name, time={"frames": 10}, cloth=cloth, constraints=pins), device)

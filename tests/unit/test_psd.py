@@ -1,6 +1,6 @@
-"""Closed-form positive-definite Hessians against a numeric eigen-clamp, and A as a whole.
+"""Closed-form positive-definite Hessians against a numerical eigenvalue clamp, and A as a whole.
 
-Ten thousand triangles that share no vertex go through the real assembly at once; each has its own deformation F.
+Ten thousand triangles that share no vertex are assembled as in a simulation; each has its own deformation F.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def deformations() -> np.ndarray:
     general = rng.normal(size=(3 * n, 3, 2))
     near_rest = turned(upright + 0.05 * rng.normal(size=(n, 3, 2)))
     compressed = turned(upright * rng.uniform(0.05, 0.95, (n, 1, 2)))
-    # Not below 1e-4: the direction of w is then rounded to 1e-12, and its rate of change in damping multiplies that.
+    # Not below 1e-4: the direction of w then has a rounding of 1e-12, which its rate of change in damping multiplies.
     crushed = turned(upright * 10.0 ** rng.uniform(-4.0, -1.0, (n, 1, 2)))
     inverted = turned(upright * rng.uniform(0.2, 1.5, (n, 1, 2)) * np.array([1.0, -1.0]))
     sheared = turned(upright + rng.uniform(-3.0, 3.0, (n, 1, 1)) * np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
@@ -48,7 +48,7 @@ def deformations() -> np.ndarray:
 
 
 def coinciding_threads() -> np.ndarray:
-    """(COUNT, 3, 2): w_v = +-w_u up to very little, where the directions in which shear differs nearly meet."""
+    """(COUNT, 3, 2): w_v = +-w_u up to tiny differences, where the eigenvectors of shear nearly coincide."""
     rng = np.random.default_rng(5)
     w = rng.normal(size=(COUNT, 3, 1))
     off = 10.0 ** rng.uniform(-17.0, -2.0, (COUNT, 1, 1)) * rng.normal(size=(COUNT, 3, 1))
@@ -72,15 +72,15 @@ class Soup:
         return Soup(uv, Bench.of(build_model(["soup"], [mesh], [Fabric()], [()]), [energy], device))
 
     def corners(self, F: np.ndarray) -> np.ndarray:
-        """Positions, or velocities, with that deformation, or rate of deformation."""
+        """Positions or velocities with this deformation or rate of deformation."""
         return (self.uv @ np.swapaxes(F, 1, 2)).reshape(-1, 3)
 
     def stiffness(self, F: np.ndarray, F_tension: np.ndarray, F_rate: np.ndarray) -> np.ndarray:
-        """(COUNT, 9, 9): the part of A that is multiplied by h^2; A(1) and A(-1) cancel what is multiplied by h."""
+        """(COUNT, 9, 9): the part of A that is multiplied by h^2; A(1) and A(-1) cancel the part multiplied by h."""
         x, x_tension, v = map(self.corners, (F, F_tension, F_rate))
         matrices = (self.bench.linearized(x, v, h, x_tension=x_tension)[0] for h in (1.0, -1.0))
         both = [A.values.numpy().astype(float) for A in matrices]
-        # Vertices of a triangle follow each other, so its nine blocks do.
+        # Vertices of a triangle are consecutive, so its nine blocks are, too.
         blocks = (0.5 * (both[0] + both[1])).reshape(COUNT, 3, 3, 3, 3)
         masses = self.bench.system.model.masses.reshape(COUNT, 3)
         blocks[:, range(3), range(3)] -= masses.T[..., None, None].swapaxes(0, 1) * np.eye(3)
@@ -88,7 +88,7 @@ class Soup:
 
 
 def compare(found: np.ndarray, expected: np.ndarray, uv: np.ndarray, k: float) -> None:
-    """Equal to 1e-9 and without negative eigenvalues to 1e-10 k; k is carried to the corners."""
+    """Asserts equality to 1e-9 and no negative eigenvalue below -1e-10 k; k is transformed to the corners."""
     stiffness = np.abs(at_corners(k * np.eye(6), uv)).max(axis=(1, 2))
     scale = np.maximum(stiffness, np.abs(expected).max(axis=(1, 2)))
     error = np.abs(found - expected).max(axis=(1, 2)) / scale
@@ -120,13 +120,13 @@ def test_stretch_is_the_clamped_hessian(rate: float, device: str) -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, 50.0])
 def test_shear_is_the_clamped_hessian(rate: float, device: str) -> None:
-    """As above."""
+    """With and without damping, as for stretch."""
     compare_shear(deformations(), rates(rate), device)
 
 
 @pytest.mark.parametrize("rate", [0.0, 50.0])
 def test_shear_is_the_clamped_hessian_where_threads_coincide(rate: float, device: str) -> None:
-    """On triangles folded along their diagonal, so that warp and weft run together."""
+    """On triangles folded along their diagonal, so that warp and weft coincide."""
     compare_shear(coinciding_threads(), rates(rate), device)
 
 
@@ -140,8 +140,8 @@ def compare_shear(F: np.ndarray, F_rate: np.ndarray, device: str) -> None:
         compare(found, at_corners(clamped(H), soup.uv), soup.uv, K_SHEAR)
 
 
-def test_clamping_matters(device: str) -> None:
-    """Most of these triangles have negative eigenvalues before clamping; otherwise the tests above would be empty."""
+def test_most_hessians_are_indefinite_before_clamping(device: str) -> None:
+    """Most of these triangles have negative eigenvalues before clamping; otherwise the tests above would be vacuous."""
     F = deformations()
     length = np.linalg.norm(F[..., 0], axis=1)
     stretch = np.linalg.eigvalsh(stretch_hessian(F, 0, 1.0, length - 1.0))[:, 0]
@@ -167,9 +167,9 @@ STEPS = [1e-4, 1e-3, 1.0 / 60.0, 1.0 / 30.0, 0.1]
 
 
 def test_the_matrix_is_positive_definite_at_every_step(device: str) -> None:
-    """Cholesky succeeds for A of random states, compressed and moving ones among them, h from 1e-4 to 1/10.
+    """Cholesky succeeds for A of random states, including compressed and moving ones, with h from 1e-4 to 1/10.
 
-    The reference without clamping fails for some of the same states: they are hard enough.
+    The reference without clamping fails for some of the same states, so the test is not vacuous.
     """
     model = small_model()
     tested = Bench.of(model, [Stretch(), Shear(), BendAngle()], device)

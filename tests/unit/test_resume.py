@@ -23,7 +23,7 @@ from toile.simulation.certificate import FrameTally
 from toile.simulation.step import StepLoop, StepRejected
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_files(whole: dict[str, bytes | str]) -> None:
+def test_a_resumed_run_writes_the_same_files(whole: dict[str, bytes | str]) -> None:
     assert sorted(whole) == [
         "cache.pc2", "drop.npz", "drop.usdc", "report.json", "rest.obj", "solids.obj", "solids.pc2"
     ]  # fmt: skip
@@ -41,8 +41,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_files(whole: dict[str, bytes
 
 
 @pytest.mark.slow
-def test_every_output_is_the_same_after_a_break() -> None:
-    """To the last byte, films and pictures too."""
+def test_every_output_is_the_same_after_resuming() -> None:
+    """To the last byte, including films and pictures."""
     outputs = f"outputs=[{', '.join(plugins.names('outputs'))}]"
     simulate("whole", outputs, frames=3)
 
@@ -58,8 +58,8 @@ def test_every_output_is_the_same_after_a_break() -> None:
     assert [name for name in whole if whole[name] != resumed[name]] == []
 
 
-def test_checkpoints_take_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that moves for frames of 0.1 s and for checkpoints of 0.03 s, and for nothing else."""
+def test_checkpoints_take_a_limited_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that advances by 0.1 s for frames and by 0.03 s for checkpoints."""
     now, saved = 0.0, []
 
     class Still:
@@ -88,13 +88,13 @@ def test_checkpoints_take_a_share_of_the_time(tmp_path: Path, monkeypatch: pytes
     assert saved[-1] == 999, "whatever ends it, its last frame is there to go on from"
 
 
-def test_where_there_is_nothing_a_run_begins(whole: dict[str, bytes | str]) -> None:
+def test_resume_without_a_checkpoint_starts_a_run(whole: dict[str, bytes | str]) -> None:
     result = simulate("out", resume=True)
     assert result.resumed is None
     assert results("out") == whole
 
 
-def test_a_complete_run_is_left_alone() -> None:
+def test_a_complete_run_is_not_changed() -> None:
     before = simulate("out")
     times = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
     after = simulate("out", resume=True)
@@ -104,7 +104,7 @@ def test_a_complete_run_is_left_alone() -> None:
     assert {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")} == times
 
 
-def test_results_that_were_removed_are_made_again(whole: dict[str, bytes | str]) -> None:
+def test_removed_results_are_written_again(whole: dict[str, bytes | str]) -> None:
     simulate("out")
     Path("out/report.json").unlink()
     assert simulate("out", resume=True).written
@@ -130,7 +130,7 @@ def test_a_large_run_keeps_nothing_for_more_frames(monkeypatch: pytest.MonkeyPat
         simulate("out", frames=3, resume=True)
 
 
-def test_other_outputs_and_another_length_are_no_other_run() -> None:
+def test_outputs_and_length_may_change() -> None:
     stopped("out", after=2)
     result = simulate("out", "outputs=[obj]", "time.frames=3", resume=True)
     assert result.resumed == 2
@@ -144,7 +144,7 @@ def test_outputs_are_added_to_a_complete_run() -> None:
 
 
 @pytest.mark.parametrize("damage", ["checkpoint.npz", "frames", "run.json"])
-def test_what_cannot_be_read_is_begun_again(damage: str, whole: dict[str, bytes | str]) -> None:
+def test_a_damaged_checkpoint_restarts_the_run(damage: str, whole: dict[str, bytes | str]) -> None:
     stopped("out", after=3)
     path = Path("out/.resume", damage)
     path.write_bytes(path.read_bytes()[:500])
@@ -152,8 +152,8 @@ def test_what_cannot_be_read_is_begun_again(damage: str, whole: dict[str, bytes 
     assert results("out") == whole
 
 
-def test_frames_beyond_the_checkpoint_are_forgotten(whole: dict[str, bytes | str]) -> None:
-    """Also half of one."""
+def test_frames_beyond_the_checkpoint_are_discarded(whole: dict[str, bytes | str]) -> None:
+    """An incomplete frame is, too."""
     stopped("out", after=3)
     with Path("out/.resume/frames").open("ab") as file:
         file.write(b'{"number": 4, "time": 0.13')
@@ -177,14 +177,14 @@ def test_a_failed_run_fails_again_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.undo()
 
 
-def test_a_folder_is_needed() -> None:
+def test_resume_needs_a_folder() -> None:
     with pytest.raises(InputError, match="resume needs the folder"):
         run(load("drop.yaml"), resume=True)
 
 
 def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["run", "drop.yaml", "--out", "out"]
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/toile", *words])
+    arguments = ["run", "drop.yaml", "--out", "out"]
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/toile", *arguments])
     with monkeypatch.context() as stopping:
         add = toile.runs.checkpoint.Checkpoints.add
 
@@ -194,18 +194,18 @@ def test_the_command(whole: dict[str, bytes | str], monkeypatch: pytest.MonkeyPa
                 raise KeyboardInterrupt
 
         stopping.setattr(toile.runs.checkpoint.Checkpoints, "add", stop)
-        result = CliRunner().invoke(app, words)
+        result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 130
     assert "Resume with: toile run drop.yaml --out out --resume" in result.stderr
-    again = CliRunner().invoke(app, [*words, "--resume"])
+    again = CliRunner().invoke(app, [*arguments, "--resume"])
     assert again.exit_code == 0, again.output
     assert "out: resumed from frame 2." in again.stdout
     assert results("out") == whole
-    complete = CliRunner().invoke(app, [*words, "--resume", "--json"])
+    complete = CliRunner().invoke(app, [*arguments, "--resume", "--json"])
     assert complete.exit_code == 0
     document = json.loads(complete.stdout)
     assert (document["resumed"], document["written"]) == (FRAMES, [])
-    assert "already complete" in CliRunner().invoke(app, [*words, "--resume"]).stdout
-    other = CliRunner().invoke(app, [*words, "--resume", "--set", "seed=2"])
+    assert "already complete" in CliRunner().invoke(app, [*arguments, "--resume"]).stdout
+    other = CliRunner().invoke(app, [*arguments, "--resume", "--set", "seed=2"])
     assert other.exit_code == 2
     assert "seed: 0 in that run, 2 in this one" in other.stderr

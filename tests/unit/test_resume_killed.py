@@ -20,14 +20,14 @@ from resumed_runs import interruptible, results, scene_folder, simulate, uninter
 
 import toile.runs.checkpoint
 
-# What a run does to files; it is killed before one of these calls, and then goes on.
+# Calls by which a run changes files; it is killed before one of them, and then resumed.
 CALLS = (
     (os, "replace"), (os, "fsync"), (os, "unlink"), (np, "savez"), (os, "mkdir"), (toile.runs.checkpoint, "_append"),
 )  # fmt: skip
 
 
 def counted(action: Callable[[int], None]) -> None:
-    """`action` is called with a count before each of them, in this process and for good."""
+    """Calls `action` with a count before each of them, in this process from now on."""
     count = 0
 
     def before(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,9 +44,9 @@ def counted(action: Callable[[int], None]) -> None:
 
 
 def in_a_fork(body: Callable[[], None]) -> int:
-    """Run in a copy of this process, where kernels are loaded already; how that ended."""
+    """Runs `body` in a copy of this process, where kernels are already loaded, and returns its status."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process hold no locks now
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process hold no locks at this point
         child = os.fork()
     if child == 0:
         try:
@@ -67,7 +67,7 @@ def file_calls_of_a_run() -> int:
 
 
 def killed_at(call: int, folder: str) -> None:
-    """A run that no clean-up follows, with a checkpoint at every frame."""
+    """A run that is killed without cleanup, with a checkpoint at every frame."""
 
     def body() -> None:
         toile.runs.checkpoint.SHARE = np.inf
@@ -79,8 +79,8 @@ def killed_at(call: int, folder: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("moments", [pytest.param(4, id="four"), pytest.param(20, id="twenty", marks=pytest.mark.slow)])
-def test_killed_while_it_writes(moments: int, whole: dict[str, bytes | str]) -> None:
-    """Before one of the calls that change files, chosen at random: the last ones are those of the outputs."""
+def test_a_run_killed_while_it_writes_resumes(moments: int, whole: dict[str, bytes | str]) -> None:
+    """Before one of the calls that change files, chosen at random; the last ones are those of the outputs."""
     calls = file_calls_of_a_run()
     assert calls > 60
     for call in random.Random(moments).sample(range(1, calls + 1), moments):
@@ -105,8 +105,8 @@ def killed_after(seconds: float, folder: str) -> None:
         process.wait()
 
 
-def test_killed_and_resumed_again_and_again(whole: dict[str, bytes | str]) -> None:
-    """The command itself, three times at any moment after its first frame, and then to the end."""
+def test_a_run_killed_three_times_resumes(whole: dict[str, bytes | str]) -> None:
+    """The command, three times at a random time after its first frame, and then to the end."""
     moments = random.Random(1)
     for _ in range(3):
         process = subprocess.Popen(command("out", "--resume"), stderr=subprocess.DEVNULL)
@@ -120,8 +120,8 @@ def test_killed_and_resumed_again_and_again(whole: dict[str, bytes | str]) -> No
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_moments() -> None:
-    """Any time from the start of the process to its end."""
+def test_runs_killed_at_twenty_times_resume() -> None:
+    """At random times between the start of the process and its end."""
     begin = time.perf_counter()
     subprocess.run(command("whole"), check=True, stderr=subprocess.DEVNULL)
     duration, whole = time.perf_counter() - begin, results("whole")

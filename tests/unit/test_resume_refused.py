@@ -1,4 +1,4 @@
-"""Resuming is refused if the scene, its files or the way of computing have changed, and results are left as they are."""
+"""Resuming is refused if the scene, its files or the conditions have changed, and results are not changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toile.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ("gravity=[0,0,-9]", r"gravity\[2\]: -9.81 in that run, -9.0 in this one"),
         ("cloth[0].fabric=denim", 'cloth.0..fabric.name: "cotton" in that run, "denim" in this one'),
@@ -26,10 +26,10 @@ from toile.errors import InputError
         ("seed=4", "seed: 0 in that run, 4 in this one"),
     ],
 )
-def test_another_scene_is_refused(change: str, said: str) -> None:
+def test_another_scene_is_refused(change: str, expected: str) -> None:
     stopped("out", after=1)
     before = results("out")
-    with pytest.raises(InputError, match=f"out: holds another run[^$]*{said}"):
+    with pytest.raises(InputError, match=f"out: holds another run[^$]*{expected}"):
         simulate("out", change, resume=True)
     assert results("out") == before
     assert simulate("out", resume=True).resumed == 1
@@ -43,7 +43,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["precision", "device", "toile", "audit"])
-def test_another_way_of_computing_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_conditions_are_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped("out", after=1)
     identity = toile.Simulation.identity
     monkeypatch.setattr(toile.Simulation, "identity", lambda simulation: {**identity(simulation), what: "another"})
@@ -51,7 +51,7 @@ def test_another_way_of_computing_is_refused(what: str, monkeypatch: pytest.Monk
         simulate("out", resume=True)
 
 
-def test_a_run_without_resume_forgets_what_was_there(whole: dict[str, bytes | str]) -> None:
+def test_a_run_without_resume_replaces_the_results(whole: dict[str, bytes | str]) -> None:
     stopped("out", after=3)
     stopped("out", after=1)
     assert simulate("out", resume=True).resumed == 1
@@ -60,8 +60,8 @@ def test_a_run_without_resume_forgets_what_was_there(whole: dict[str, bytes | st
     assert results("out") == whole
 
 
-def test_a_run_that_cannot_begin_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as one whose output needs what is not installed."""
+def test_a_run_that_cannot_start_keeps_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example, one whose output needs a package that is not installed."""
     stopped("out", after=3)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "pxr", None)

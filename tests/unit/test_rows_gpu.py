@@ -1,4 +1,4 @@
-"""Products by rows against NumPy: with several lanes for a row, which only a GPU has, and with one."""
+"""Products by rows against NumPy: with several lanes per row, which only a GPU has, and with one."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from toile.math.types import mat33, numpy_real, precision, vec3, vec4
 
 @pytest.fixture(params=[1, 4, 8, 16])
 def lanes(request, device):
-    """One lane is for the CPU, and several are for a GPU."""
+    """The number of lanes: one on the CPU, several on a GPU."""
     if (request.param == 1) != wp.get_device(device).is_cpu:
         pytest.skip("for the other device")
     return request.param
@@ -28,7 +28,7 @@ def pattern_of(n, random):
 
 
 @pytest.mark.parametrize("n", [1, 2, 33, 500])
-def test_products_are_those_of_numpy(device, n, lanes):
+def test_products_match_numpy(device, n, lanes):
     random = np.random.default_rng(n)
     pattern = pattern_of(n, random)
     blocks = random.normal(size=(pattern.nnz, 3, 3)).astype(np.float32)
@@ -74,7 +74,7 @@ def test_products_are_those_of_numpy(device, n, lanes):
 
 
 @pytest.mark.parametrize("n", [1, 33, 64])
-def test_dense_products_are_those_of_numpy(device, n, lanes):
+def test_dense_products_match_numpy(device, n, lanes):
     random = np.random.default_rng(n)
     inverse = random.normal(size=(n, n, 3, 3)).astype(numpy_real)
     given = random.normal(size=(n, 3)).astype(np.float32)
@@ -85,7 +85,7 @@ def test_dense_products_are_those_of_numpy(device, n, lanes):
 
 
 @pytest.mark.parametrize("n", [1, 33, 500])
-def test_the_product_of_cg_is_that_of_numpy(device, n, lanes):
+def test_the_product_of_cg_matches_numpy(device, n, lanes):
     """Partial sums of c . q are over 32 rows each."""
     random = np.random.default_rng(n)
     pattern = pattern_of(n, random)
@@ -111,7 +111,7 @@ def test_the_product_of_cg_is_that_of_numpy(device, n, lanes):
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 40])
-def test_contacts_move_nodes_as_by_numpy(device, count):
+def test_products_of_contact_couplings_match_numpy(device, count):
     random = np.random.default_rng(count)
     n, nodes, capacity = 60, 25, 41
     particles = np.array([random.permutation(n)[:4] for _ in range(capacity)], np.int32)

@@ -1,4 +1,4 @@
-"""A finished run read back: the surface exactly, frames to float32, and words for every folder that is not one."""
+"""Reading a finished run: the surface exactly, frames to float32, and messages for folders that are not runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def surface(rest: np.ndarray | None = None, names: tuple[str, str] = ("a", "b"), fabric: str = "wool") -> Surface:
-    """Two triangles, each a cloth of its own."""
+    """Two triangles, each a separate cloth."""
     if rest is None:
         rest = np.array([[0, 0, 1], [1, 0, 1], [0, 1, 1], [2, 0, 1], [3, 0, 1], [2, 1, 1]], float)
     uv = rest[:, :2].reshape(2, 3, 2)
@@ -56,7 +56,7 @@ def run(folder: Path, frames: int = 6, sheet: Surface | None = None, name: str =
     fabric=st.text(),
     name=st.text(),
 )
-def test_any_surface_comes_back_exactly(
+def test_any_surface_is_restored_exactly(
     tmp_path_factory: pytest.TempPathFactory, rest: np.ndarray, names: tuple[str, str], fabric: str, name: str
 ) -> None:
     written = surface(rest, names, fabric)
@@ -69,19 +69,19 @@ def test_any_surface_comes_back_exactly(
     assert read.surface().fps == written.fps
 
 
-def test_frames_come_back_with_velocities_by_differences(tmp_path: Path) -> None:
+def test_frames_have_velocities_by_differences(tmp_path: Path) -> None:
     sheet = surface()
     frames = falling(sheet, 6)
     read = list(RunFolder(run(tmp_path)).frames())
     assert [(frame.number, frame.time) for frame in read] == [(frame.number, frame.time) for frame in frames]
-    # Heights near 1 m are rounded by up to 2^-24 m, and a difference over two frames has two of them.
+    # Heights near 1 m are rounded by up to 2^-24 m, and a difference over two frames has two of these errors.
     rounding = 2.0**-24 * FPS
     for exact, frame in zip(frames, read, strict=True):
         np.testing.assert_array_equal(frame.positions, exact.positions.astype(np.float32))
         assert frame.positions.dtype == np.float64
         if exact.number not in (0, 5):
             np.testing.assert_allclose(frame.velocities, exact.velocities, atol=1.01 * rounding)
-    # At the ends the difference is the velocity half a frame inside: 2 t at frames 0.5 and 4.5
+    # At the ends the difference is the velocity half a frame inside: 2 t at frames 0.5 and 4.5.
     np.testing.assert_allclose(read[0].velocities[:, 2], -1.0 / FPS, atol=2.02 * rounding)
     np.testing.assert_allclose(read[5].velocities[:, 2], -9.0 / FPS, atol=2.02 * rounding)
 
@@ -103,7 +103,7 @@ def test_the_certificate(tmp_path: Path) -> None:
             RunFolder(tmp_path).report()
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere: no such folder\. Give the folder of a run"):
         RunFolder(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"not the folder of a finished run: no rest\.obj and no cache\.pc2 in it"):
@@ -118,7 +118,10 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
         (lambda data: data[:20], r"not a PC2 cache"),
         (lambda data: b"X" + data[1:], r"not a PC2 cache"),
         (lambda data: b"", r"not a PC2 cache"),
-        (lambda data: data[:16] + b"\7\0\0\0" + data[20:], r"holds 7 points, but rest\.obj holds 6: the two are not from"),
+        (
+            lambda data: data[:16] + b"\7\0\0\0" + data[20:],
+            r"holds 7 points, but rest\.obj holds 6: the two are not from",
+        ),
         (lambda data: data[:28] + b"\xff\xff\xff\xff" + data[32:], r"damaged: -1 frames"),
     ],
 )
@@ -212,7 +215,9 @@ def test_render_names_the_picture(tmp_path: Path) -> None:
         (None, None, {"look_at": (0, 0, 0), "look_from": (0, 0, 0)}, r"the camera is at its own target"),
     ],
 )
-def test_what_cannot_be_drawn(tmp_path: Path, out: str | None, frame: int | None, options: dict, message: str) -> None:
+def test_outputs_that_cannot_be_drawn_are_refused(
+    tmp_path: Path, out: str | None, frame: int | None, options: dict, message: str
+) -> None:
     folder = run(tmp_path / "run")
     target = None if out is None else tmp_path / out
     with pytest.raises(ToileError, match=message):

@@ -10,7 +10,7 @@ from toile.simulation.simulation import Simulation
 
 @pytest.fixture(autouse=True)
 def same_threads_afterwards(monkeypatch):
-    """And all launches are shared that can be, also those that would be too short."""
+    """Restores the number of threads; all launches are shared, also short ones."""
     monkeypatch.setattr(launcher, "FEWEST_SHARES", 1)
     before = threads.count()
     yield
@@ -25,7 +25,7 @@ SCENES = {
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_same_bits(name):
+def test_the_number_of_threads_changes_no_bit(name):
     found = []
     for count in (1, 2, 3):
         threads.use(count)

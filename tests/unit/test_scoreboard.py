@@ -1,4 +1,4 @@
-"""The scoreboard: its judge on shapes whose strain, crossings and depth are known, its scenes, and its simulators."""
+"""The scoreboard: its measures on shapes with known strain, intersections and depth, its scenes and simulators."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_strain_of_a_stretched_square(judge: Any) -> None:
     assert found["edge_max"] == pytest.approx(0.1, abs=1e-12) and found["edge_min"] == pytest.approx(-0.05, abs=1e-12)
 
 
-def test_crossings_are_all_found(judge: Any) -> None:
-    """Triangle soup against a solve of the linear system of each edge and triangle, all with all."""
+def test_all_intersections_are_found(judge: Any) -> None:
+    """Random triangles against a linear solve for every edge and triangle."""
     x = np.random.default_rng(1).uniform(size=(90, 3))
     triangles = np.arange(90).reshape(-1, 3)
     edges = judge.edges_of(triangles)
@@ -63,8 +63,8 @@ def test_crossings_are_all_found(judge: Any) -> None:
     assert judge.intersections(x, triangles, edges) == expected
 
 
-def test_flat_cloth_does_not_cross_itself(judge: Any) -> None:
-    """Level, and leaning so that rounding makes it uneven."""
+def test_flat_cloth_does_not_intersect_itself(judge: Any) -> None:
+    """Horizontal, and inclined so that rounding makes it uneven."""
     x, triangles = square(9)
     for lean in (0.0, 1 / 3):  # z = x / 3 is not exact in binary
         assert judge.intersections(x + x[:, :1] * (0, 0, lean), triangles, judge.edges_of(triangles)) == 0
@@ -79,7 +79,7 @@ def test_depth_in_a_cylinder(judge: Any) -> None:
 
 
 def test_swing_error(judge: Any) -> None:
-    """A cloth that is 3 cm off in all frames."""
+    """A cloth that is displaced by 3 cm in all frames."""
     x, _ = square()
     center = x.mean(axis=0)
     scene = {"masses": np.ones(len(x)), "reference": {"centers": [center, center]}}
@@ -87,8 +87,8 @@ def test_swing_error(judge: Any) -> None:
     assert judge.swing_error(scene, moved) == pytest.approx(0.03, abs=1e-12)
 
 
-def test_a_sheet_that_burst_is_not_measured(judge: Any) -> None:
-    """An edge of 12 times its length, and a position that is no number: the frame is told, and crossings are not."""
+def test_an_unstable_result_is_not_measured(judge: Any) -> None:
+    """An edge of 12 times its length, and a NaN position: the frame is reported, and intersections are not counted."""
     x, triangles = square()
     scene = {
         "time": {"frames": 2}, "vertices": x, "triangles": triangles, "uv": x[triangles][:, :, :2],
@@ -102,8 +102,8 @@ def test_a_sheet_that_burst_is_not_measured(judge: Any) -> None:
         assert found == {"burst_at_frame": 2, "ms_per_frame": {"median": 5.0, "mean": 5.0}}
 
 
-def test_sag_of_a_strip_that_swings(judge: Any) -> None:
-    """1 + cos of a period of four frames about the closed form: 1, whatever was before."""
+def test_sag_is_the_mean_of_an_oscillation(judge: Any) -> None:
+    """1 + cos with a period of four frames about the closed form: the mean is 1."""
     scene = {"sag": {"vertices": [1], "sinks_m": 0.002, "mean_of_last": 8}}
     positions = np.zeros((12, 2, 3))
     positions[1:, 1, 2] = -0.002 * (1.0 + np.cos(0.5 * np.pi * np.arange(11)))
@@ -111,14 +111,14 @@ def test_sag_of_a_strip_that_swings(judge: Any) -> None:
     assert judge.sag({}, positions) is None
 
 
-def test_depth_in_a_cylinder_that_moves(judge: Any) -> None:
-    """Carried along with the solid, points are as deep as they were."""
+def test_depth_in_a_moving_cylinder(judge: Any) -> None:
+    """Points that are carried with the solid keep their depth."""
     random = np.random.default_rng(3)
     x, triangles = square(9)
     solid = {"radius": 0.2, "height": 0.6, "rounding": 0.04, "translation": [0.5, 0.5, 0.2], "type": "cylinder"}
     solid |= {"vertices": random.normal(size=(20, 3)), "motion": None}
     turn, _ = np.linalg.qr(random.normal(size=(3, 3)))
-    turn *= np.linalg.det(turn)  # no mirror
+    turn *= np.linalg.det(turn)  # no reflection
     shift = random.normal(size=3)
     moving = {**solid, "motion": [solid["vertices"], solid["vertices"] @ turn.T + shift]}
     expected = judge.depths({"triangles": triangles, "solids": [solid]}, 1, x)
@@ -127,7 +127,7 @@ def test_depth_in_a_cylinder_that_moves(judge: Any) -> None:
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_cheapest_that_is_good_is_compared(module: Any) -> None:
+def test_the_fastest_accurate_settings_are_compared(module: Any) -> None:
     def row(error: float, edge: float, ms: float, burst: int | None = None) -> dict[str, Any]:
         times = {f"{kind}_per_frame": {"mean": ms, "median": 1.0} for kind in ("ms", "cpu_ms")}
         return {"swing_error_cm": error, "edge_max": edge, "burst_at_frame": burst, **times}
@@ -142,8 +142,8 @@ def test_the_cheapest_that_is_good_is_compared(module: Any) -> None:
     assert "none" in found["newton/xpbd"] and "none" in found["newton/vbd"]
 
 
-def test_scenes_are_those_that_are_exported(module: Any) -> None:
-    """What Toile runs and what others read are the same; references take too long to be made again."""
+def test_exported_scenes_are_up_to_date(module: Any) -> None:
+    """The exported scenes are those of the exporter, without the references, which take too long to compute."""
     export = module("export")
     for path in sorted((SCOREBOARD / "scenes").glob("*.json")):
         written = json.loads(path.read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def test_the_page_is_up_to_date(module: Any) -> None:
     assert page.page(text, board) == text, "python benchmarks/scoreboard/page.py makes it anew"
 
 
-def test_simulators_take_turns(module: Any, tmp_path: Path) -> None:
+def test_simulators_are_run_in_turn(module: Any, tmp_path: Path) -> None:
     """Two settings of Toile on the strip: all frames, their times, and the sag of the closed form."""
     run, strip = module("run"), SCOREBOARD / "scenes" / "strip_11.json"
     entries = {f"toile/{name}": (sys.executable, "toile", settings) for name, settings in (("a", {}), ("b", {}))}
@@ -169,11 +169,11 @@ def test_simulators_take_turns(module: Any, tmp_path: Path) -> None:
         result = np.load(path)
         assert json.loads(str(result["label"]))["settings"] == {"name": name}
         assert result["positions"].shape == (61, 66, 3) and len(result["ms"]) == len(result["cpu_ms"]) == 60
-        # Steps of 1/60 s have damped the length's swing away: rounding of the solver's tolerance is left.
+        # Steps of 1/60 s have damped the oscillation along the strip; the tolerance of the solver remains.
         assert module("judge").sag(scene, result["positions"]) == pytest.approx(1.0, rel=1e-3)
 
 
-# What others call stiffness is checked against the closed form; their tests need them installed.
+# The stiffness of other simulators is checked against the closed form, where they are installed.
 @pytest.mark.parametrize(
     ("simulator", "settings", "tolerance"),
     [
@@ -182,7 +182,9 @@ def test_simulators_take_turns(module: Any, tmp_path: Path) -> None:
         ("newton", "vbd converged", 5e-3),
     ],
 )
-def test_others_stretch_as_the_strip_must(module: Any, simulator: str, settings: str, tolerance: float) -> None:
+def test_other_simulators_have_the_sag_of_the_closed_form(
+    module: Any, simulator: str, settings: str, tolerance: float
+) -> None:
     pytest.importorskip(simulator)
     adapter = module("worker").adapter(simulator)
     scene = json.loads((SCOREBOARD / "scenes" / "strip_11.json").read_text(encoding="utf-8"))
@@ -191,7 +193,7 @@ def test_others_stretch_as_the_strip_must(module: Any, simulator: str, settings:
 
 
 @pytest.mark.parametrize("solver", ["xpbd", "vbd"])
-def test_hinges_of_newton_bend_as_they_must(module: Any, solver: str) -> None:
+def test_hinges_of_newton_have_the_bending_rigidity(module: Any, solver: str) -> None:
     """Two triangles at an angle theta: the first flap starts with K theta / (height m), K = D |e|^2 / (A_1 + A_2)."""
     newton = pytest.importorskip("newton")
     adapter = module("worker").adapter("newton")
@@ -213,6 +215,6 @@ def test_hinges_of_newton_bend_as_they_must(module: Any, solver: str) -> None:
     areas = 0.5 * np.array([0.5, 0.7])
     force = d * 1.0**2 / areas.sum() * theta / 0.5
     acceleration = -then.particle_qd.numpy()[2, 2] / h
-    # Single precision sees the step of 1e-9 m through velocities only: the mesh is large and the angle, too.
+    # Only velocities resolve the step of 1e-9 m in single precision; mesh and angle are large for the same reason.
     assert acceleration == pytest.approx(force / (0.2 * areas[0] / 3.0), rel=0.03)
     assert newton.__version__

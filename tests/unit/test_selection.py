@@ -1,4 +1,4 @@
-"""Selections: every way of choosing particles gives the ones that can be counted by hand."""
+"""Selections: every kind selects the particles that are counted by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sheet() -> Mesh:
         ({"indices": (5,), "corners": ("lower_left",)}, [0, 5]),
     ],
 )
-def test_what_is_selected(sheet: Mesh, fields: dict, expected: list[int]) -> None:
+def test_selected_particles(sheet: Mesh, fields: dict, expected: list[int]) -> None:
     chosen = Selection(**fields).resolve(sheet)
     assert chosen.dtype == np.int32
     assert chosen.tolist() == expected

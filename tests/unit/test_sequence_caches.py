@@ -21,7 +21,7 @@ from toile.model.sequence_files import read_sequence
     ("given", "expected"),
     [("<f8", "f8"), (">f8", "f8"), ("<f4", "f4"), (">f4", "f4"), ("<f2", "f4"), ("<i4", "f8"), ("<u2", "f8")],
 )
-def test_npz_numbers_of_any_kind(tmp_path: Path, given: str, expected: str) -> None:
+def test_npz_arrays_of_any_number_type(tmp_path: Path, given: str, expected: str) -> None:
     whole = np.arange(24).reshape(2, 4, 3)
     np.savez_compressed(tmp_path / "a.npz", positions=whole.astype(given))
     found = read_sequence(tmp_path, "a.npz")
@@ -31,7 +31,7 @@ def test_npz_numbers_of_any_kind(tmp_path: Path, given: str, expected: str) -> N
 
 
 def npz_of(header: bytes, data: bytes = b"") -> bytes:
-    """An archive whose one array has a header of our own."""
+    """An archive whose single array has a given header."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("positions.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
@@ -59,7 +59,7 @@ NPZ_ERRORS = {
         npz_bytes(positions=FRAMES[:0]),
         r'a\.npz: "positions" is \(0, 8, 3\) of float64; it must be \(frames, vertices, 3\) of numbers\.',
     ),
-    "words": (
+    "text": (
         npz_bytes(positions=FRAMES.astype("U8")),
         r'a\.npz: "positions" is \(5, 8, 3\) of <U8; it must be \(frames, vertices, 3\) of numbers\.',
     ),

@@ -41,8 +41,8 @@ def test_every_format_gives_the_same_frames(
     np.testing.assert_allclose(read_sequence(tmp_path, file, scale=0.01).positions, 0.01 * FRAMES, rtol=1e-6)
 
 
-def test_a_body_is_carried_by_its_file(tmp_path: Path) -> None:
-    """The mesh from the first frame's file, the motion from a cache, halfway between two frames."""
+def test_a_body_is_moved_by_a_sequence(tmp_path: Path) -> None:
+    """The mesh comes from the file of the first frame, the motion from a cache, halfway between two frames."""
     write_obj(tmp_path)
     mesh = read_solid(tmp_path, "body_0008.obj")
     moves = sequence_for(mesh, read_sequence(tmp_path, write_pc2(tmp_path)).positions, fps=4.0, interpolation="linear")
@@ -58,7 +58,7 @@ def surface() -> Surface:
 
 
 @pytest.mark.parametrize(("output", "file"), [("npz", "demo.npz"), ("pc2", "cache.pc2"), ("usd", "demo.usdc")])
-def test_what_toile_writes_it_reads(tmp_path: Path, output: str, file: str) -> None:
+def test_outputs_of_toile_can_be_read_as_sequences(tmp_path: Path, output: str, file: str) -> None:
     if output == "usd":
         pytest.importorskip("pxr", reason="usd-core is an optional extra")
     writer = find("outputs", output)().writer(tmp_path, "demo", surface())
@@ -73,7 +73,7 @@ def test_what_toile_writes_it_reads(tmp_path: Path, output: str, file: str) -> N
 
 
 @pytest.mark.parametrize("file", ["a.npz", "a.pc2", "a.usda"])
-def test_missing_empty_and_directory(tmp_path: Path, file: str) -> None:
+def test_missing_and_empty_files_and_directories_are_refused(tmp_path: Path, file: str) -> None:
     with pytest.raises(InputError) as caught:
         read_sequence(tmp_path, file)
     assert str(caught.value) == f"no such file: {tmp_path / file}."
@@ -109,7 +109,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("file", "expected"), NAMES.values(), ids=NAMES.keys())
-def test_names_that_lead_nowhere(tmp_path: Path, file: str, expected: str) -> None:
+def test_names_without_files_are_refused(tmp_path: Path, file: str, expected: str) -> None:
     with pytest.raises(InputError) as caught:
         read_sequence(tmp_path, file)
     assert str(caught.value) == expected.format(folder=tmp_path)
@@ -121,7 +121,7 @@ GOOD = {".npz": npz_bytes(positions=FRAMES, triangles=TRIANGLES, fps=24.0), ".pc
 @given(st.sampled_from([".npz", ".pc2"]), st.integers(0, 10_000), st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 def test_damaged_files_are_refused_or_read(tmp_path: Path, suffix: str, seed: int, cut: bool) -> None:
-    """A few bytes changed, or the end missing: a typed error or frames, nothing else."""
+    """A few bytes changed, or the end missing: an InputError or frames, nothing else."""
     random = np.random.default_rng(seed)
     content = bytearray(GOOD[suffix])
     for place in random.integers(0, len(content), 3):

@@ -15,7 +15,7 @@ from toile.model.sequence_files import read_sequence
 @pytest.mark.parametrize(
     "pattern", ["body_####.obj", "body_##.obj", "body_*.obj", "./body_#.obj", "body_#.obj/", "take/../body_*.obj"]
 )
-def test_patterns(tmp_path: Path, pattern: str) -> None:
+def test_patterns_select_the_files_of_the_frames(tmp_path: Path, pattern: str) -> None:
     write_obj(tmp_path)
     (tmp_path / "body_rest.obj").write_text("not a frame")
     (tmp_path / "other_0003.obj").write_text("not a frame")
@@ -23,7 +23,7 @@ def test_patterns(tmp_path: Path, pattern: str) -> None:
 
 
 def test_numbers_without_leading_zeros_are_in_order(tmp_path: Path) -> None:
-    """8, 9, 10, 11, 12: by number, not by letter."""
+    """8, 9, 10, 11, 12 are ordered by number, not alphabetically."""
     (tmp_path / "take").mkdir()
     write_obj(tmp_path / "take", digits=1)
     np.testing.assert_array_equal(read_sequence(tmp_path, "take/body_*.obj").positions, FRAMES)
@@ -103,7 +103,7 @@ def test_two_names_of_one_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["body_0008.obj", "body_0010.obj"])
-def test_a_frame_that_leads_out_is_refused(tmp_path: Path, link: str) -> None:
+def test_a_frame_outside_the_scene_folder_is_refused(tmp_path: Path, link: str) -> None:
     scene = tmp_path / "scene"
     scene.mkdir()
     pattern = write_obj(scene)

@@ -29,7 +29,7 @@ def test_usd_motion_of_the_parent_alone(tmp_path: Path) -> None:
     assert found.fps == 12.0 and found.warnings == ()
 
 
-def test_usd_uneven_samples_are_read_at_even_times(tmp_path: Path) -> None:
+def test_usd_uneven_samples_are_resampled(tmp_path: Path) -> None:
     """1, 2, 4, 5: the frame at 3 lies halfway between its neighbors."""
     found = read_sequence(tmp_path, write_usd(tmp_path, (1, 2, 4, 5), FRAMES[[0, 1, 3, 4]]))
     np.testing.assert_array_equal(found.positions, FRAMES)

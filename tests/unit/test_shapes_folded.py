@@ -1,4 +1,4 @@
-"""The folded sheet: it keeps every length of the flat one, its layers lie where they should, and nothing crosses."""
+"""The folded sheet: it keeps every length of the flat one, its layers have their heights, and nothing intersects."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def make(folds: int, along: int, gap: float) -> Mesh:
 
 
 def lengths(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
-    """Of every edge in space and in the plane."""
+    """Lengths of every edge in space and in uv."""
     a, b = find_edges(mesh.triangles).edges.T
     uv = mesh.vertex_uv()
     return np.linalg.norm(mesh.positions[b] - mesh.positions[a], axis=1), np.linalg.norm(uv[b] - uv[a], axis=1)
 
 
 def distance_of_segments(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Of all pairs of segments p[i], p[i + 1] and q[j], q[j + 1]: of ends from segments, 0 if they cross."""
+    """Distances of all pairs of segments p[i], p[i + 1] and q[j], q[j + 1] in the plane, 0 if they cross."""
     a, b, c, d = (x[..., None, :] if k < 2 else x for k, x in enumerate((p[:-1], p[1:], q[:-1], q[1:])))
 
     def to_segment(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -44,7 +44,7 @@ def distance_of_segments(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("folds", "along", "gap"), CASES)
 def test_every_edge_keeps_its_length(folds: int, along: int, gap: float) -> None:
-    """To the rounding of a square root of a difference, which divides by a piece of a fold: far below 1 %."""
+    """To the rounding of the square root of a difference, divided by a part of a fold: far below 1 %."""
     mesh = make(folds, along, gap)
     in_space, flat = lengths(mesh)
     np.testing.assert_allclose(in_space, flat, rtol=1e-9)
@@ -71,26 +71,26 @@ def test_layers_are_a_gap_apart(folds: int, along: int, gap: float) -> None:
 
 
 def test_two_folds_in_half() -> None:
-    """Of a strip 0 1 2 3: right over left makes 0 3 beside 1 2, and once more 0 3 2 1 from the bottom up."""
+    """A strip 0 1 2 3, folded right over left, has 0 3 beside 1 2, and folded again 0 3 2 1 from the bottom up."""
     assert layer_order(1).tolist() == [0, 1]
     assert layer_order(2).tolist() == [0, 3, 2, 1]
     assert layer_order(3).tolist() == [0, 7, 4, 3, 2, 5, 6, 1]
 
 
-def test_finer_meshes_lie_in_the_same_place() -> None:
-    """A vertex of the coarse mesh is off the fine one by the difference of chords and arcs: (e/r)^2/24 of a fold."""
+def test_finer_meshes_have_the_same_position() -> None:
+    """A vertex of the coarse mesh differs from the fine one by chords instead of arcs: (e/r)^2/24 of a fold."""
     coarse, fine = make(2, 101, 0.04), make(2, 401, 0.04)
     a, b = coarse.positions[:101], fine.positions[:401:4]
     arc, radius = 0.04 * np.pi * 2.5, 0.02
     assert np.linalg.norm(a - b, axis=1).max() < 1.5 * arc * (0.01 / radius) ** 2 / 24
 
 
-def test_edges_too_long_for_the_folds() -> None:
+def test_edges_too_long_for_the_folds_are_refused() -> None:
     with pytest.raises(InputError, match=r"edges of 25 mm along u are too long for folds with a gap of 10 mm\."):
         Folded(resolution=(41, 5), gap=0.01).mesh(Path())
-    Folded(resolution=(101, 5), gap=0.01).mesh(Path())  # as the message says
+    Folded(resolution=(101, 5), gap=0.01).mesh(Path())  # as the message recommends
 
 
-def test_folds_that_leave_nothing() -> None:
+def test_folds_wider_than_the_sheet_are_refused() -> None:
     with pytest.raises(InputError, match=r"leave no straight parts at a gap of 0\.05 m\. Set gap to less than 0\.0"):
         Folded(folds=4, gap=0.05).mesh(Path())

@@ -1,4 +1,4 @@
-"""The surface of revolution: unstretched, closed where it should be, facing outwards, and its rims can be selected."""
+"""The surface of revolution: unstretched, closed at the axis, facing outwards, and with rims that can be selected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sides(corners: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", ALL)
-def test_it_is_unstretched_as_it_is_made(shape: dict[str, Any]) -> None:
+def test_every_edge_is_unstretched(shape: dict[str, Any]) -> None:
     """Every side of every triangle is as long in uv as in space, and nothing had to be repaired."""
     mesh = make(shape)
     np.testing.assert_allclose(sides(mesh.uv), sides(mesh.positions[mesh.triangles]), rtol=1e-12)
@@ -68,10 +68,10 @@ def test_threads_run_around_and_along(shape: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("shape", "vertices", "triangles", "characteristic"), [
     (TUBE, 60, 96, 0), (SKIRT, 108, 180, 0), (CAN, 2 + 12 * 16, 384, 2), (GOURD, 2 + 22 * 20, 880, 2),
 ])  # fmt: skip
-def test_it_closes_at_the_axis_and_nowhere_else(
+def test_the_surface_is_closed_at_the_axis_alone(
     shape: dict[str, Any], vertices: int, triangles: int, characteristic: int
 ) -> None:
-    """Euler's number: 2 for a closed figure, 0 for a tube."""
+    """The Euler characteristic is 2 for a closed surface and 0 for a tube."""
     mesh = make(shape)
     edges = find_edges(mesh.triangles)
     assert (mesh.vertex_count, mesh.triangle_count) == (vertices, triangles)
@@ -80,7 +80,7 @@ def test_it_closes_at_the_axis_and_nowhere_else(
     assert open_edges == (0 if characteristic == 2 else 2 * shape["resolution"][0])
 
 
-def test_the_front_is_outside_and_volume_and_area_are_those_of_the_figure() -> None:
+def test_the_front_is_outside_and_volume_and_area_match_the_closed_form() -> None:
     """A can of n sides: volume n r^2 sin(2 pi/n) h/2, area n (r^2 sin(2 pi/n) + 2 r sin(pi/n) h), to rounding."""
     mesh = make(CAN)
     a, b, c = (mesh.positions[mesh.triangles[:, k]] for k in range(3))
@@ -91,8 +91,8 @@ def test_the_front_is_outside_and_volume_and_area_are_those_of_the_figure() -> N
     assert mesh.uv_areas().sum() == pytest.approx(area, rel=1e-12)
 
 
-def test_points_of_a_straight_profile_are_rings() -> None:
-    """And what is left of the resolution goes to where cells are longest: lengths 0.1, 0.3, 0.1 in 15 cells."""
+def test_points_of_a_linear_profile_are_rings() -> None:
+    """The remaining cells go where cells are longest: lengths 0.1, 0.3, 0.1 in 15 cells."""
     rings = Revolved(**{**CAN, "resolution": (16, 16)}).rings()
     for point in CAN["profile"]:
         assert np.isclose(rings, point, atol=1e-15).all(axis=1).any()
@@ -101,9 +101,9 @@ def test_points_of_a_straight_profile_are_rings() -> None:
 
 
 def test_a_smooth_profile_goes_through_its_points_and_is_round_at_the_axis() -> None:
-    """Rings at even distances along the curve; the spline's own through-points are met within half of one.
+    """Rings are at even distances along the curve and pass the given points within half a distance.
 
-    At a pole the profile runs across the axis: the next ring lies no higher than curvature allows, s^2/2 times 1/R
+    At a pole the profile is perpendicular to the axis: the next ring is at most s^2/2 times the curvature 1/R higher,
     with R > 0.05 m.
     """
     rings = Revolved(**{**GOURD, "resolution": (20, 400)}).rings()
@@ -115,7 +115,7 @@ def test_a_smooth_profile_goes_through_its_points_and_is_round_at_the_axis() -> 
         assert abs(rings[neighbor, 1] - rings[pole, 1]) < steps[0] ** 2 / (2 * 0.05)
 
 
-def test_a_sphere_is_a_sphere() -> None:
+def test_a_smooth_half_circle_gives_a_sphere() -> None:
     """A smooth profile through nine points of a half circle of radius R stays within 1e-3 R of it."""
     turn = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 9)
     points = [[max(0.0, float(np.cos(t))), float(np.sin(t))] for t in turn]
@@ -126,7 +126,8 @@ def test_a_sphere_is_a_sphere() -> None:
 
 @pytest.mark.parametrize("shape", [TUBE, SKIRT, CAN])
 def test_cells_are_quads_and_threads_go_around(shape: dict[str, Any]) -> None:
-    """Each cell once, its corners around it; threads past a vertex run around the whole ring, so n springs in each."""
+    """Each cell occurs once, with its corners in order; flexion springs go around the whole ring, so each has n of
+    them."""
     mesh = make(shape)
     assert mesh.quads is not None
     n, along = shape["resolution"]
@@ -143,7 +144,7 @@ def test_cells_are_quads_and_threads_go_around(shape: dict[str, Any]) -> None:
 
 
 def test_a_tube_shares_its_uv() -> None:
-    """A cylinder can be laid flat, but for one cut along it: 13 columns of 5 points."""
+    """A cylinder can be flattened with one cut along it: 13 columns of 5 points."""
     assert len(np.unique(make(TUBE).uv.reshape(-1, 2), axis=0)) == 13 * 5
 
 
@@ -162,7 +163,7 @@ def test_rims_can_be_selected() -> None:
 
 
 @pytest.mark.parametrize("where", [{"corners": ("lower_left",)}, {"edges": ("left",)}, {"edges": ("upper", "right")}])
-def test_sides_that_it_does_not_have(where: dict[str, Any]) -> None:
+def test_sides_that_do_not_exist_cannot_be_selected(where: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="is closed along u: it has no corners"):
         Selection(**where).resolve(make(SKIRT))
 
@@ -179,7 +180,7 @@ def test_sides_that_it_does_not_have(where: dict[str, Any]) -> None:
         "the smooth curve through the points crosses the axis.",
     ),
 ])  # fmt: skip
-def test_profiles_that_cannot_be_turned(fields: dict[str, Any], text: str) -> None:
+def test_profiles_that_cannot_be_revolved_are_refused(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=text.replace("(", "\\(")):
         Revolved(**fields)
 

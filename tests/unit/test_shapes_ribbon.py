@@ -1,4 +1,4 @@
-"""The ribbon: flat in uv, through its points, without twist where it need not, as long as its curve."""
+"""The ribbon: flat in uv, through its points, with minimal twist, as long as its curve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def around(radius: float, turns: float, rise: float, count: int = 60) -> tuple[t
 
 
 def strains(mesh: Mesh) -> np.ndarray:
-    """Of every edge, against the plane."""
+    """Strain of every edge relative to uv."""
     a, b = find_edges(mesh.triangles).edges.T
     uv = mesh.vertex_uv()
     return np.linalg.norm(mesh.positions[b] - mesh.positions[a], axis=1) / np.linalg.norm(uv[b] - uv[a], axis=1) - 1.0
@@ -36,7 +36,7 @@ def test_a_straight_ribbon_is_a_grid() -> None:
 
 
 def test_a_hoop_on_edge_is_a_cylinder() -> None:
-    """Its width stays along the axis; no edge is stretched, and it is as long as the chords of a circle."""
+    """Its width is along the axis, no edge is stretched, and its length is that of the chords of a circle."""
     count, radius = 201, 0.1
     hoop = Ribbon(points=around(radius, 0.9, 0.0), width=0.05, resolution=(count, 5)).mesh(Path())
     np.testing.assert_allclose(np.hypot(*hoop.positions.T[:2]), radius, rtol=1e-3)  # its ends are straight
@@ -47,14 +47,14 @@ def test_a_hoop_on_edge_is_a_cylinder() -> None:
 
 
 def test_a_helix_lies_flat_on_its_cylinder() -> None:
-    """A geodesic of the cylinder: the strip leans with the slope, and its sides are not stretched.
+    """A geodesic of the cylinder: the strip is inclined with the slope, and its sides are not stretched.
 
-    Left upright, a frame that never turns about the curve would end askew by 2 pi sin(slope) for every turn.
+    A frame without twist would deviate by 2 pi sin(slope) in every turn.
     """
     radius, rise = 0.1, 0.15
     strip = Ribbon(points=around(radius, 2.0, rise, 120), width=0.04, resolution=(401, 5)).mesh(Path())
-    # The width runs across the helix within the tangent plane of the cylinder: sides t away from the middle are
-    # sqrt(r^2 + (t sin(slope))^2) from the axis. The ends are free to turn, so that they are left out.
+    # The width is perpendicular to the helix in the tangent plane of the cylinder: sides t away from the middle are
+    # sqrt(r^2 + (t sin(slope))^2) from the axis. The ends may rotate and are left out.
     slope = np.arctan(rise / (2.0 * np.pi * radius))
     side = strip.positions[:401][60:-60]
     np.testing.assert_allclose(np.hypot(*side.T[:2]), np.hypot(radius, 0.02 * np.sin(slope)), rtol=1e-4)
@@ -62,8 +62,8 @@ def test_a_helix_lies_flat_on_its_cylinder() -> None:
     assert not strip.warnings
 
 
-def test_it_goes_through_its_points() -> None:
-    """A fine mesh passes every point at less than half an edge."""
+def test_the_ribbon_passes_through_its_points() -> None:
+    """A fine mesh passes every point within half an edge."""
     points = ((0.0, 0.0, 0.0), (0.3, 0.1, 0.02), (0.4, 0.5, -0.02), (0.0, 0.6, 0.05), (-0.5, 0.2, 0.0))
     strip = Ribbon(points=points, width=0.01, resolution=(2001, 3)).mesh(Path())
     middle = strip.positions[2001:4002]
@@ -71,15 +71,16 @@ def test_it_goes_through_its_points() -> None:
         assert np.linalg.norm(middle - point, axis=1).min() < 6e-4
 
 
-def test_meshes_of_one_ribbon_lie_in_the_same_place() -> None:
+def test_meshes_of_one_ribbon_have_the_same_position() -> None:
     settings = {"points": around(0.2, 1.3, 0.1), "width": 0.02}
     coarse = Ribbon(**settings, resolution=(101, 3)).mesh(Path()).positions  # type: ignore[arg-type]
     fine = Ribbon(**settings, resolution=(401, 5)).mesh(Path()).positions  # type: ignore[arg-type]
     np.testing.assert_allclose(coarse.reshape(3, 101, 3), fine.reshape(5, 401, 3)[::2, ::4], atol=1e-6)
 
 
-def test_too_wide_for_its_bends() -> None:
-    """A curve that bends every way within its width cannot be flat: told, with how much and where."""
+def test_a_ribbon_too_wide_for_its_bends_is_reported() -> None:
+    """A curve that bends in every direction within its width cannot be flat; the message has the strain and the
+    place."""
     points = ((0.0, 0.0, 0.0), (0.1, 0.0, 0.1), (0.2, 0.1, 0.0), (0.1, 0.2, 0.1), (0.0, 0.1, 0.0))
     (warning,) = Ribbon(points=points, width=0.1, resolution=(101, 5)).mesh(Path()).warnings
     assert warning.startswith("the ribbon starts ") and "its curve is too tight for its width" in warning

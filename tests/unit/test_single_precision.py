@@ -1,6 +1,6 @@
-"""What holds in single precision as well.
+"""Properties that hold in single precision as well.
 
-A process has one precision, so that each case is computed in a process of its own and judged here, in double.
+A process has one precision, so each case is computed in a separate process and compared here, in double.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def in_single(folder: Path, compute: Callable[..., Arrays], *arguments: object) -> Arrays:
-    """What one of the functions below gives in a process of single precision."""
+    """The result of one of the functions below in a process of single precision."""
     path = folder / "computed.npz"
     command = [sys.executable, __file__, compute.__name__, json.dumps(arguments), str(path)]
     environment = {**os.environ, "TOILE_PRECISION": "single"}
@@ -33,7 +33,7 @@ def in_single(folder: Path, compute: Callable[..., Arrays], *arguments: object) 
 
 
 def run(scene: str, frames: int, overrides: list[str]) -> Arrays:
-    """Positions of every frame, and some of the certificate."""
+    """Positions of every frame, and some values of the certificate."""
     from toile.scene.load import load
     from toile.simulation.simulation import Simulation
 
@@ -51,7 +51,7 @@ def run(scene: str, frames: int, overrides: list[str]) -> Arrays:
 
 
 def moved(scene: str, by: list[float]) -> list[str]:
-    """Overrides that move all of a scene."""
+    """Overrides that translate a whole scene."""
     from toile.scene.load import load
 
     loaded = load(scene)
@@ -61,8 +61,8 @@ def moved(scene: str, by: list[float]) -> list[str]:
     return [f"{key}={(np.array(at) + by).tolist()}" for key, at in zip(found, places, strict=True)]
 
 
-def crossings(found: Arrays) -> int:
-    """Over all frames, by the audit, which decides in double precision and exactly."""
+def intersections_of(found: Arrays) -> int:
+    """Intersections over all frames, by the audit, which is exact and in double precision."""
     from toile.contact.intersection_audit import Audit
 
     audit = Audit(found["triangles"], found["positions"].shape[1], "cpu")
@@ -73,20 +73,20 @@ def crossings(found: Arrays) -> int:
 def test_nothing_passes_through_anything(scene, frames, tmp_path):
     found = in_single(tmp_path, run, scene, frames, [])
     assert found["contacts"] > 0
-    assert crossings(found) == 0
+    assert intersections_of(found) == 0
 
 
 AWAY = [100.0, -100.0, 100.0]  # positions are multiples of 8 um there
 
 
-def test_nothing_does_100_m_from_the_origin(tmp_path):
+def test_nothing_passes_through_anything_100_m_from_the_origin(tmp_path):
     found = in_single(tmp_path, run, "layers", 6, moved("layers", AWAY))
     assert found["contacts"] > 0
-    assert crossings(found) == 0
+    assert intersections_of(found) == 0
 
 
-def test_a_sheet_swings_alike_100_m_from_the_origin(tmp_path):
-    """Within a hundredth of the way that it goes."""
+def test_a_sheet_swings_the_same_100_m_from_the_origin(tmp_path):
+    """Within a hundredth of its path."""
     far, near = in_single(tmp_path, run, "hang", 8, moved("hang", AWAY)), run("hang", 8, [])
     apart = np.linalg.norm(far["positions"][-1] - AWAY - near["positions"][-1], axis=1)
     way = np.linalg.norm(near["positions"][-1] - near["positions"][0], axis=1)
@@ -97,19 +97,19 @@ def warnings(scene: str, overrides: list[str]) -> Arrays:
     from toile.scene.load import load
     from toile.simulation.simulation import Simulation
 
-    return {"told": np.array(Simulation(load(scene, overrides=["outputs=[]", *overrides])).warnings, str)}
+    return {"warnings": np.array(Simulation(load(scene, overrides=["outputs=[]", *overrides])).warnings, str)}
 
 
-def test_where_positions_are_coarse_it_is_reported(tmp_path):
-    """300 m away they are multiples of 36 um: more than a thousandth of edges of 2 cm. 100 m away they are not."""
-    messages = in_single(tmp_path, warnings, "hang", moved("hang", [300.0, 0.0, 0.0]))["told"]
+def test_coarse_positions_far_from_the_origin_are_reported(tmp_path):
+    """At 300 m positions are multiples of 36 um, more than a thousandth of edges of 2 cm; at 100 m they are not."""
+    messages = in_single(tmp_path, warnings, "hang", moved("hang", [300.0, 0.0, 0.0]))["warnings"]
     assert len(messages) == 1
     assert "300 m from the origin positions in single precision are multiples of 3.6e-05 m" in messages[0]
-    assert not len(in_single(tmp_path, warnings, "hang", moved("hang", AWAY))["told"])
+    assert not len(in_single(tmp_path, warnings, "hang", moved("hang", AWAY))["warnings"])
 
 
-def test_everything_falls_alike(tmp_path):
-    """Stiff cloth too: what its threads add to the matrix is 1e5 times its mass."""
+def test_cloth_falls_freely_at_any_stiffness(tmp_path):
+    """This includes stiff cloth, whose threads contribute 1e5 times the mass to the matrix."""
     tilted = ["cloth[0].rotation=[80,20,10]", "cloth[0].fabric=denim", "cloth[0].shape.resolution=[81,81]"]
     found = in_single(tmp_path, run, "hang", 4, ["constraints=[]", "forces=[]", "time.max_step=0.0333333333", *tilted])
     v = found["masses"] @ found["velocities"][-1] / found["masses"].sum()
@@ -117,7 +117,7 @@ def test_everything_falls_alike(tmp_path):
 
 
 def multiply(scene: str, overrides: list[str]) -> Arrays:
-    """The matrix of a step times a random vector and a constant one: by its kernels, and written out."""
+    """The matrix of a step times a random vector and a constant one, by its kernels and densely."""
     import warp as wp
 
     from toile.math.types import vec3
@@ -138,7 +138,7 @@ def multiply(scene: str, overrides: list[str]) -> Arrays:
     dense = A.dense()
     written = [(dense @ vector.ravel().astype(float)).reshape(-1, 3) for vector in x]
     groups = sum(int(couplings.count.numpy()[0]) for couplings in A.couplings)
-    # Stored blocks are rounded, and the constant vector shows by how much.
+    # Stored blocks are rounded, and the constant vector shows the error.
     rounding = np.abs(dense).sum(axis=1).reshape(-1, 3) * np.abs(x[1]).max() * 2.0**-23
     return {"products": np.array(products), "written": np.array(written), "rounding": rounding, "groups": groups}
 
@@ -155,8 +155,8 @@ SYSTEMS = {
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_products_are_those_of_the_matrix(name, tmp_path):
-    """Sums of rows are kept apart (toile/linear/block_matrix.py). Nothing may be missing there."""
+def test_products_match_the_dense_matrix(name, tmp_path):
+    """Row sums are stored separately (toile/linear/block_matrix.py), and must be complete."""
     found = in_single(tmp_path, multiply, *SYSTEMS[name])
     assert found["groups"] > 0 or name != "contacts"
     for product, written in zip(found["products"], found["written"], strict=True):
@@ -181,15 +181,15 @@ def weigh() -> Arrays:
     return {"force": np.array(solid["force"]), "mass": simulation.model.masses.sum(), "means": np.array(means)}
 
 
-def test_sums_over_many_lose_nothing(tmp_path):
-    """The force on a floor is the weight of 40,401 particles, and the mean strain of 80,000 triangles theirs."""
+def test_sums_over_many_particles_are_accurate(tmp_path):
+    """The force on a floor is the weight of 40,401 particles, and the mean strain that of 80,000 triangles."""
     found = in_single(tmp_path, weigh)
     assert found["force"][2] == pytest.approx(-GRAVITY * found["mass"], rel=1e-6)
     assert found["means"] == pytest.approx(0.01, rel=1e-6)
 
 
 def resume() -> Arrays:
-    """Six frames at once, and three and three."""
+    """Six frames in one run, and in two of three."""
     from toile.scene.load import load
     from toile.simulation.simulation import Simulation
 
@@ -204,14 +204,14 @@ def resume() -> Arrays:
     return {"whole": whole.state.x.numpy(), "resumed": second.state.x.numpy()}
 
 
-def test_a_run_goes_on_to_the_last_bit(tmp_path):
+def test_a_resumed_run_has_the_same_bits(tmp_path):
     found = in_single(tmp_path, resume)
     assert found["whole"].dtype == np.float32
     assert np.array_equal(found["whole"], found["resumed"])
 
 
-def test_times_of_impact_are_as_sure():
-    """All that holds of them in double precision."""
+def test_times_of_impact_are_never_late():
+    """The checks of double precision hold."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
     files = [str(HERE / name) for name in ("test_impact_time.py", "test_edges.py")]
     environment = {**os.environ, "TOILE_PRECISION": "single"}

@@ -1,4 +1,4 @@
-"""Contact with solids: the same bits every time, tries that leave no trace, pins that are left alone, settings."""
+"""Contact with solids: determinism, rejected steps, pins, and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toile.simulation.strain import Changes
 
 H = 1.0 / 60.0
 
-# Falls on a ball, the edge of a box that turns, and the ground: sliding, sticking, landing and leaving all at once.
+# It falls on a ball, the edge of a rotating box, and the ground: sliding, sticking, landing and separation.
 SCENE: dict[str, Any] = {
     "time": {"frames": 20, "max_step": H},
     "cloth": [
@@ -41,7 +41,7 @@ def simulation(**changes: Any) -> Simulation:
 
 
 def state_dict(running: Simulation) -> dict[str, bytes]:
-    """All that the next step will know of the contacts of the last one."""
+    """The state of contacts that the next step uses."""
     assert running.contacts.solid is not None
     names = (*PER_PARTICLE, *PER_SLOT, "clearance")
     return {name: getattr(running.contacts.solid._before, name).numpy().tobytes() for name in names}
@@ -61,9 +61,9 @@ def test_same_bits_twice(integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
-def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every third step is tried at twice its length first and thrown away: the run is that of one that never did so."""
-    # A Cholesky factor is kept from try to try, as it may be; this one is made anew for every solve.
+def test_a_rejected_step_does_not_affect_the_next(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third step is first tried at twice its length and rejected: the run is the same as without these tries."""
+    # A Cholesky factor may be kept from try to try; this preconditioner is updated for every solve.
     solver = {"preconditioner": "block_jacobi"}
     tried, calm = (simulation(integrator=integrator, solver=solver) for _ in range(2))
     judge, tally, in_contact = StepLoop.reject, FrameTally(), 0
@@ -81,7 +81,7 @@ def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(StepLoop, "reject", discard_first)
         tried.step(2.0 * H if verdicts else H, tally)
-        assert all(remembered == kept for remembered in after_try)
+        assert all(restored == kept for restored in after_try)
         calm.step(H, FrameTally())
         assert tried.state.t == calm.state.t
         assert tried.state.x.numpy().tobytes() == calm.state.x.numpy().tobytes()
@@ -92,8 +92,8 @@ def test_discarded_try_leaves_no_trace(integrator: str, monkeypatch: pytest.Monk
     assert in_contact > 10
 
 
-def test_pins_are_left_alone() -> None:
-    """A pinned particle inside a solid stays where its pin is, and does not load the solid."""
+def test_contacts_do_not_move_pins() -> None:
+    """A pinned particle inside a solid stays at its pin, and does not load the solid."""
     pinned = {"type": "pin", "where": {"indices": [60]}}  # the middle, above the ball
     lowered = {**SCENE["cloth"][0], "translation": [0.0, 0.0, 0.14]}
     running = simulation(cloth=[lowered], constraints=[pinned])
@@ -106,8 +106,8 @@ def test_pins_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("thickness", [5e-4, 4e-3])
-def test_thickness(thickness: float) -> None:
-    """A sheet at rest on the ground is as far in front of it as the scene says."""
+def test_cloth_rests_at_the_thickness(thickness: float) -> None:
+    """A sheet at rest on the ground is at the distance that the scene gives."""
     flat = {**SCENE["cloth"][0], "translation": [5.0, 0.0, -0.09]}
     running = simulation(cloth=[flat], constraints=[{"type": "solid_contact", "thickness": thickness}])
     list(running.run())
@@ -115,7 +115,7 @@ def test_thickness(thickness: float) -> None:
 
 
 def test_each_solid_has_its_own_force_and_count() -> None:
-    """Two sheets' worth of particles on two solids: each carries what lies on it."""
+    """Particles on two solids: each solid carries those that lie on it."""
     places = {"one": [0.0, 0.0, 0.2], "other": [5.0, 0.0, 0.0]}
     cloths = [{**SCENE["cloth"][0], "name": name, "translation": place} for name, place in places.items()]
     solids = [
@@ -132,8 +132,8 @@ def test_each_solid_has_its_own_force_and_count() -> None:
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
-def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also that of one more linearization, after contacts were found and given up at the end of the first."""
+def test_every_solve_includes_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This includes a second linearization, after contacts were found and released at the end of the first."""
     running, tally, solves = simulation(integrator=integrator), FrameTally(), 0
     contacts, solver = running.contacts.solid, running.integrator.newton.solver
     assert contacts is not None
@@ -151,7 +151,7 @@ def test_every_solve_knows_the_contacts(integrator: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(solver, "solve", solve_and_compare)
     none = Changes(0.0, 0.0)
     for _ in range(30):
-        verdicts = [Changes(1.0, 0.0)]  # the first look at the stretch of every step asks for another linearization
+        verdicts = [Changes(1.0, 0.0)]  # the first check of the stretch in every step requests another linearization
         monkeypatch.setattr(running.loop, "changes", lambda verdicts=verdicts: verdicts.pop() if verdicts else none)
         running.step(H, tally)
     assert contacts.contact_count() > 10

@@ -1,4 +1,4 @@
-"""Surfaces of solids: what is closed, what is outside, and which vertex is which, against slow, independent counts."""
+"""Surfaces of solids: closedness, orientation and numbering of vertices, against slow, independent counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toile.model.solid_shapes import Surface
 
 
 def soup(surface: Surface) -> Surface:
-    """Every triangle with three vertices of its own."""
+    """Triangles that share no vertices."""
     positions, triangles = surface
     return positions[triangles.ravel()], np.arange(3 * len(triangles)).reshape(-1, 3)
 
@@ -43,7 +43,7 @@ def reversed_(surface: Surface) -> Surface:
 def turned_at_random(surface: Surface, share: float, seed: int = 0) -> Surface:
     positions, triangles = surface
     turn = np.random.default_rng(seed).random(len(triangles)) < share
-    turn[:2] = (False, True)  # mixed in any case
+    turn[:2] = (False, True)  # at least one of each
     return positions, np.where(turn[:, None], triangles[:, ::-1], triangles)
 
 
@@ -65,7 +65,7 @@ SOLIDS = {
 
 
 @pytest.mark.parametrize(("surface", "volume"), SOLIDS.values(), ids=SOLIDS.keys())
-def test_good_solids_are_taken_as_they_are(surface: Surface, volume: float) -> None:
+def test_valid_solids_are_not_changed(surface: Surface, volume: float) -> None:
     mesh = check_surface(*surface)
     assert mesh.closed and mesh.warnings == () and mesh.numbering is None
     np.testing.assert_array_equal(mesh.positions, surface[0])
@@ -90,8 +90,8 @@ def test_mixed_winding_is_made_to_face_outward(surface: Surface, volume: float, 
 
 
 @pytest.mark.parametrize("surface", [surface for surface, _ in SOLIDS.values()], ids=SOLIDS.keys())
-def test_faces_with_vertices_of_their_own_are_closed_all_the_same(surface: Surface) -> None:
-    """The vertices stay, so that a sequence for the file still fits; `places` tells which are one."""
+def test_surfaces_with_separate_vertices_are_closed(surface: Surface) -> None:
+    """The vertices remain, so that a sequence for the file still fits; `places` identifies coincident ones."""
     separate = soup(turned_at_random(surface, 0.2))
     mesh = check_surface(*separate)
     assert mesh.closed and len(mesh.positions) == 3 * len(surface[1])
@@ -106,7 +106,7 @@ def test_faces_with_vertices_of_their_own_are_closed_all_the_same(surface: Surfa
 
 
 def test_a_seam_of_texture_coordinates_is_no_opening() -> None:
-    """A tube of quads whose first and last columns have vertices of their own, as a file with uv has."""
+    """A tube of quads whose first and last columns have separate vertices, as in a file with uv."""
     positions, triangles = shapes.cylinder(0.3, 0.5, 12, 4)
     seam = np.flatnonzero((positions[:, 1] == 0) & (positions[:, 0] > 0))
     twin = np.full(len(positions), -1)
@@ -124,8 +124,8 @@ def test_minus_zero_is_zero() -> None:
     assert check_surface(positions, triangles).closed
 
 
-def test_bodies_that_touch_are_two_bodies() -> None:
-    """Face to face, and along an edge: positions coincide, the surfaces are closed each by itself."""
+def test_bodies_in_contact_are_two_bodies() -> None:
+    """Face to face, and along an edge: positions coincide, and each surface is closed."""
     box = shapes.box((1, 1, 1))
     for by in ((1, 0, 0), (1, 1, 0), (1, 1, 1)):
         mesh = check_surface(*together(box, moved(box, by)))
@@ -143,7 +143,7 @@ def test_a_hollow_is_reported_and_kept() -> None:
     )
 
 
-def test_inside_out_is_reported_and_flip_turns_it() -> None:
+def test_an_inside_out_solid_is_reported_and_flip_turns_it() -> None:
     wrong = reversed_(shapes.box((1, 2, 3)))
     mesh = check_surface(*wrong)
     assert mesh.volume == pytest.approx(-6.0)
@@ -162,7 +162,7 @@ def test_an_open_surface_keeps_its_front_and_flip_changes_it() -> None:
         assert (np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])[:, 2] < 0).all()
 
 
-def test_on_an_open_surface_the_minority_is_turned() -> None:
+def test_on_an_open_surface_the_minority_is_flipped() -> None:
     positions, triangles = shapes.disc(0.5, 20)
     mixed = triangles.copy()
     mixed[[3, 11, 12]] = mixed[[3, 11, 12]][:, ::-1]
@@ -170,7 +170,7 @@ def test_on_an_open_surface_the_minority_is_turned() -> None:
     assert (np.cross(x[:, 1] - x[:, 0], x[:, 2] - x[:, 0])[:, 2] > 0).all()
 
 
-def test_unused_vertices_leave_a_numbering() -> None:
+def test_unused_vertices_keep_the_numbering_of_the_file() -> None:
     positions, triangles = shapes.box((1, 1, 1))
     nine = np.insert(positions, 3, (7, 7, 7), axis=0)
     mesh = check_surface(nine, triangles + (triangles >= 3))
@@ -183,7 +183,7 @@ def test_unused_vertices_leave_a_numbering() -> None:
 
 
 def test_degenerate_triangles_can_be_dropped() -> None:
-    """A repeated corner, a line, and the vertex that only they used."""
+    """A repeated corner, a line, and the vertex that only these used."""
     positions, triangles = shapes.box((1, 1, 1))
     more = np.vstack([positions, (positions[0] + positions[1]) / 2])
     bad = np.vstack([[[0, 1, 8]], triangles[:5], [[2, 2, 3]], triangles[5:]])
@@ -208,8 +208,8 @@ def test_a_moebius_strip_has_one_side() -> None:
     assert "the surface has only one side (a Moebius strip), so its front and back are not defined." in mesh.warnings
 
 
-def test_a_large_mesh_is_judged_quickly() -> None:
-    """28,000 triangles, also with vertices of their own and mixed winding."""
+def test_a_large_mesh_is_checked_quickly() -> None:
+    """28,000 triangles, also with separate vertices and mixed winding."""
     body = shapes.cylinder(0.3, 0.5, 200, 70)
     for surface in (body, soup(turned_at_random(body, 0.3))):
         seconds = []
@@ -222,7 +222,7 @@ def test_a_large_mesh_is_judged_quickly() -> None:
 
 @st.composite
 def meshes(draw: st.DrawFn) -> Surface:
-    """A few triangles between points of a coarse lattice, so that everything bad happens often."""
+    """A few triangles between points of a coarse lattice, so that defects are frequent."""
     n = draw(st.integers(1, 8))
     m = draw(st.integers(1, 14))
     positions = draw(arrays(np.float64, (n, 3), elements=st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e-13])))
@@ -230,7 +230,7 @@ def meshes(draw: st.DrawFn) -> Surface:
 
 
 @given(meshes(), st.booleans(), st.booleans())
-def test_soups_are_refused_or_agree_with_a_slow_count(surface: Surface, flip: bool, drop: bool) -> None:
+def test_random_triangles_are_refused_or_agree_with_a_slow_count(surface: Surface, flip: bool, drop: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -252,8 +252,8 @@ def test_soups_are_refused_or_agree_with_a_slow_count(surface: Surface, flip: bo
 
 
 @given(st.integers(0, 10_000))
-def test_a_solid_is_the_same_however_it_is_written(seed: int) -> None:
-    """Renumbered, reordered, rotated triangles, turned in space: closed, outward, the same volume, no warning."""
+def test_a_solid_does_not_depend_on_the_order_of_its_file(seed: int) -> None:
+    """Renumbered, reordered and rotated triangles, rotated in space: closed, outward, the same volume, no warning."""
     random = np.random.default_rng(seed)
     positions, triangles = shapes.capsule(0.2, 0.5, 9, 3)
     number = random.permutation(len(positions))
@@ -284,7 +284,7 @@ def test_a_solid_is_read_in_its_unit(tmp_path: Path) -> None:
     assert read_solid(tmp_path, "box.obj", scale=0.01, flip=True).volume == pytest.approx(-0.008)
 
 
-def test_quads_are_cut_and_reported(tmp_path: Path) -> None:
+def test_quads_are_split_and_reported(tmp_path: Path) -> None:
     corners = "".join(f"v {i & 1} {i >> 1 & 1} {i >> 2 & 1}\n" for i in range(8))
     (tmp_path / "cube.obj").write_text(corners + "f 1 5 7 3\nf 2 4 8 6\nf 1 2 6 5\nf 3 7 8 4\nf 1 3 4 2\nf 5 6 8 7\n")
     mesh = read_solid(tmp_path, "cube.obj")

@@ -29,13 +29,13 @@ def volume(surface: Surface) -> float:
 
 
 def polygon_area(segments: int) -> float:
-    """Of the regular polygon in the unit circle."""
+    """Area of the regular polygon in the unit circle."""
     return 0.5 * segments * np.sin(2 * np.pi / segments)
 
 
 @pytest.mark.parametrize("surface", CLOSED.values(), ids=CLOSED.keys())
-def test_closed_shapes_are_closed_spheres_in_topology(surface: Surface) -> None:
-    """V - E + F = 2, and every edge is run once each way."""
+def test_closed_shapes_are_topological_spheres(surface: Surface) -> None:
+    """V - E + F = 2, and every edge occurs once in each direction."""
     positions, triangles = surface
     runs = Counter((int(t[i]), int(t[(i + 1) % 3])) for t in triangles for i in range(3))
     assert set(runs.values()) == {1}

@@ -1,4 +1,4 @@
-"""Springs of grids and of other meshes: how many there are, how long, and along which threads."""
+"""Springs of grids and of other meshes: their number, lengths and threads."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def counts(springs: ClothSprings) -> list[int]:
 
 
 @pytest.mark.parametrize("diagonals", ["alternating", "single"])
-def test_of_a_grid(diagonals: str) -> None:
-    """By hand: n(m - 1) + m(n - 1) sides, two diagonals a cell, n(m - 2) + m(n - 2) past one particle."""
+def test_the_number_of_springs_of_a_grid(diagonals: str) -> None:
+    """n(m - 1) + m(n - 1) sides, two diagonals a cell, n(m - 2) + m(n - 2) across one particle."""
     n, m = 5, 4
     mesh = Grid(size=(0.8, 0.6), resolution=(n, m), diagonals=diagonals).mesh(Path())
     springs = springs_of(part(mesh, 100))
@@ -66,27 +66,27 @@ def test_a_folded_sheet_has_the_springs_of_the_flat_one() -> None:
     np.testing.assert_allclose(folded.lengths, flat.lengths, rtol=1e-12)
 
 
-def test_of_other_meshes() -> None:
+def test_the_number_of_springs_of_other_meshes() -> None:
     """Every edge, and the far corners of every hinge: E + (3T - border edges)/2."""
     mesh = Disc(radius=0.5).mesh(Path())
     springs = springs_of(part(mesh))
     structural, shear, flexion = counts(springs)
     sides = np.sort(mesh.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    edges, met = np.unique(sides, axis=0, return_counts=True)
-    assert (structural, shear, flexion) == (len(edges), 0, np.count_nonzero(met == 2))
+    edges, counts_of_edges = np.unique(sides, axis=0, return_counts=True)
+    assert (structural, shear, flexion) == (len(edges), 0, np.count_nonzero(counts_of_edges == 2))
     x = mesh.positions[springs.particles]
     np.testing.assert_allclose(springs.lengths, np.linalg.norm(x[:, 1] - x[:, 0], axis=1), rtol=1e-12)
 
 
-def test_some_kinds() -> None:
+def test_kinds_of_springs_can_be_selected() -> None:
     springs = springs_of(part(Grid(resolution=(6, 6)).mesh(Path())))
     assert counts(springs.of(SHEAR, FLEXION)) == [0, *counts(springs)[1:]]
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_particle_has_springs(name: str) -> None:
-    """Structural ones at every particle and along every edge that is no diagonal; past particles that both ends have a
-    side to, by the length of these two."""
+    """Structural springs at every particle and along every edge that is no diagonal; flexion springs across particles
+    that have a side to both ends, with the length of these two."""
     mesh = SHAPES[name].mesh(Path())
     springs = springs_of(part(mesh, 7))
     structural, flexion = springs.of(STRUCTURAL), springs.of(FLEXION)
@@ -107,9 +107,9 @@ def test_every_particle_has_springs(name: str) -> None:
 
 
 @pytest.mark.parametrize(("n", "through"), [(3, 0), (4, 2), (8, 4), (9, 9)])
-def test_threads_go_through_a_pole(n: int, through: int) -> None:
-    """To the spoke across, or the two nearest to it; and from the pole past the first ring to the second. Together they
-    resist the bending of the pole as two threads that cross do: the mean of cos^4 around is 3/8."""
+def test_springs_continue_through_a_pole(n: int, through: int) -> None:
+    """To the opposite spoke, or the two closest to it; and from the pole across the first ring to the second. Together
+    they resist bending at the pole like two perpendicular threads: the mean of cos^4 over all angles is 3/8."""
     mesh = Revolved(profile=CONE, resolution=(n, 5)).mesh(Path())
     flexion = springs_of(part(mesh)).of(FLEXION)
     at_pole = flexion.skipped[:, 0] == 0

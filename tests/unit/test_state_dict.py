@@ -1,6 +1,6 @@
-"""What a simulation remembers is all that the next step needs: another one, made from the scene, goes on bit for bit.
+"""The state dict contains all that the next step needs: another simulation that loads it continues bit for bit.
 
-On the CPU. On a GPU sums are added in any order.
+This holds on the CPU. On a GPU sums are added in any order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ABOVE = {"name": "upper", "shape": GRID, "fabric": "cotton", "translation": [0.0
 FOLD = {"type": "folded", "size": [0.4, 0.2], "resolution": [17, 5], "folds": 1, "gap": 0.04}
 SMALL_STEPS = {"frames": 5, "fps": 30.0, "max_step": 0.005}
 
-# Each says what lasts from step to step in it.
+# The comment of each case names its state.
 CASES: dict[str, dict[str, Any]] = {
     "history and anchors": {
         "constraints": [
@@ -96,7 +96,7 @@ def through_a_file(state_dict: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def values(frame: Frame) -> str:
-    """All of a frame's entry but times."""
+    """The entry of a frame without times."""
     return repr({key: value for key, value in (frame.certificate or {}).items() if key != "ms"})
 
 
@@ -108,7 +108,7 @@ def assert_same(one: Frame, other: Frame) -> None:
     np.testing.assert_array_equal(one.intersecting, other.intersecting)
 
 
-def assert_remembered(one: Simulation, other: Simulation) -> None:
+def assert_restored(one: Simulation, other: Simulation) -> None:
     state_dicts = one.state_dict(), other.state_dict()
     assert list(state_dicts[0]) == list(state_dicts[1])
     for name, value in state_dicts[0].items():
@@ -116,8 +116,8 @@ def assert_remembered(one: Simulation, other: Simulation) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_goes_on_bit_for_bit(case: str) -> None:
-    """Saved at the start, after a third and after two thirds, and gone on with from there."""
+def test_a_loaded_simulation_continues_bit_for_bit(case: str) -> None:
+    """Saved at the start, after a third and after two thirds, and continued from there."""
     whole, follower = made(case), made(case)
     frames = whole.scene.time.frames
     for number in range(frames):
@@ -125,10 +125,10 @@ def test_goes_on_bit_for_bit(case: str) -> None:
             follower = made(case)
             follower.load_state_dict(through_a_file(whole.state_dict()))
         assert_same(follower.advance_frame(), whole.advance_frame())
-    assert_remembered(follower, whole)
+    assert_restored(follower, whole)
 
 
-def test_every_plugin_that_may_remember_is_among_the_cases() -> None:
+def test_every_plugin_with_state_is_among_the_cases() -> None:
     scenes = [Scene(**{"cloth": [CLOTH], **case}) for case in CASES.values()]
     assert {scene.integrator.type_name() for scene in scenes} == set(plugins.names("integrators"))
     assert {each.type_name() for scene in scenes for each in scene.filters} == set(plugins.names("filters"))
@@ -146,8 +146,8 @@ def test_every_plugin_that_may_remember_is_among_the_cases() -> None:
         ("mixed_robust with limits", 4, "filters.0.impulses", 1e-12),
     ],
 )  # fmt: skip
-def test_there_is_something_to_remember(case: str, frames: int, name: str, least: float) -> None:
-    """The cases are no proof if what they are about never happens."""
+def test_every_case_has_state(case: str, frames: int, name: str, least: float) -> None:
+    """The cases would prove nothing if their state were always empty."""
     simulation, found = made(case), []
     for _ in range(frames):
         simulation.advance_frame()
@@ -155,8 +155,8 @@ def test_there_is_something_to_remember(case: str, frames: int, name: str, least
     assert max(found) >= least
 
 
-def test_a_factor_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """QDLDL's, which costs as much as thirty iterations: those after a break are with the same one."""
+def test_the_factor_is_part_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of QDLDL, which costs as much as thirty iterations: iterations after loading use the same one."""
     monkeypatch.setattr("toile.linear.precondition_cholesky.make_factor", lambda offsets, rows, _: Qdldl(offsets, rows))
     whole = made("history and anchors")
     for _ in range(5):
@@ -175,13 +175,17 @@ def test_a_factor_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert frame.positions.tobytes() != follower.advance_frame().positions.tobytes()
 
 
-def test_nothing_to_remember_is_nothing_written() -> None:
+def test_a_simulation_without_state_writes_only_positions_and_step_control() -> None:
     state_dict = made("inextensible").state_dict()
-    assert sorted(state_dict) == [*(f"control.{n}" for n in ("growing", "level", "patience", "successes")), "frame", *"tvx"]
+    assert sorted(state_dict) == [
+        *(f"control.{n}" for n in ("growing", "level", "patience", "successes")),
+        "frame",
+        *"tvx",
+    ]
 
 
 def coarse(name: str) -> Simulation:
-    """A shipped scene on the coarsest mesh of a few that its constraints have a place on."""
+    """A shipped scene on the coarsest of a few meshes on which its constraints select particles."""
     for factor in (3, 2, 1):
         changes = []
         for k, cloth in enumerate(load(name).cloth):
@@ -200,8 +204,8 @@ def coarse(name: str) -> Simulation:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", scene_names())
-def test_shipped_scenes_go_on_bit_for_bit(name: str) -> None:
-    """On coarse meshes, so that all of what happens in them does; saved four times, and gone on with for three."""
+def test_shipped_scenes_continue_bit_for_bit(name: str) -> None:
+    """On coarse meshes, so that whole runs are covered; saved four times, and continued for three frames."""
     whole, follower, left, compared = coarse(name), None, 0, 0
     last = whole.scene.time.frames
     for number in range(last):
@@ -211,6 +215,6 @@ def test_shipped_scenes_go_on_bit_for_bit(name: str) -> None:
         frame = whole.advance_frame()
         if follower is not None and left:
             assert_same(follower.advance_frame(), frame)
-            assert_remembered(follower, whole)
+            assert_restored(follower, whole)
             left, compared = left - 1, compared + 1
     assert compared == 12

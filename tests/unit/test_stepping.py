@@ -1,4 +1,4 @@
-"""Step control ([BW98] sec. 7): halving, growth after two successes, back-off to one try in 40, even steps in a frame.
+"""Step control ([BW98] sec. 7): halving, growth after two successes, back-off to one try in 40, equal steps in a frame.
 
 Failures are scripted, so counts are exact.
 """
@@ -22,7 +22,7 @@ from toile.simulation.step_control import LAST_PATIENCE, StepControl
 
 
 def steps_of(control: StepControl, works: Callable[[float], bool], count: int) -> list[tuple[float, bool]]:
-    """(size, whether it worked) of that many tries, without frames."""
+    """(size, success) of a number of tries, without frames."""
     tries = []
     for _ in range(count):
         size = control.size
@@ -38,7 +38,7 @@ def steps_of(control: StepControl, works: Callable[[float], bool], count: int) -
 def frames_of(
     control: StepControl, works: Callable[[float], bool], frame: float, count: int
 ) -> list[tuple[float, bool]]:
-    """The same within frames, as Simulation does it: every step fits what is left of its frame."""
+    """The same within frames, as in Simulation: every step fits the rest of its frame."""
     tries = []
     for number in range(count):
         t, end = number * frame, (number + 1) * frame
@@ -54,24 +54,24 @@ def frames_of(
     return tries
 
 
-def test_a_run_without_trouble_takes_the_largest_step() -> None:
+def test_a_run_without_failures_takes_the_largest_step() -> None:
     assert steps_of(StepControl(0.02, 1e-5), lambda h: True, 5) == [(0.02, True)] * 5
 
 
-def test_failures_halve_until_it_works() -> None:
+def test_failures_halve_the_step_until_it_succeeds() -> None:
     tries = steps_of(StepControl(0.02, 1e-5), lambda h: h < 0.003, 4)
     assert tries == [(0.02, False), (0.01, False), (0.005, False), (0.0025, True)]
 
 
 def test_growth_is_tried_after_two_successes() -> None:
-    """One failure, then nothing goes wrong any more: two small steps, and back at the largest."""
+    """One failure, then none: two small steps, and then the largest again."""
     failures = iter([False])
     tries = steps_of(StepControl(0.02, 1e-5), lambda h: next(failures, True), 5)
     assert tries == [(0.02, False), (0.01, True), (0.01, True), (0.02, True), (0.02, True)]
 
 
 def test_growth_goes_level_by_level() -> None:
-    """Three halvings are taken back one at a time; each larger size counts as the first of its own two successes."""
+    """Three halvings are reversed one at a time; each larger step counts as the first of its two successes."""
     failures = iter([False] * 3)
     sizes = [size for size, good in steps_of(StepControl(0.08, 1e-5), lambda h: next(failures, True), 9) if good]
     assert sizes == [0.01, 0.01, 0.02, 0.02, 0.04, 0.04]
@@ -91,8 +91,8 @@ def test_patience_doubles_up_to_forty() -> None:
     assert set(waits[5:]) == {LAST_PATIENCE}
 
 
-def test_success_at_the_larger_step_makes_it_quick_again() -> None:
-    """After a long back-off, one good try resets the patience to two."""
+def test_success_at_the_larger_step_resets_the_patience() -> None:
+    """After a long back-off, one successful try resets the patience to two."""
     control = StepControl(0.02, 1e-5)
     steps_of(control, lambda h: h <= 0.01, 1 + 2 + 1 + 4 + 1)
     assert control.patience == 8
@@ -101,7 +101,7 @@ def test_success_at_the_larger_step_makes_it_quick_again() -> None:
     assert control.patience == 2
 
 
-def test_too_small_a_step_is_the_end() -> None:
+def test_a_step_below_the_minimum_fails() -> None:
     control = StepControl(0.02, 0.004)
     assert control.failed() and control.failed()  # 10 and 5 ms
     assert not control.failed()
@@ -110,7 +110,7 @@ def test_too_small_a_step_is_the_end() -> None:
 @pytest.mark.parametrize("max_step", [0.02, 1.0 / 60.0, 1.0 / 30.0, 0.013, 0.1])
 @pytest.mark.parametrize("level", [0, 1, 3])
 def test_steps_divide_a_frame_evenly(max_step: float, level: int) -> None:
-    """As few equal steps as the size allows; a size that divides the frame is kept, without a sliver at the end."""
+    """The fewest equal steps that the size allows; a size that divides the frame is kept, without a tiny last step."""
     frame = 1.0 / 30.0
     control = StepControl(max_step, 1e-6)
     control.level = level
@@ -132,8 +132,8 @@ RHYTHMS = [(1.0 / 30.0, 1.0 / 30.0), (1.0 / 60.0, 1.0 / 30.0), (0.02, 1.0 / 30.0
 
 @pytest.mark.parametrize(("max_step", "frame"), RHYTHMS)
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.3, 0.13])
-def test_at_most_one_step_in_forty_is_wasted(max_step: float, frame: float, share: float) -> None:
-    """The user's step is too large for good; once settled, at most every 41st try fails.
+def test_at_most_one_step_in_forty_is_rejected(max_step: float, frame: float, share: float) -> None:
+    """The step of the user is always too large; after settling, at most every 41st try fails.
 
     Steps above `share` of the largest fail. Settling takes a hundred tries (2 + 4 + 8 + 16 + 32 and the failures).
     """
@@ -155,7 +155,7 @@ def sheet(**changes: Any) -> Scene:
 
 
 class Scripted(Simulation):
-    """A run in which steps longer than `limit` are rejected, whatever the cloth does."""
+    """A run in which all steps longer than `limit` are rejected."""
 
     limit = math.inf
 
@@ -184,7 +184,7 @@ def test_rejected_steps_are_counted_and_change_nothing(device: str) -> None:
     short = Simulation(sheet(time={"frames": 4, "fps": 30.0, "max_step": 1.0 / 120.0}), device)
     expected = list(short.run())
     entries = [frame.certificate for frame in rejected[1:]]
-    # Tries at 1/60 s: at the start, then after 2, 4 and 8 good steps at 1/120 s; four of those make a frame.
+    # Tries at 1/60 s: at the start, then after 2, 4 and 8 accepted steps at 1/120 s; four of those are a frame.
     assert [entry["rejected"] for entry in entries if entry] == [2, 1, 0, 1]
     assert [entry["steps"] for entry in entries if entry] == [4, 4, 4, 4]
     assert [entry["h_max"] for entry in entries if entry] == pytest.approx([1.0 / 120.0] * 4)
@@ -199,8 +199,8 @@ def test_frames_fall_on_multiples_of_the_frame_time(device: str) -> None:
 
 
 @pytest.mark.parametrize("max_iterations", [0, 1])
-def test_a_step_that_cannot_be_taken_stops_the_run(max_iterations: int, device: str) -> None:
-    """The message says where, why and which settings matter; the state before the step comes with it."""
+def test_a_step_that_fails_stops_the_run(max_iterations: int, device: str) -> None:
+    """The message has the place, the reason and the relevant settings; the error has the state before the step."""
     solver = {"preconditioner": "block_jacobi", "max_iterations": max_iterations, "tolerance": 1e-9}
     run = Simulation(sheet(solver=solver), device)
     start = next(iter(run.run()))
@@ -214,8 +214,8 @@ def test_a_step_that_cannot_be_taken_stops_the_run(max_iterations: int, device: 
     assert np.array_equal(failed.value.velocities, start.velocities)
 
 
-def test_the_last_good_state_is_the_one_before_the_failure(device: str) -> None:
-    """Trouble from frame 3 on: the error holds the cloth of frame 2, and the frames before it stand."""
+def test_a_failure_has_the_last_accepted_state(device: str) -> None:
+    """Failures from frame 3 on: the error has the cloth of frame 2, and the frames before it are complete."""
     run = Scripted(sheet(), device)
     frames = run.run()
     good = [next(frames) for _ in range(3)]
@@ -228,9 +228,9 @@ def test_the_last_good_state_is_the_one_before_the_failure(device: str) -> None:
 
 
 def test_a_drastic_change_of_stretch_rejects_a_step(device: str) -> None:
-    """[BW98] sec. 7: a cloth that would be torn apart in one large step is stepped more finely, and gets there.
+    """[BW98] sec. 7: a cloth that one large step would stretch drastically takes smaller steps.
 
-    So drastic that another linearization at the candidate does not make it good either.
+    The change is so drastic that another linearization at the candidate is not accepted either.
     """
     energies = [{"type": "stretch", "limit_stiffness": 0.0}, "shear", "bend_mode"]
     cloth = [{**SHEET["cloth"][0], "energies": energies}]

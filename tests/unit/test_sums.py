@@ -1,4 +1,4 @@
-"""Sums over a launch: those of NumPy, in parts and where a launch ends in the middle of a part."""
+"""Block-wise sums over a launch match NumPy, also where a launch ends in the middle of a block."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def sum_in_parts(values: wp.array(dtype=wp.float64), rows: wp.int32, sums_out: w
 
 
 @pytest.mark.parametrize("count", [1, 31, 64, 1000, 5003])
-def test_sums_in_parts(device, count):
+def test_block_wise_sums_match_numpy(device, count):
     values = np.random.default_rng(count).normal(size=count)
     parts = -(-count // 64)
     sums = wp.zeros(parts, dtype=wp.float64, device=device)

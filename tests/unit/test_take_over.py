@@ -1,4 +1,4 @@
-"""A simulation that goes on from where another one is: what is held stays on its way, the rest begins anew."""
+"""A simulation that takes over the state of another: constraints continue their motion, all other history is reset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toile.errors import InputError
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
 
-# Backward Euler remembers nothing, and the steps are all of one size: what goes on is what would have been.
+# Backward Euler has no history, and all steps are equal, so the run is the same as an uninterrupted one.
 SCENE: dict[str, Any] = {
     "time": {"frames": 8, "fps": 30.0, "max_step": 1 / 60},
     "cloth": [{"name": "sheet", "shape": {"type": "grid", "resolution": [9, 9]}, "fabric": "cotton"}],
@@ -31,7 +31,7 @@ def started(frames: int, device: str, **changes: Any) -> Simulation:
     return simulation
 
 
-def test_the_same_scene_goes_on_as_if_nothing_had_happened(device: str) -> None:
+def test_the_same_scene_continues_as_an_uninterrupted_run(device: str) -> None:
     whole, first, second = started(6, device), started(3, device), started(0, device)
     second.take_over(first)
     assert second.frame == 3
@@ -45,15 +45,15 @@ def test_the_same_scene_goes_on_as_if_nothing_had_happened(device: str) -> None:
         assert second.state.v.numpy().tobytes() == whole.state.v.numpy().tobytes()
 
 
-def test_frames_end_where_the_scene_says(device: str) -> None:
+def test_frames_end_at_the_number_of_the_scene(device: str) -> None:
     first, second = started(5, device), started(0, device)
     second.take_over(first)
     assert [frame.number for frame in second.run()] == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("kind", ["pin", "slide_on_line"])
-def test_pins_go_on_along_their_motion(kind: str, device: str) -> None:
-    """Keyframes turn and shift the corners about their mean: where they are is a closed form of the time."""
+def test_pins_continue_their_motion(kind: str, device: str) -> None:
+    """Keyframes rotate and move the corners about their mean: their positions are a closed form of time."""
     held = [{"type": kind, "where": {"corners": ["upper_left", "upper_right"]}, "motion": TURN}]
     whole, first, second = (started(n, device, constraints=held) for n in (6, 3, 0))
     second.take_over(first)
@@ -65,8 +65,8 @@ def test_pins_go_on_along_their_motion(kind: str, device: str) -> None:
     np.testing.assert_allclose(second.state.x.numpy(), whole.state.x.numpy(), atol=1e-9)
 
 
-def test_pins_hold_particles_where_they_are(device: str) -> None:
-    """A pin that the other scene did not have holds its particles where they have come to."""
+def test_new_pins_hold_particles_at_their_positions(device: str) -> None:
+    """A pin that the other scene did not have holds its particles at their present positions."""
     first = started(4, device)
     second = started(0, device, constraints=[{"type": "pin", "where": {"edges": ["left"]}}])
     second.take_over(first)
@@ -79,8 +79,8 @@ def test_pins_hold_particles_where_they_are(device: str) -> None:
     assert np.abs(second.state.x.numpy() - where).max() > 0.01
 
 
-def test_solids_are_where_they_are_at_that_time(device: str) -> None:
-    """A plane that rises lifts the sheet to its own height, and its certificate says that nothing is in it."""
+def test_solids_have_the_pose_of_the_present_time(device: str) -> None:
+    """A rising plane lifts the sheet to its height, and the certificate has no penetration."""
     rising = {"type": "plane", "friction": 0.0, "translation": [0.0, 0.0, -0.002]}
     rising["motion"] = {"keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.0, 0.0, 0.5]}]}
     free: dict[str, Any] = {"constraints": [], "solids": [rising], "integrator": "implicit_bdf2"}

@@ -1,4 +1,4 @@
-"""Launches that threads share: every index once, whatever the number of threads."""
+"""Launches that are shared by threads: every index runs once, for any number of threads."""
 
 import time
 
@@ -21,7 +21,7 @@ def same_threads_afterwards():
 
 
 @given(st.integers(1, 5000), st.integers(0, 9), st.sampled_from([1, 64, 1000]), st.sampled_from([1, 4]))
-def test_shares_are_the_whole_range_in_pieces_that_begin_at_multiples(dim, count, multiple, fewest):
+def test_shares_cover_the_range_and_start_at_multiples(dim, count, multiple, fewest):
     found = shares(dim, count, multiple, fewest)
     assert [i for begin, end in found for i in range(begin, end)] == list(range(dim))
     assert all(begin % multiple == 0 for begin, _ in found)
@@ -54,8 +54,8 @@ def test_a_failure_in_a_thread_is_raised():
         threads.together([lambda: None, fail])
 
 
-def test_a_failure_is_raised_when_all_have_ended():
-    """Whoever sees it may use what the others wrote to."""
+def test_a_failure_is_raised_after_all_threads_have_ended():
+    """The caller may then use the arrays that other threads wrote."""
     done = []
 
     def fail() -> None:
@@ -72,6 +72,6 @@ def test_a_failure_is_raised_when_all_have_ended():
 
 
 @pytest.mark.parametrize("number", [0, -1])
-def test_no_threads_are_refused(number):
+def test_zero_threads_are_refused(number):
     with pytest.raises(InputError, match="must be 1 or more"):
         threads.use(number)

@@ -1,4 +1,4 @@
-"""The turned collider: its drawn surface against volumes in closed form, and messages about profiles."""
+"""The collider `turned`: its drawn surface against volumes in closed form, and messages about profiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build(profile: tuple[tuple[float, float], ...], segments: int = 48) -> Solid
 @pytest.mark.parametrize("profile", [NEEDLE, FUNNEL, NEEDLE[::-1], FUNNEL[::-1]], ids=["cone", "funnel", "", "back"])
 def test_volume_is_that_of_its_frusta(profile: tuple[tuple[float, float], ...]) -> None:
     """Divergence theorem on the drawn triangles; between regular polygons of circumradius r and s, h apart:
-    A h (r^2 + r s + s^2)/3 with A = n sin(2 pi/n)/2, signed by the way that the profile runs."""
+    A h (r^2 + r s + s^2)/3 with A = n sin(2 pi/n)/2, signed by the direction of the profile."""
     n = 24
     solid = build(profile, n)
     x = solid.positions[solid.triangles]

@@ -1,4 +1,4 @@
-"""Cloth that intersects comes apart: by motions alone, without any dynamics, one step after the other."""
+"""Untangling: intersecting cloth separates by displacements alone, step after step, without dynamics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tangled = tuple[np.ndarray, np.ndarray]
 
 
 def grid(columns: int, rows: int, width: float, height: float) -> Tangled:
-    """In the plane z = 0, its middle in the origin."""
+    """A grid in the plane z = 0 with its center at the origin."""
     mesh = Grid(size=(width, height), resolution=(columns, rows)).mesh(Path())
     return mesh.positions - mesh.positions.mean(axis=0), mesh.triangles
 
@@ -44,20 +44,20 @@ def together(*parts: Tangled) -> Tangled:
 
 
 def border_corner() -> Tangled:
-    """Two sheets, each half in the other: the contour leads from the border of one to the border of the other."""
+    """Two sheets, each half through the other: the contour goes from the border of one to the border of the other."""
     x, triangles = grid(11, 11, 0.2, 0.2)
     return together((x, triangles), (moved(turned(x, "x", 70.0), 0.0837, 0.013, 0.011), triangles))
 
 
 def corner_through() -> Tangled:
-    """The corner of a sheet, 5 cm of it, pokes through another sheet."""
+    """A corner of a sheet is 5 cm through another sheet."""
     x, triangles = grid(16, 16, 0.3, 0.3)
     other = turned(x, "zx", 45.0, 80.0)
     return together((x, triangles), (moved(other, -0.003, -0.004, -other[:, 2].min() - 0.05), triangles))
 
 
 def strip_through_itself(taper: float = 0.0, shift: float = 0.03) -> Tangled:
-    """A strip in a loop, its ends crossing, one of them narrower by `taper`."""
+    """A strip in a loop whose ends intersect, one of them narrower by `taper`."""
     x, triangles = grid(61, 7, 0.9, 0.09)
     s = np.linspace(-0.45, 0.45, 61)
     turn = np.clip(s, -0.25, 0.25) / 0.5 * np.radians(250.0)
@@ -75,7 +75,7 @@ def strips_side_by_side() -> Tangled:
 
 
 def strip_through_strip() -> Tangled:
-    """A strip through the middle of a wider one: 6 cm of it have come through."""
+    """A strip that is 6 cm through the middle of a wider one."""
     x, triangles = grid(21, 7, 0.3, 0.09)
     wide, wide_triangles = grid(16, 11, 0.3, 0.2)
     return together((wide, wide_triangles), (moved(turned(x, "yz", 90.0, 3.0), 0.0131, 0.0031, 0.0913), triangles))
@@ -90,16 +90,16 @@ def dome() -> Tangled:
 
 
 def folded_through_itself() -> Tangled:
-    """A sheet folded over, the end of the upper half through the lower: the contour is as long as the sheet is wide."""
+    """A folded sheet, the end of its upper half through the lower: the contour is as long as the sheet is wide."""
     x, triangles = grid(31, 13, 0.4, 0.15)
     s = x[:, 0] + 0.2
     turn, end = np.clip((s - 0.17) / 0.06, 0.0, 1.0) * np.pi, np.clip(s - 0.23, 0.0, None)
     along = np.minimum(s, 0.17) + 0.019 * np.sin(turn) - end
-    # A little askew: the contour ends 2 mm inside either border.
+    # A little oblique: the contour ends 2 mm inside either border.
     return np.column_stack([along, x[:, 1] + 0.02 * end, 0.019 * (1.0 - np.cos(turn)) - 0.3 * end]), triangles
 
 
-# Cases whose contour shortens in every step, and steps in which they must be done: a few more than they take.
+# Cases whose contour shortens in every step, and the maximum number of steps: a few more than they need.
 SHORTEN: dict[Callable[[], Tangled], int] = {
     border_corner: 70,
     corner_through: 40,
@@ -135,7 +135,7 @@ class Bench:
         return len(self.untangler.intersections.find(self.array(self.x))[0])
 
     def lengths(self, steps: int) -> list[float]:
-        """Of the contour, step after step, until nothing crosses or the steps are used up. x is left at the end."""
+        """Lengths of the contour after each step, until nothing intersects or the steps are used up. x is updated."""
         lengths = [contour_length(self.x, self.triangles)]
         while self.intersection_count() > 0 and len(lengths) <= steps:
             self.x = self.x + self.displacements(self.x)
@@ -144,7 +144,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("case", SHORTEN, ids=lambda case: case.__name__)
-def test_the_contour_shortens_in_every_step_until_it_is_gone(case: Callable[[], Tangled], device: str) -> None:
+def test_the_contour_shortens_in_every_step_until_it_vanishes(case: Callable[[], Tangled], device: str) -> None:
     bench = Bench(case(), device)
     lengths = bench.lengths(SHORTEN[case])
     assert lengths[0] > 0.05
@@ -163,14 +163,14 @@ def test_the_contour_shortens_in_every_step_until_it_is_gone(case: Callable[[], 
     ],
     ids=["strip_through_strip", "narrow_end_through_itself", "strip_through_itself_in_line", "folded_through_itself"],
 )
-def test_what_has_come_through_goes_back_the_way_it_came(tangled: Tangled, steps: int, device: str) -> None:
-    """The contour keeps its length for most of the way: it is as long as the strip is wide."""
+def test_a_strip_through_another_is_withdrawn(tangled: Tangled, steps: int, device: str) -> None:
+    """The contour keeps its length for most of the way, because it is as long as the strip is wide."""
     bench = Bench(tangled, device)
     assert bench.lengths(steps)[-1] == 0.0
     assert bench.intersection_count() == 0
 
 
-def test_the_change_of_length_is_that_of_the_formula(device: str) -> None:
+def test_the_change_of_length_matches_the_formula(device: str) -> None:
     """dL = -1/2 sum +-G . d when one sheet moves by d, against differences of the length from triangles alone."""
     x, triangles = border_corner()
     bench = Bench((x, triangles), device)
@@ -187,7 +187,7 @@ def test_the_change_of_length_is_that_of_the_formula(device: str) -> None:
 
 
 @pytest.mark.parametrize("case", SHORTEN, ids=lambda case: case.__name__)
-def test_momentum_is_conserved_and_no_particle_goes_too_far(case: Callable[[], Tangled], device: str) -> None:
+def test_momentum_is_conserved_and_displacements_are_bounded(case: Callable[[], Tangled], device: str) -> None:
     x, triangles = case()
     masses = np.random.default_rng(5).uniform(0.5, 2.0, len(x))
     moves = Bench((x, triangles), device, 1.0 / masses).displacements(x)
@@ -196,7 +196,7 @@ def test_momentum_is_conserved_and_no_particle_goes_too_far(case: Callable[[], T
     np.testing.assert_allclose(masses @ moves, 0.0, atol=1e-12 * MOST * masses.sum())
 
 
-def test_what_is_held_stays_and_the_other_goes_all_the_way(device: str) -> None:
+def test_held_cloth_stays_and_free_cloth_moves_the_whole_way(device: str) -> None:
     x, triangles = corner_through()
     inverse_masses = np.ones(len(x))
     inverse_masses[: len(x) // 2] = 0.0
@@ -206,7 +206,7 @@ def test_what_is_held_stays_and_the_other_goes_all_the_way(device: str) -> None:
     assert np.array_equal(bench.x[: len(x) // 2], x[: len(x) // 2])
 
 
-def test_nothing_moves_where_nothing_crosses(device: str) -> None:
+def test_nothing_moves_without_intersections(device: str) -> None:
     x, triangles = corner_through()
     bench = Bench((x, triangles), device)
     clear = x.copy()
@@ -214,7 +214,7 @@ def test_nothing_moves_where_nothing_crosses(device: str) -> None:
     assert not bench.displacements(clear).any()
     assert not bench.untangler.exempt(bench.array(clear)).any()
     assert bench.displacements(x).any()
-    # Nor after something has crossed.
+    # Neither does it after an intersection.
     assert not bench.displacements(clear).any()
 
 
@@ -233,15 +233,15 @@ def test_triangles_at_and_around_the_contour_are_exempt(device: str) -> None:
     assert 0 < sum(expected) < len(triangles) / 2
 
 
-def test_the_directions_turn_with_the_cloth(device: str) -> None:
+def test_displacements_are_equivariant_under_rotation(device: str) -> None:
     x, triangles = dome()
     bench = Bench((x, triangles), device)
     R = Rotation.random(random_state=2).as_matrix()
     np.testing.assert_allclose(bench.displacements(x @ R.T), bench.displacements(x) @ R.T, atol=1e-9 * MOST)
 
 
-def test_sheets_that_lie_in_each_other_come_apart_at_once(device: str) -> None:
-    """No contour and no side: along their common normal, whichever way they are oriented."""
+def test_coincident_sheets_separate_along_their_normal(device: str) -> None:
+    """Without contour or side: along their common normal, whatever their orientation."""
     x, triangles = grid(9, 9, 0.2, 0.2)
     for other in (triangles, triangles[:, ::-1]):
         bench = Bench(together((x, triangles), (moved(x, 0.003, 0.005, 0.0), other)), device)
@@ -251,7 +251,7 @@ def test_sheets_that_lie_in_each_other_come_apart_at_once(device: str) -> None:
         np.testing.assert_allclose(moves[:, :2], 0.0, atol=1e-9 * MOST)
 
 
-def test_the_same_tangle_gives_the_same_motion(device: str) -> None:
+def test_untangling_is_deterministic(device: str) -> None:
     x, triangles = dome()
     one, two = Bench((x, triangles), device), Bench((x, triangles), device)
     assert np.array_equal(one.displacements(x), two.displacements(x))

@@ -1,4 +1,4 @@
-"""Vertex sequences against closed forms, SciPy's curves and difference quotients; jumps against a slow count."""
+"""Vertex sequences against closed forms, curves of SciPy and difference quotients; jumps against a slow count."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shifted(*shifts: float) -> np.ndarray:
 
 @pytest.mark.parametrize("interpolation", ["linear", "smooth"])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_it_passes_through_its_frames(interpolation: Literal["linear", "smooth"], kind: type) -> None:
+def test_a_sequence_passes_through_its_frames(interpolation: Literal["linear", "smooth"], kind: type) -> None:
     moves = sequence(RANDOM.astype(kind), interpolation)
     for frame in range(7):
         x, v = moves.at(2.0 + frame / 25.0)
@@ -43,7 +43,7 @@ def test_it_passes_through_its_frames(interpolation: Literal["linear", "smooth"]
         assert x.dtype == v.dtype == np.float64
 
 
-def test_linear_is_straight_between_frames() -> None:
+def test_a_linear_sequence_is_straight_between_frames() -> None:
     times = 2.0 + np.arange(7) / 25.0
     line = interp1d(times, RANDOM, axis=0)
     for time in np.linspace(times[0], times[-1] - 1e-6, 50):
@@ -65,7 +65,7 @@ def test_smooth_is_the_hermite_curve_with_central_rates() -> None:
 
 
 def test_smooth_follows_a_parabola_exactly() -> None:
-    """Central differences of a quadratic are its derivative, and a cubic holds a quadratic: away from the ends."""
+    """Away from the ends, central differences of a quadratic are its derivative, and a cubic reproduces a quadratic."""
     time = np.arange(8) / 25.0
     path = np.array([1.0, -2.0, 0.5]) * (3.0 + 2.0 * time - 4.9 * time**2)[:, None]
     moves = sequence(path[:, None], start=0.0)
@@ -81,7 +81,7 @@ def test_velocity_of_a_smooth_sequence_is_continuous_and_the_derivative(time: fl
     moves, small = sequence(RANDOM), 1e-6
     before, after = moves.at(time - small), moves.at(time + small)
     np.testing.assert_allclose(moves.at(time)[1], (after[0] - before[0]) / (2 * small), atol=0.05)
-    assert np.abs(after[1] - before[1]).max() < 0.1  # a jump would be of the order of 25 * 1
+    assert np.abs(after[1] - before[1]).max() < 0.1  # a discontinuity would be of the order of 25 * 1
 
 
 @pytest.mark.parametrize("interpolation", ["linear", "smooth"])
@@ -91,7 +91,7 @@ def test_still_before_the_first_frame_and_after_the_last(interpolation: Literal[
         x, v = moves.at(time)
         np.testing.assert_array_equal(x, RANDOM[frame])
         assert not v.any()
-    x[:] = 7.0  # what it gives is the caller's own
+    x[:] = 7.0  # the returned array belongs to the caller
     np.testing.assert_array_equal(moves.at(9.0)[0], RANDOM[6])
 
 
@@ -104,7 +104,7 @@ def test_one_frame_stands_still() -> None:
 
 
 def test_speeds_of_a_constant_motion() -> None:
-    """Linear: 3 m/s. Smooth: from rest to 3 m/s over one frame that covers as much takes 4/3 of that, at 2/3."""
+    """Linear: 3 m/s. Smooth: the first frame from rest to 3 m/s over the same distance has a maximum of 4/3, at 2/3."""
     frames = np.arange(6)[:, None, None] * np.array([0.12, 0.0, 0.0])
     assert sequence(frames, "linear").at(2.0 + 0.5 / 25)[1][0, 0] == pytest.approx(3.0)
     assert sequence(frames).at(2.0 + 2 / 3 / 25)[1][0, 0] == pytest.approx(4.0)
@@ -113,12 +113,12 @@ def test_speeds_of_a_constant_motion() -> None:
 # Fitting to a mesh
 
 
-def test_frames_follow_the_numbers_of_the_mesh_file() -> None:
+def test_frames_have_the_numbering_of_the_mesh_file() -> None:
     positions, triangles = shapes.box((1, 1, 1))
     nine = np.insert(positions, 3, (7, 7, 7), axis=0)
     mesh = check_surface(nine, triangles + (triangles >= 3))
     frames = np.array([nine, nine + 0.1])
-    frames[:, 3] = np.nan  # nobody uses it
+    frames[:, 3] = np.nan  # it is not used
     moves = sequence_for(mesh, frames, fps=24.0)
     np.testing.assert_array_equal(moves.positions, np.delete(frames, 3, axis=1))
     assert moves.warnings == ()
@@ -153,13 +153,13 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("frames", "expected"), ERRORS.values(), ids=ERRORS.keys())
-def test_frames_that_do_not_fit(frames: np.ndarray, expected: str) -> None:
+def test_frames_that_do_not_fit_are_refused(frames: np.ndarray, expected: str) -> None:
     with pytest.raises(InputError) as caught:
         sequence_for(BOX, frames, fps=24.0)
     assert str(caught.value) == expected
 
 
-def test_a_count_that_fits_neither_the_file_nor_what_is_used() -> None:
+def test_a_vertex_count_that_fits_neither_the_file_nor_the_mesh() -> None:
     mesh = check_surface(np.vstack([BOX.positions, [[3, 3, 3]]]), BOX.triangles)
     with pytest.raises(InputError, match=r"^the sequence has 7 vertices, but the mesh has 9 \(8 of them in use\): "):
         sequence_for(mesh, np.zeros((2, 7, 3)), fps=24.0)
@@ -174,7 +174,7 @@ def test_a_vertex_is_named_by_its_number_in_the_file() -> None:
 
 
 @pytest.mark.parametrize(("fps", "start"), [(0.0, 0.0), (-24.0, 0.0), (np.nan, 0.0), (np.inf, 0.0), (24.0, np.nan)])
-def test_rates_that_make_no_sense(fps: float, start: float) -> None:
+def test_invalid_frame_rates_are_refused(fps: float, start: float) -> None:
     with pytest.raises(InputError, match=r"fps must be > 0 \[1/s\] and both finite\.$"):
         sequence_for(BOX, shifted(0, 1), fps=fps, start=start)
 
@@ -192,7 +192,7 @@ def test_a_jump_is_reported_and_a_fast_move_is_not() -> None:
     assert messages == (TELEPORT.format("2, 4", 5, 1.73),)
 
 
-def test_turning_over_is_no_jump() -> None:
+def test_a_fast_rotation_is_no_jump() -> None:
     frames = np.array([BOX.positions, -BOX.positions, BOX.positions])
     assert sequence_for(BOX, frames, fps=24.0).warnings == ()
 
@@ -214,7 +214,7 @@ def keyed(*keys: tuple[float, float], interpolation: str = "linear") -> Motion:
     return Motion.model_validate({"keyframes": frames, "interpolation": interpolation})
 
 
-def test_keys_that_jump_are_reported_with_the_frame() -> None:
+def test_keyframes_that_jump_are_reported_with_the_frame() -> None:
     """5 m within a millisecond at 0.5 s, at 24 frames a second: between frames 12 (0.5 s) and 13."""
     jump = keyed((0, 0), (0.501, 0), (0.502, 5), (1, 5))
     assert motion_teleports(jump, 1.0, 1 / 24) == [TELEPORT.format(13, 5, 1)]
@@ -225,12 +225,12 @@ def test_keys_that_jump_are_reported_with_the_frame() -> None:
     assert motion_teleports(keyed((0, 0), (1, 100)), 1.0, 1 / 24) == [TELEPORT.format("1, 2, 3, 4, 5, ...", 4.17, 1)]
 
 
-def test_a_slow_motion_of_a_year_is_judged_at_once() -> None:
+def test_a_slow_motion_of_a_year_is_checked_quickly() -> None:
     assert motion_teleports(keyed((0, 0), (3e7, 1000), (3.1e7, 0)), 1.0, 1 / 60) == []
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["linear", "smooth"]))
-def test_jumps_of_keyframes_agree_with_looking_at_every_frame(seed: int, interpolation: str) -> None:
+def test_jumps_of_keyframes_agree_with_a_check_of_every_frame(seed: int, interpolation: str) -> None:
     random = np.random.default_rng(seed)
     times = np.cumsum(random.choice([0.01, 0.05, 0.4], 5)) - 0.2
     motion = keyed(*zip(times, random.normal(scale=2.0, size=5), strict=True), interpolation=interpolation)
