@@ -37,11 +37,11 @@ from toile.plugins import quantity
 
 # A spring outside its limits by less than this fraction of its length is not corrected, so that cloth at rest at its
 # limits keeps its bits.
-TOLERANCE = wp.constant(real(1e-4))
+TOLERANCE = 1e-4
 
 # Time in which a spring that begins a step outside its limits is brought back [s]. Less adds speed, more leaves more
 # springs outside.
-RECOVERY = wp.constant(real(1.0 / 30.0))
+RECOVERY = 1.0 / 30.0
 
 # Length of a spring without a limit, in rest lengths
 ANY_LENGTH = 1e6
@@ -65,6 +65,16 @@ class StrainVelocity(Filter):
         return StrainVelocityLimit(self, context)
 
 
+@wp.struct
+class LengthLimits:
+    """Limits of springs for kernels; lengths by kind of spring, in rest lengths."""
+
+    longest: vec3
+    shortest: vec3
+    tolerance: real
+    recovery: real  # [s]
+
+
 class StrainVelocityLimit(VelocityLimit):
     """Iterates over the springs until they are within their limits."""
 
@@ -76,8 +86,10 @@ class StrainVelocityLimit(VelocityLimit):
         # By kind of spring, in rest lengths
         longer = (settings.extension, settings.shear_extension)
         shorter = (settings.compression, settings.shear_compression)
-        self.longest = vec3(*(ANY_LENGTH if a is None else 1.0 + a for a in longer), ANY_LENGTH)
-        self.shortest = vec3(*(0.0 if b is None else 1.0 - b for b in shorter), 0.0)
+        self.limits = LengthLimits()
+        self.limits.tolerance, self.limits.recovery = TOLERANCE, RECOVERY
+        self.limits.longest = vec3(*(ANY_LENGTH if a is None else 1.0 + a for a in longer), ANY_LENGTH)
+        self.limits.shortest = vec3(*(0.0 if b is None else 1.0 - b for b in shorter), 0.0)
         # Impulses of the present candidate, and of the last accepted step (for the warm start)
         self.impulses, self.kept = (wp.zeros(len(self.springs), dtype=real, device=device) for _ in range(2))
         self.h, self.h_kept = 0.0, 0.0
@@ -113,7 +125,7 @@ class StrainVelocityLimit(VelocityLimit):
         """Corrects every spring once. Returns whether any was outside its limits."""
         self.changed.zero_()
         for springs, impulses, _ in self.colors:
-            model = [springs.arrays, self.context.masses, self.longest, self.shortest]
+            model = [springs.arrays, self.context.masses, self.limits]
             at = [x, self.context.constraints.S, h, only_check]
             self._launch(limit_springs, len(springs), [*model, *at, impulses, v, self.changed])
         return bool(self.changed.numpy()[0])
@@ -169,7 +181,7 @@ def add_reaction(
 @wp.kernel
 def limit_springs(
     # model
-    springs: SpringArrays, masses: wp.array(dtype=real), longest: vec3, shortest: vec3,
+    springs: SpringArrays, masses: wp.array(dtype=real), limits: LengthLimits,
     # in
     x: wp.array(dtype=vec3), S: wp.array(dtype=mat33), h: real, only_check: wp.bool,
     # in and out
@@ -186,8 +198,8 @@ def limit_springs(
     w = wp.dot(n, W_i + W_j)
     if w <= real(0.0):
         return  # both ends are held, or there is no direction
-    still = wp.max(real(1.0) - h / RECOVERY, real(0.0))  # fraction of an existing violation that may remain
-    high, low = longest[kind] * rest, shortest[kind] * rest
+    still = wp.max(real(1.0) - h / limits.recovery, real(0.0))  # fraction of an existing violation that may remain
+    high, low = limits.longest[kind] * rest, limits.shortest[kind] * rest
     high += still * wp.max(length - high, real(0.0))
     low -= still * wp.max(low - length, real(0.0))
     d = x_ij + h * (v_out[j] - v_out[i])
@@ -200,7 +212,7 @@ def limit_springs(
     if after > real(0.0):
         after = wp.max(before + (low - along) / (h * w), real(0.0))
     impulse = after - before
-    if wp.abs(impulse) * h * w <= TOLERANCE * rest:
+    if wp.abs(impulse) * h * w <= limits.tolerance * rest:
         return
     changed_out[0] = 1
     if not only_check:

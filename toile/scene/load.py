@@ -20,7 +20,7 @@ from toile.scene.consistency import SceneParts, check_consistency
 from toile.scene.error_messages import Problem, key_text, problems_of
 from toile.scene.fields import field_at, types_of
 from toile.scene.presets import fill
-from toile.scene.schema import Cloth, Scene
+from toile.scene.schema import CheckedMeshes, Cloth, Scene
 from toile.scene.yaml_reader import Document, KeyPath, parse
 
 SCENES = Path(__file__).parent.parent / "scenes"
@@ -63,8 +63,8 @@ def meshes(scene: Scene) -> list[Mesh]:
     Meshes that `load` has made for its checks are not made again, unless the scene has been changed since.
     """
     parts = SceneParts.of(scene)
-    if scene._checked is not None and scene._checked[0] == parts:
-        return list(scene._checked[1])
+    if scene._checked is not None and scene._checked.parts == parts:
+        return list(scene._checked.meshes)
     found = check_consistency(parts)
     if found.problems:
         raise SceneError([problem.line(scene.name) for problem in found.problems])
@@ -140,7 +140,7 @@ class _SceneReader:
         lines += [problem.line(self._place(problem.path)) for problem in sorted(problems, key=self._order)]
         if lines or scene is None:
             raise SceneError(list(dict.fromkeys(lines)))
-        scene._checked = parts, tuple(found.meshes[i] for i in range(len(scene.cloth)))
+        scene._checked = CheckedMeshes(parts, tuple(found.meshes[i] for i in range(len(scene.cloth))))
         return scene
 
     def _apply(self, overrides: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ These pydantic models are the Python API, and YAML files are read into them: `Sc
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from toile.model.mesh import Mesh
 from toile.model.motion import Vector
 from toile.model.selection import Selection
 from toile.plugins import choice, nearest, quantity
@@ -210,6 +212,20 @@ def known_preset(name: str) -> str:
     return name
 
 
+@dataclass(eq=False)
+class CheckedMeshes:
+    """The parts of a scene that `load` has checked, and the meshes that it made for that."""
+
+    parts: Any  # consistency.SceneParts
+    meshes: tuple[Mesh, ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Scenes do not differ by what has been checked."""
+        return other is None or isinstance(other, CheckedMeshes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Scene(SceneModel):
     """A whole scene: cloth, solids, forces, and how they are simulated and written."""
 
@@ -240,7 +256,7 @@ class Scene(SceneModel):
     # The folder at which relative paths start, and whether paths may leave it. The loader sets both.
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _allow_outside: bool = PrivateAttr(default=False)
-    _checked: Any = PrivateAttr(default=None)  # the parts that `load` has checked, and their meshes
+    _checked: CheckedMeshes | None = PrivateAttr(default=None)
     # The paths whose values come from the preset.
     _of_preset: frozenset[KeyPath] = PrivateAttr(default=frozenset())
 
