@@ -82,7 +82,7 @@ def test_a_solid_carries_the_weight(device: str, name: str) -> None:
     h, tally, forces, solved, momenta = 1.0 / 300.0, FrameTally(), [], [], []
     for _ in range(600):
         simulation.step(h, tally)
-        forces.append(simulation.contacts.solid.forces(simulation._reaction())[0][2])
+        forces.append(simulation.contacts.solid.forces(simulation.filter_reaction())[0][2])
         solved.append(simulation.contacts.solid.forces()[0][2])
         momenta.append(simulation.model.masses @ simulation.state.v.numpy()[:, 2])
     assert tally.rejected == 0

@@ -22,6 +22,7 @@ from toile.energies.shear import Shear
 from toile.energies.stretch import Stretch
 from toile.model.mesh import Mesh, find_edges
 from toile.model.model import Model, build_model
+from toile.scene.load import load
 from toile.scene.schema import Fabric, Scene
 from toile.shapes.grid import Grid
 from toile.simulation.simulation import Simulation
@@ -144,8 +145,9 @@ def simulate(
         }],
         **scene,
     )  # fmt: skip
-    made._folder = folder
-    return Simulation(made, device)
+    path = folder / "scene.json"  # paths are relative to the folder of the file
+    path.write_text(made.model_dump_json(), encoding="utf-8")
+    return Simulation(load(path), device)
 
 
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])

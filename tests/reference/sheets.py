@@ -106,24 +106,24 @@ class Bench:
         system.move(time)
         bench = Bench(system)
         x, v = sheets_in_contact(model)
-        system.detect_contacts(bench._array(x), bench._array(v), 0.0)
+        system.detect_contacts(bench.array(x), bench.array(v), 0.0)
         return bench
 
-    def _array(self, values: np.ndarray) -> Any:
+    def array(self, values: np.ndarray) -> Any:
         return wp.array(values, dtype=vec3, device=self.system.device)
 
     def energy(self, x: np.ndarray) -> float:
-        at_rest = self._array(np.zeros_like(x))
-        return sum(self.system.energies(self._array(x), at_rest).values())
+        at_rest = self.array(np.zeros_like(x))
+        return sum(self.system.energies(self.array(x), at_rest).values())
 
     def force(self, x: np.ndarray, v: np.ndarray | None = None) -> np.ndarray:
         v = np.zeros_like(x) if v is None else v
-        return self.system.forces(self._array(x), self._array(v)).numpy().astype(float)
+        return self.system.forces(self.array(x), self.array(v)).numpy().astype(float)
 
     def damping(self, x: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """D u."""
-        y = self._array(np.zeros_like(x))
-        self.system.damping(self._array(x), self._array(v), self._array(u), y)
+        y = self.array(np.zeros_like(x))
+        self.system.damping(self.array(x), self.array(v), self.array(u), y)
         return y.numpy().astype(float)
 
     def linearized(
@@ -136,10 +136,10 @@ class Bench:
     ) -> tuple[BlockMatrix, np.ndarray]:
         """A, and the force at v_at."""
         at = Linearization(
-            self._array(x),
-            self._array(x if x_tension is None else x_tension),
-            self._array(v),
-            self._array(v if v_at is None else v_at),
+            self.array(x),
+            self.array(x if x_tension is None else x_tension),
+            self.array(v),
+            self.array(v if v_at is None else v_at),
             h,
         )
         A, f = self.system.linearize(at)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from toile.errors import SceneError
 from toile.scene.load import load, meshes, scene_names
 from toile.scene.schema import Cloth, Scene
 
@@ -57,9 +58,19 @@ def test_warnings_name_their_cloth(tmp_path: Path) -> None:
     )
 
 
-def test_the_folder_of_a_scene_is_where_its_paths_start(tmp_path: Path) -> None:
-    path = tmp_path / "scene.yaml"
-    path.write_text("name: here\n")
-    assert load(path)._folder == tmp_path
-    assert load(path)._allow_outside is False
-    assert load(path, allow_outside=True)._allow_outside is True
+def test_paths_are_relative_to_the_folder_of_the_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file beside the scene is read from any working directory, and one above it only if that is allowed."""
+    folder = tmp_path / "scenes"
+    (folder / "elsewhere").mkdir(parents=True)
+    monkeypatch.chdir(folder / "elsewhere")
+    for place in (tmp_path, folder):
+        (place / "sheet.obj").write_text("v 0 0 0\nv 1 0 0\nv 1 1 0\nf 1 2 3\n")
+    for file in ("sheet.obj", "../sheet.obj"):
+        (folder / "scene.yaml").write_text(f"cloth: [{{shape: {{type: mesh, file: {file}}}}}]\n")
+        (mesh,) = meshes(load(folder / "scene.yaml", allow_outside=True))
+        assert mesh.vertex_count == 3
+        if file.startswith(".."):
+            with pytest.raises(SceneError, match="leads out of the scene's folder"):
+                load(folder / "scene.yaml")
+        else:
+            load(folder / "scene.yaml")

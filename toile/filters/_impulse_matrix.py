@@ -38,8 +38,10 @@ class ImpulseMatrix:
         one, other = one[upper], other[upper]
         keys, slot = np.unique(row[other] * np.int64(self.row_count) + row[one], return_inverse=True)
         columns, rows = keys // self.row_count, keys % self.row_count
+        # The upper triangle of A in compressed columns; its entries are those that `assemble` returns.
+        self.offsets, self.rows = np.searchsorted(columns, np.arange(self.row_count + 1)), rows
         order = np.argsort(slot, kind="stable")
-        self.factor = Ldlt(np.searchsorted(columns, np.arange(self.row_count + 1)), rows)
+        self.factor = Ldlt(self.offsets, self.rows)
 
         def on_device(array: np.ndarray, dtype: type = wp.int32) -> wp.array:
             return wp.array(array, dtype=dtype, device=device)

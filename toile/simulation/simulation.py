@@ -98,7 +98,7 @@ class Simulation:
         self.frame += 1
         state, timers = self.state, self.parts.timers
         strain = self.loop.strain.summary(state.x, state.t)
-        solids = measure_solids(self.parts, state, self._reaction())
+        solids = measure_solids(self.parts, state, self.filter_reaction())
         with timers.stage("audit"):
             found = self.intersections.of_frame(state.x, state.t)
         contacts = self.contacts.count_between_cloths()
@@ -171,8 +171,13 @@ class Simulation:
 
     def constraint_forces(self) -> np.ndarray:
         """Returns the force that the constraints exerted on each particle in the last step [N]."""
-        forces, reaction = self.integrator.constraint_forces.numpy().astype(float), self._reaction()
+        forces, reaction = self.integrator.constraint_forces.numpy().astype(float), self.filter_reaction()
         return forces if reaction is None else forces + reaction
+
+    def filter_reaction(self) -> np.ndarray | None:
+        """Returns the part of the constraint forces that filters account for [N]; None if no filter does."""
+        found = [correction.reaction.numpy() for correction in self.filters if correction.reaction is not None]
+        return np.sum(found, axis=0, dtype=float) if found else None
 
     @property
     def _frame_end(self) -> float:
@@ -202,11 +207,6 @@ class Simulation:
             state.v.numpy().astype(float),
             warnings.remedy(self.parts, state, trouble),
         )
-
-    def _reaction(self) -> np.ndarray | None:
-        """The part of the constraint forces that filters account for; None if no filter does."""
-        found = [correction.reaction.numpy() for correction in self.filters if correction.reaction is not None]
-        return np.sum(found, axis=0, dtype=float) if found else None
 
     def _stateful_parts(self) -> dict[str, Stateful]:
         """Every part that keeps anything from step to step."""
