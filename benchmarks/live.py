@@ -71,8 +71,10 @@ def frames_per_second() -> dict[str, Any]:
     """Simulated frames a second with a page attached; 30 is real time."""
     with viewed("hang") as (url, _), browsing(url) as page:
         page.wait_for_timeout(1e3 * WARM_UP)
-        drawn = page.evaluate_handle("() => { const n = {drawn: 0}; const tick = () => { n.drawn++; "
-                                     "requestAnimationFrame(tick); }; tick(); return n; }")
+        drawn = page.evaluate_handle(
+            "() => { const n = {drawn: 0}; const tick = () => { n.drawn++; "
+            "requestAnimationFrame(tick); }; tick(); return n; }"
+        )
         first, begin = frame_of(page), time.perf_counter()
         page.wait_for_timeout(1e3 * MEASURED)
         last, seconds = frame_of(page), time.perf_counter() - begin
@@ -96,7 +98,7 @@ def stalled(url: str) -> socket.socket:
         "GET / HTTP/1.1", f"Host: {host}:{port}", f"Origin: http://{host}:{port}", "Upgrade: websocket",
         "Connection: Upgrade", f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13",
         f"Sec-WebSocket-Protocol: viser-v{viser.__version__}",
-    ]
+    ]  # fmt: skip
     connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
     answer = connection.recv(64)
     assert b"101" in answer, answer

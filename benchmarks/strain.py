@@ -49,7 +49,9 @@ def variant(scene: str, way: str, extension: float, overrides: list[str]) -> Any
     stretch, filters = WAYS[way]
     filters = [item | limits(item["type"], extension) for item in filters]
     plain = load(scene, overrides=["outputs=[]", STEP, *overrides])
-    contact = [item.model_dump() | {"type": item.type_name()} for item in plain.filters if item.type_name() == "self_contact"]
+    contact = [
+        item.model_dump() | {"type": item.type_name()} for item in plain.filters if item.type_name() == "self_contact"
+    ]
     energies = f"cloth[0].energies={json.dumps([stretch, 'shear', 'bend_mode'])}"
     changed = [energies, f"filters={json.dumps([*filters, *contact])}"]
     return load(scene, overrides=["outputs=[]", STEP, *overrides, *changed])

@@ -81,6 +81,7 @@ FALL = 12  # frames of the drape, in which the sheet has come down; folds are ch
 def plain(name: str, resolution: int) -> dict[str, Any]:
     """The scene as numbers and lists."""
     from toile.simulation.simulation import Simulation
+
     scene = SCENES[name](resolution)
     simulation = Simulation(scene)
     simulation.constraints.move(0.0, 0.0, simulation.state.x)  # says which particles are held at the start

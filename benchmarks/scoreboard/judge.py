@@ -93,9 +93,7 @@ def volume_signs(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> 
     """Sign of the volume of each tetrahedron; exact."""
     p, q, r = b - a, c - a, d - a
     terms = p * np.cross(q, r)
-    size = np.abs(p) * (
-        np.abs(np.roll(q, -1, 1) * np.roll(r, -2, 1)) + np.abs(np.roll(q, -2, 1) * np.roll(r, -1, 1))
-    )
+    size = np.abs(p) * (np.abs(np.roll(q, -1, 1) * np.roll(r, -2, 1)) + np.abs(np.roll(q, -2, 1) * np.roll(r, -1, 1)))
     volume = terms.sum(axis=1)
     signs = np.sign(volume).astype(int)
     for k in np.flatnonzero(np.abs(volume) <= ROUNDING * size.sum(axis=1)):

@@ -1,7 +1,7 @@
 """Puts scoreboard.json on its page, docs/scoreboard.md.
 
     python benchmarks/scoreboard/page.py
-"""
+"""  # fmt: skip
 
 from __future__ import annotations
 

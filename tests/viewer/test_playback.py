@@ -154,7 +154,7 @@ class TestRecording:
         make_run(tmp_path, 3, report)
         recording = Recording(tmp_path)
         assert recording.report is None
-        assert "not a certificate" in recording.message
+        assert "not a readable certificate" in recording.message
 
     def test_the_certificate_of_another_run_is_left_out(self, tmp_path: Path) -> None:
         make_run(tmp_path, 3, certificate(5))

@@ -114,7 +114,7 @@ class Recording:
         except InputError as error:
             return str(error)
         except (TypeError, KeyError, ValueError, AttributeError):
-            return f"{self.folder / REPORT_NAME}: not a certificate that can be read."
+            return f"{self.folder / REPORT_NAME}: not a readable certificate."
         if len(numbers) != self.frame_count - 1:
             return (
                 f"{REPORT_NAME} has {len(numbers)} frames after the start, and {CACHE_NAME} has "
