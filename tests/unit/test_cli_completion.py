@@ -143,6 +143,7 @@ def test_values_of_choices_are_completed() -> None:
     assert set_keys.complete("nothing.at.all=", []) == set_keys.complete("nothing.at.all.", []) == []
 
 
+NEEDS_UNIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither pseudo-terminals nor /bin/sh")
 SHELLS = {"bash": ("bash", "--rcfile", ".rc", "-i"), "zsh": ("zsh", "-i")}
 
 
@@ -207,9 +208,9 @@ def install(shell: str, environment: dict[str, str]) -> Path:
     return Path(re.search(rf"{shell} completion installed in (.*)", done.stdout)[1])  # type: ignore[index]
 
 
+@NEEDS_UNIX
 @pytest.mark.parametrize("name", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
 def test_completion_in_a_real_shell(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
     if shutil.which(name) is None:
         pytest.skip(f"there is no {name}")
     shell = Shell(name, tmp_path)
@@ -227,6 +228,7 @@ def test_completion_in_a_real_shell(tmp_path: Path, name: str) -> None:
         shell.close()
 
 
+@NEEDS_UNIX
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
 def test_completion_in_a_real_fish(tmp_path: Path) -> None:
@@ -239,6 +241,7 @@ def test_completion_in_a_real_fish(tmp_path: Path) -> None:
         assert done.stdout.strip() == expected
 
 
+@NEEDS_UNIX
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_can_be_installed(tmp_path: Path, shell: str) -> None:
     path = install(shell, home(tmp_path))

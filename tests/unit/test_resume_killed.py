@@ -77,7 +77,7 @@ def killed_at(call: int, folder: str) -> None:
     assert os.WIFSIGNALED(in_a_fork(body))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither fork nor SIGKILL")
 @pytest.mark.parametrize("moments", [pytest.param(4, id="four"), pytest.param(20, id="twenty", marks=pytest.mark.slow)])
 def test_a_run_killed_while_it_writes_resumes(moments: int, whole: dict[str, bytes | str]) -> None:
     """Before one of the calls that change files, chosen at random; the last ones are those of the outputs."""
