@@ -1,16 +1,16 @@
-"""Work that is avoided, each kind measured by itself; writes benchmarks/avoided.json.
+"""Measures each optimization that avoids work by itself; writes benchmarks/avoided.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/avoided.py               # all, about five minutes
     OPENBLAS_NUM_THREADS=1 python benchmarks/avoided.py hierarchy     # one of them
 
-Every measurement steps the same scene as it is and with one thing done in the other way, and has the processor's time
-of a frame [ms] and the iterations of the linear solver in a frame. The best of REPEATS runs counts.
+Every measurement steps the same scene as it is and with one thing done differently, and stores the processor time of a
+frame [ms] and the iterations of the linear solver in a frame. The best of REPEATS runs counts.
 
-    hierarchy   multigrid made anew for each solve, or for every second one
-    factor      a factor of CHOLMOD for each solve, or the one of before while it needs no more than KEPT_FOR iterations
-    again       a step whose contacts changed solved to the residual of before, or to a thousandth of what is left
+    hierarchy   multigrid updated for each solve, or for every second one
+    factor      a factor of CHOLMOD for each solve, or the previous one while it needs at most KEPT_FOR iterations
+    again       a step whose contacts changed, solved to the previous residual, or to a thousandth of the present one
     energies    stretch, shear and drag of a triangle in one kernel, or in three
-    tree        boxes refitted, and the tree built anew every 32 searches, or in each
+    tree        boxes refitted, and the tree rebuilt every 32 searches, or in each
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def every_second() -> contextlib.AbstractContextManager:
-    """Only every second solve makes its preconditioner anew."""
+    """Updates the preconditioner only in every second solve."""
     renew, count = solver.LinearSolver._renew, [0]
 
     def sometimes(self: Any) -> bool:
@@ -63,7 +63,7 @@ def every_second() -> contextlib.AbstractContextManager:
 
 
 def kept_factors() -> contextlib.AbstractContextManager:
-    """A factor serves again while it is good enough."""
+    """Reuses a factor while it needs few iterations."""
     working = precondition_cholesky.CholeskyPreconditioner
     build = working.__init__
 
@@ -80,12 +80,12 @@ def to_the_end() -> contextlib.AbstractContextManager:
 
 
 def apart() -> contextlib.AbstractContextManager:
-    """Each energy a kernel of its own."""
+    """Launches a separate kernel for each energy."""
     return changed(system, "batches", lambda terms, A: [assembly.Batch([term], A) for term in terms])
 
 
 MEASURED: dict[str, tuple[str, str, int, list[str], Change]] = {
-    # what, scene, frames, overrides, how it is otherwise
+    # label of the alternative, scene, frames, overrides, context that makes it
     "hierarchy": ("every second solve", "swing", 15, ["cloth[0].shape.resolution=[101,101]"], every_second),
     "factor": ("kept", "swing", 30, ["solver.preconditioner=cholesky"], kept_factors),
     "again": ("to a thousandth", "drape", 25, ["cloth[0].shape.resolution=[71,71]"], to_the_end),

@@ -1,11 +1,11 @@
-"""A skirt on a character that walks, bends, twists and breathes: a vertex sequence carries it, without a pin.
+"""A skirt on a character that walks, bends, twists and breathes: a vertex sequence carries it, without pins.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/character.py [FOLDER]
 
-The body is one closed surface of 13,058 vertices, from the knees to the shoulders: rings that are ellipses above, and
-below have two lobes that swing to and fro as legs do. The skirt is an open cone whose waist is wider than the body's
-waist and narrower than its hips, and that alone holds it up. Writes benchmarks/character.json. The scene and its files
-stay in FOLDER when one is given: `toile run FOLDER/character.json`.
+The body is one closed surface of 13,058 vertices, from the knees to the shoulders: its rings are ellipses above, and
+below they have two lobes that swing back and forth as legs do. The skirt is an open cone whose waist is wider than the
+waist of the body and narrower than its hips, and only this holds it up. Writes benchmarks/character.json. The scene and
+its files remain in FOLDER if one is given: `toile run FOLDER/character.json`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import numpy as np
 
 HERE = Path(__file__).parent
 FPS = 30
-WAIST, HEM = 1.06, 0.60  # [m]  heights of the skirt's two ends at the start
+WAIST, HEM = 1.06, 0.60  # [m]  heights of the two ends of the skirt at the start
 KNEES, SHOULDERS = 0.30, 1.45  # [m]  ends of the body
-EASE = 0.006  # [m]  how far the skirt's waist starts from the body
-FLARE = 0.16  # [m]  and how much farther its hem
-# Height [m], half widths across and front to back [m], how deep the furrow between the two lobes is [-].
+EASE = 0.006  # [m]  distance of the waist of the skirt from the body at the start
+FLARE = 0.16  # [m]  additional distance of its hem
+# Height [m], half widths across and front to back [m], depth of the furrow between the two lobes [-].
 PROFILE = np.array([
     [0.30, 0.130, 0.070, 0.75],
     [0.55, 0.160, 0.085, 0.70],
@@ -50,7 +50,7 @@ def section(height: np.ndarray, angle: np.ndarray, grown: np.ndarray | float = 0
 
 
 def tube(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and triangles of rings (rings, around, 3) that are joined to a tube, facing outwards."""
+    """Vertices and triangles of a tube of rings (rings, around, 3), facing outwards."""
     rings, around = points.shape[:2]
     i, j = np.meshgrid(np.arange(rings - 1), np.arange(around), indexing="ij")
     a, b = i * around + j, i * around + (j + 1) % around
@@ -62,7 +62,7 @@ def tube(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def body(rings: int, around: int) -> tuple[np.ndarray, np.ndarray]:
-    """The closed surface at rest: rings from the knees up, which close to a point at both ends."""
+    """The closed surface at rest: rings from the knees up, with a point at both ends."""
     height = np.linspace(KNEES + 0.004, SHOULDERS - 0.004, rings)[:, None]
     points = section(height, 2.0 * np.pi * np.arange(around) / around)
     # The last few centimeters close like a dome.
@@ -79,7 +79,7 @@ def body(rings: int, around: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pose(rest: np.ndarray, time: float) -> np.ndarray:
-    """The body's vertices at a time: two steps a second, forwards along -y; at rest to begin with."""
+    """The vertices of the body at a time: two steps a second, forwards along -y, from rest."""
     x, y, z = rest.T
     start = np.clip(time / 0.5, 0.0, 1.0)
     eased = start**2 * (3.0 - 2.0 * start)
@@ -89,7 +89,7 @@ def pose(rest: np.ndarray, time: float) -> np.ndarray:
     turn = eased * np.sin(phase) * np.interp(z, [0.8, 1.0, 1.4], [-0.10, -0.06, 0.25])  # hips against shoulders
     x, y = np.cos(turn) * x - np.sin(turn) * y, np.sin(turn) * x + np.cos(turn) * y
     above = np.maximum(z - 1.0, 0.0)
-    y = y - 0.5 * eased * np.sin(0.5 * phase) ** 2 * above**1.5  # bends forwards
+    y = y - 0.5 * eased * np.sin(0.5 * phase) ** 2 * above**1.5  # bending forwards
     below = np.clip((0.85 - z) / 0.55, 0.0, 1.0) ** 1.5
     y = y + 0.20 * eased * np.sin(phase) * np.tanh(x / 0.05) * below  # legs
     x = x + 0.02 * eased * np.sin(phase)
@@ -99,7 +99,7 @@ def pose(rest: np.ndarray, time: float) -> np.ndarray:
 
 
 def skirt(rings: int, around: int) -> tuple[np.ndarray, np.ndarray]:
-    """An open cone around the body, waist first; at rest as it is drawn."""
+    """An open cone around the body, waist first, in its rest shape."""
     s = np.linspace(0.0, 1.0, rings)[:, None]
     angle = 2.0 * np.pi * np.arange(around) / around
     # Below the hips the skirt does not follow the body inwards.
@@ -108,7 +108,7 @@ def skirt(rings: int, around: int) -> tuple[np.ndarray, np.ndarray]:
     around_body = section(np.maximum(height, hips), angle, EASE + FLARE * s**1.5)
     around_body[..., 2] = height
     vertices, triangles = tube(around_body)
-    return vertices, triangles[:, ::-1]  # its rings go down
+    return vertices, triangles[:, ::-1]  # its rings are numbered downwards
 
 
 def write_obj(path: Path, vertices: np.ndarray, triangles: np.ndarray) -> None:
@@ -118,7 +118,7 @@ def write_obj(path: Path, vertices: np.ndarray, triangles: np.ndarray) -> None:
 
 
 def build(folder: Path, body_size: tuple[int, int], skirt_size: tuple[int, int], frames: int) -> Any:
-    """Writes the files of the scene into a folder, and loads it. Sizes are rings and vertices around."""
+    """Writes the files of the scene into a folder, and loads it. Sizes are rings and vertices per ring."""
     from toile.scene.load import load
 
     rest, triangles = body(*body_size)
@@ -143,7 +143,7 @@ def build(folder: Path, body_size: tuple[int, int], skirt_size: tuple[int, int],
 
 
 class Fit:
-    """How a skirt sits: its waist against the body's."""
+    """The fit of a skirt: its waist relative to that of the body."""
 
     def __init__(self, body_size: tuple[int, int], around: int):
         self._rest, self._size, self._around = body(*body_size)[0], body_size, around
@@ -152,7 +152,7 @@ class Fit:
         self._start = WAIST - heights[self._ring]
 
     def measure(self, skirt_positions: np.ndarray, time: float) -> tuple[float, float]:
-        """How far the skirt's waist is at most from the nearest vertex of the body; how far it has sunk on it [m]."""
+        """The largest distance of the waist from the nearest vertex of the body, and how far it has sunk [m]."""
         posed = pose(self._rest, time)
         waist = skirt_positions[: self._around]
         farthest = np.sqrt(((waist[:, None] - posed[None]) ** 2).sum(axis=2).min(axis=1)).max()

@@ -1,19 +1,19 @@
-"""Compares ways to compute the shipped scenes, and writes what it finds to benchmarks/devices.json.
+"""Compares devices, precisions and numbers of threads on the shipped scenes, and writes benchmarks/devices.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/devices.py --ways cpu cuda:0 --jobs 14
     python benchmarks/devices.py --write-docs        # the tables of docs/devices.md
 
-A way is DEVICE[/single][/THREADS], such as cpu, cuda:0, cpu/single or cpu/2. The first is the reference, each of the
-others is compared with it: positions after one frame and after the last, center of mass, energy, strain, crossings,
+A way is DEVICE[/single][/THREADS], such as cpu, cuda:0, cpu/single or cpu/2. The first is the reference, and the others
+are compared with it: positions after one frame and after the last, center of mass, energy, strain, intersections,
 steps.
 
-Cloth in contact is chaotic, so how near two ways must be is measured as well. The reference runs again with what should
-not matter: starts that differ by a few roundings, another preconditioner, triangles in another order. The farthest that
-any of these is from the plain run is the scene's own spread, and another way may be ALLOWED times as far. Where the
-reference has no crossings, there may be none.
+Cloth in contact is chaotic, so the admissible difference is measured as well. The reference runs again with changes
+that should not matter: starts that differ by a few roundings, another preconditioner, triangles in another order. The
+largest difference of these from the plain run is the spread of the scene, and another way may differ by ALLOWED times
+that. Where the reference has no intersections, there may be none.
 
-All of it is done twice: as scenes are, and with linear systems solved to TIGHT of their residual. What is left then is
-rounding and contact; without contact it is less than EXACT.
+Everything is done twice: with the scenes as they are, and with linear systems solved to a residual of TIGHT. The
+differences are then due to rounding and contact, and without contact less than EXACT.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "devices.json", HERE.parent / "docs" / "devices.md"
 BEGIN, END = "<!-- what follows is made by benchmarks/devices.py -->\n", "<!-- until here -->\n"
 
-ALLOWED = 10.0  # times the scene's own spread
-EXACT = 1e-9  # [m]  nearer than this is the same
+ALLOWED = 10.0  # times the spread of the scene
+EXACT = 1e-9  # [m]  smaller differences count as none
 TIGHT = 1e-10  # solver.tolerance
 FRAMES = 10
-# Cloth meets cloth only later in these.
+# Contact between cloths begins later in these.
 LATER = {"twist": 24, "curtain": 30, "flip": 42, "pro95_flag": 20}
 
 SETTINGS = {
     "as it is": [],
     "tight": [f"solver.tolerance={TIGHT}", "solver.max_iterations=100000"],
 }
-# Explicit steps of damping are solves of many iterations each: minutes, if they are tight.
+# Damping solves of explicit steps take many iterations each, and minutes with a tight tolerance.
 TOO_LONG = ("bmf03_balloon", "bmf03_bottle", "bmf03_fold")
-# What should not matter: for each setting, overrides and how the start is changed.
+# Changes that should not matter, for each setting.
 ROUNDINGS, ORDER = ("rounding 1", "rounding 2"), "order"
 OTHER_SOLVER = "preconditioner"
 CHANGES = {
@@ -61,7 +61,7 @@ CHANGES = {
     "tight": (*ROUNDINGS, ORDER),
 }
 
-# What of a run is kept beside its distance.
+# Values of a run that are stored beside its difference.
 VALUES = ("strain", "intersections", "steps", "iterations", "contacts", "seconds")
 
 Result = dict[str, Any]
@@ -69,7 +69,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Way:
-    """How to compute."""
+    """A device, precision and number of threads."""
 
     device: str
     precision: str = "double"
@@ -78,7 +78,7 @@ class Way:
     @staticmethod
     def of(text: str) -> Way:
         device, *rest = text.split("/")
-        threads = next((int(type_name) for type_name in rest if type_name.isdigit()), 1)
+        threads = next((int(part) for part in rest if part.isdigit()), 1)
         return Way(device, "single" if "single" in rest else "double", threads)
 
     @property
@@ -95,17 +95,17 @@ class Task:
     setting: str
     way: Way
     change: str = ""
-    rounding: float = 0.0  # of positions, where the start is changed by it
+    rounding: float = 0.0  # relative change of positions at the start, if any
 
 
 def prepare(precision: str, threads: int) -> None:
-    """A process that computes: neither can change later."""
+    """Sets the precision and the number of threads of a process, which cannot change later."""
     toile.use_precision(precision)
     os.environ["TOILE_THREADS"] = str(threads)
 
 
 def compute(task: Task) -> Result:
-    """Positions after the first and last frame, and figures of the certificate."""
+    """Positions after the first and last frame, and values of the certificate."""
     from toile.errors import StepFailed
     from toile.scene.load import load, meshes
     from toile.simulation import build
@@ -157,7 +157,7 @@ def shuffled(scene: Any) -> list[Any]:
 
 
 def distance(one: Result, other: Result) -> Result:
-    """How far apart two runs are [m], and what else differs."""
+    """The difference of two runs in positions [m], and in other values."""
     failures = [run["failed"] for run in (one, other) if "failed" in run]
     if failures:
         return {"failed": failures[0]}
@@ -167,7 +167,7 @@ def distance(one: Result, other: Result) -> Result:
         "last_max": float(away["last"].max()),
         "last_mean": float(away["last"].mean()),
         "center": float(np.linalg.norm(one["center"] - other["center"])),
-        # Of the largest kinetic energy: potentials have no zero of their own.
+        # Relative to the largest kinetic energy, because potentials have no natural zero.
         "energy": abs(one["energy"] - other["energy"]) / one["kinetic"] if one["kinetic"] else 0.0,
         **{name: other[name] for name in VALUES},
     }
@@ -178,7 +178,7 @@ def farthest(runs: Sequence[Result], name: str) -> float:
 
 
 def judged(plain: Result, changed: dict[str, Result], others: dict[str, Result]) -> Result:
-    """One scene in one setting."""
+    """The results of one scene in one setting."""
     own = {change: distance(plain, run) for change, run in changed.items()}
     spread = {name: farthest(list(own.values()), name) for name in ("first_max", "last_max", "last_mean", "center")}
     found = {way: distance(plain, run) for way, run in others.items()}
@@ -193,14 +193,14 @@ def judged(plain: Result, changed: dict[str, Result], others: dict[str, Result])
 
 
 def changes_of(scene: str) -> dict[str, tuple[str, ...]]:
-    """By setting: what should not matter."""
+    """The changes that should not matter, by setting."""
     return {name: changes for name, changes in CHANGES.items() if name != "tight" or scene not in TOO_LONG}
 
 
 def measure(
     ways: Sequence[str], scenes: Sequence[str], frames: int | None, jobs: int, keep: Path | None = None
 ) -> Result:
-    """Every scene in every setting, each run in one of `jobs` processes at a time."""
+    """Runs every scene in every setting, in `jobs` processes at a time."""
     reference, *others = (Way.of(text) for text in ways)
     rounding = max(Way.of(text).rounding for text in ways)
     labels = [f"{text}, again" if text == ways[0] else text for text in ways[1:]]
@@ -224,9 +224,9 @@ def measure(
 
 
 def computed(tasks: dict[Any, Task], jobs: int, keep: Path | None = None) -> dict[Any, Result]:
-    """Processes are of one precision and one number of threads each. Those with a GPU begin: they compile longest.
+    """Runs tasks in processes of one precision and one number of threads each; GPUs first, which compile longest.
 
-    Runs that the file `keep` has are not run again, and each is added to it.
+    Runs in the file `keep` are not repeated, and each new run is added to it.
     """
     found: dict[Any, Result] = pickle.loads(keep.read_bytes()) if keep is not None and keep.exists() else {}
     tasks = {key: task for key, task in tasks.items() if key not in found}
@@ -244,7 +244,7 @@ def computed(tasks: dict[Any, Task], jobs: int, keep: Path | None = None) -> dic
     return found
 
 
-def figure(value: float) -> str:
+def scientific(value: float) -> str:
     return "0" if value == 0.0 else f"{value:.1e}".replace("e-0", "e-")
 
 
@@ -253,7 +253,7 @@ def mark(run: Result) -> str:
 
 
 def table(scenes: Result, label: str) -> str:
-    """What one way was like."""
+    """The table of one way."""
     head = ["scene", "frames", "rounding", "spread", "difference", "center of mass", "after 1 frame", "tight: spread",
             "difference", "steps", "intersections"]  # fmt: skip
     lines = [head, ["---", *["--:"] * (len(head) - 1)]]
@@ -270,13 +270,13 @@ def table(scenes: Result, label: str) -> str:
             [
                 scene,
                 str(found["frames"]),
-                figure(farthest([loose["own"][change] for change in ROUNDINGS], "last_max")),
-                figure(loose["spread"]["last_max"]),
-                figure(run["last_max"]) + mark(run),
-                figure(run["center"]),
-                figure(run["first_max"]),
-                figure(tight["spread"]["last_max"]) if tight else "-",
-                figure(exact["last_max"]) + mark(exact) if tight else "-",
+                scientific(farthest([loose["own"][change] for change in ROUNDINGS], "last_max")),
+                scientific(loose["spread"]["last_max"]),
+                scientific(run["last_max"]) + mark(run),
+                scientific(run["center"]),
+                scientific(run["first_max"]),
+                scientific(tight["spread"]["last_max"]) if tight else "-",
+                scientific(exact["last_max"]) + mark(exact) if tight else "-",
                 " and ".join(steps),
                 str(run["intersections"]),
             ]
@@ -285,7 +285,7 @@ def table(scenes: Result, label: str) -> str:
 
 
 def section(result: Result) -> str:
-    """One comparison."""
+    """The section of one comparison."""
     parts = []
     for label in next(iter(result["scenes"].values()))["as it is"]["others"]:
         parts.append(f"### `{label}` compared with `{result['ways'][0]}`")
@@ -295,15 +295,15 @@ def section(result: Result) -> str:
 
 
 def page(text: str, results: dict[str, Result]) -> str:
-    """The page with these results in place of those it had."""
+    """Returns the page with these results in place of the present ones."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     made = "\n".join(section(result) for result in results.values())
     return f"{before}{BEGIN}\n{made}\n{END}{after}"
 
 
-def text(ways: Sequence[str]) -> str:
-    """The machine: its processor, and its GPU if one was used."""
+def describe_machine(ways: Sequence[str]) -> str:
+    """Describes the machine: its processor, and its GPU if one was used."""
     from toile.bench.machine import describe, machine
 
     devices = dict.fromkeys(Way.of(text).device for text in ways)
@@ -312,13 +312,17 @@ def text(ways: Sequence[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--ways", nargs="+", default=["cpu", "cuda:0"], help="the reference, and what to compare")
-    parser.add_argument("--scenes", nargs="+", help="all that are shipped, if not given")
-    parser.add_argument("--frames", type=int, help=f"of every scene; if not given {FRAMES}, and more for some")
+    parser.add_argument(
+        "--ways", nargs="+", default=["cpu", "cuda:0"], help="the reference, and the ways to compare with it"
+    )
+    parser.add_argument("--scenes", nargs="+", help="all shipped scenes if not given")
+    parser.add_argument("--frames", type=int, help=f"frames of every scene; by default {FRAMES}, and more for some")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="runs, to go on with later or on another machine")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="stores runs, to continue later or on another machine"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--write-docs", action="store_true", help="put the results on their page; computes nothing")
+    parser.add_argument("--write-docs", action="store_true", help="write the results to their page; computes nothing")
     given = parser.parse_args()
     results = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
     if given.write_docs:
@@ -332,17 +336,17 @@ def main() -> None:
     results[" ".join(given.ways)] = {
         "ways": given.ways,
         "date": datetime.date.today().isoformat(),
-        "machine": text(given.ways),
+        "machine": describe_machine(given.ways),
         "toile": toile.__version__,
         "scenes": scenes,
     }
     given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for label in next(iter(scenes.values()))["as it is"]["others"]:
-        print(f"\n{label} beside {given.ways[0]}\n{table(scenes, label)}")
-    astray = [scene for scene, found in scenes.items() for setting in changes_of(scene)
+        print(f"\n{label} compared with {given.ways[0]}\n{table(scenes, label)}")
+    beyond = [scene for scene, found in scenes.items() for setting in changes_of(scene)
               for run in found[setting]["others"].values() if not run["within"]]  # fmt: skip
-    if astray:
-        sys.exit(f"farther than allowed: {', '.join(dict.fromkeys(astray))}")
+    if beyond:
+        sys.exit(f"differences beyond the bound: {', '.join(dict.fromkeys(beyond))}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""How long every output takes for 100 frames of 10,000 vertices, and how large it is: `python benchmarks/exports.py`.
+"""Time and size of every output for 100 frames of 10,000 vertices: `python benchmarks/exports.py`.
 
-Writes benchmarks/exports.json. The sheet is a smooth wave of 100 x 100 vertices. Time runs from the first frame, or
-from the folder of a run, to files that are complete and flushed to disk; `processor` is that of this process and those
-that it starts, which depends less on what else the machine does. Pictures and films are ray-traced, and timed for five
-frames.
+Writes benchmarks/exports.json. The sheet is a smooth wave of 100 x 100 vertices. Time is measured from the first frame,
+or from the folder of a run, to files that are complete and flushed to disk; `processor` is the time of this process and
+its children, which depends less on other load. Pictures and films are ray-traced, and timed for five frames.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def sheet() -> Surface:
 
 
 def wave(surface: Surface, count: int) -> list[Frame]:
-    """Positions as the cache holds them."""
+    """Positions with the precision of the cache."""
     x, y = surface.rest[:, 0], surface.rest[:, 1]
     frames = []
     for k in range(count):
@@ -55,7 +54,7 @@ def wave(surface: Surface, count: int) -> list[Frame]:
 
 
 def exports() -> dict[str, Any]:
-    """Seconds and megabytes of each output as frames come, the best of five."""
+    """Seconds and megabytes of each output during a run, the best of five."""
     surface = sheet()
     found: dict[str, Any] = {}
     for name in plugins.names("outputs"):
@@ -71,7 +70,7 @@ def exports() -> dict[str, Any]:
 
 
 def from_a_folder() -> dict[str, Any]:
-    """Seconds of `toile export` inside Python, with the reading of the run's folder, the best of five."""
+    """Seconds of `toile export` within Python, including reading the folder of the run, the best of five."""
     surface = sheet()
     folder = Path(tempfile.mkdtemp())
     try:
@@ -93,7 +92,7 @@ def exported(folder: Path, name: str) -> float:
 
 
 def written(name: str, surface: Surface, frames: list[Frame]) -> tuple[float, float, float]:
-    """Seconds from the first frame to files that are complete, those of the processor, and their bytes."""
+    """Seconds from the first frame to complete files, processor seconds, and bytes."""
     folder = Path(tempfile.mkdtemp())
     try:
         output = plugins.find("outputs", name)()

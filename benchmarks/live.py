@@ -1,9 +1,9 @@
-"""Measures the live page on `hang`, 51 x 51, and writes the figures to benchmarks/live.json.
+"""Measures the live page with `hang`, 51 x 51, and writes the results to benchmarks/live.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/live.py [name ...]
 
 Needs Chromium and playwright. Without names everything is measured, in 13 minutes. `toile view` runs as users start
-it; the browser draws in software, on the same cores.
+it; the browser renders in software, on the same cores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARM_UP, MEASURED, LONG = 20.0, 60.0, 600.0  # [s]
 
 @contextlib.contextmanager
 def viewed(scene: str) -> Iterator[tuple[str, int]]:
-    """Address and process number of a live page."""
+    """Address and process id of a live page."""
     command = [sys.executable, "-m", "toile", "view", scene, "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -55,14 +55,14 @@ def browsing(url: str) -> Iterator[Page]:
 
 
 def frame_of(page: Page) -> int:
-    """What the page says."""
+    """The number of the frame that the page shows."""
     found = re.search(r"frame (\d+)", page.inner_text("body"))
     assert found is not None
     return int(found[1])
 
 
 def resident(pid: int) -> float:
-    """Memory of a process [MB]."""
+    """Resident memory of a process [MB]."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -86,7 +86,7 @@ def frames_per_second() -> dict[str, Any]:
 
 
 def stalled(url: str) -> socket.socket:
-    """A client that asks for the page's messages and takes none of them."""
+    """A client that requests the messages of the page and reads none of them."""
     host, port = url.split("//")[1].strip("/").split(":")
     import viser
 
@@ -100,18 +100,18 @@ def stalled(url: str) -> socket.socket:
         f"Sec-WebSocket-Protocol: viser-v{viser.__version__}",
     ]  # fmt: skip
     connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
-    answer = connection.recv(64)
-    assert b"101" in answer, answer
+    response = connection.recv(64)
+    assert b"101" in response, response
     return connection
 
 
 def memory_with_a_stalled_client() -> dict[str, Any]:
-    """Memory of the server [MB] every half minute for ten; the client comes back whenever it is thrown out."""
+    """Memory of the server [MB] every half minute for ten minutes; the client reconnects when it is disconnected."""
     with viewed("hang") as (url, pid):
         clients, found = [], []
         begin = due = time.perf_counter()
         while due < begin + LONG:
-            clients.append(stalled(url))  # the one before was thrown out after 30 s
+            clients.append(stalled(url))  # the one before was disconnected after 30 s
             if len(clients) > 3:
                 clients.pop(0).close()
             due += 30.0

@@ -1,15 +1,16 @@
-"""Iterations and time with `multigrid` by size, and where it overtakes a factor; writes benchmarks/multigrid.json.
+"""Iterations and time of `multigrid` by size, and from which size on it is faster; writes benchmarks/multigrid.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/multigrid.py                 # all, about ten minutes
     OPENBLAS_NUM_THREADS=1 python benchmarks/multigrid.py iterations      # one of them: iterations, growth, crossover
     python benchmarks/multigrid.py --device cuda:0 iterations growth      # on a GPU: into multigrid_cuda.json
 
 `iterations`: hanging cloth with k = 1e4 N/m, steps of 1/60 s, solves to 1e-3: grids of 33 x 33 to 400 x 400, a disc and
-a sewn tube of 10,000 and 40,000 vertices. At most MOST are allowed. `growth`: time of a frame at 10,000, 40,000 and
-160,000 vertices and its exponent, at most STEEPEST. `crossover`: frames with `multigrid` and with `cholesky`, in turn.
+a sewn tube of 10,000 and 40,000 vertices. At most MAX_ITERATIONS are allowed. `growth`: time of a frame at 10,000,
+40,000 and 160,000 vertices and its exponent, at most MAX_EXPONENT. `crossover`: frames with `multigrid` and with
+`cholesky`, in turn.
 
-Times are of the processor, with one thread, the best of several: other work on a machine disturbs them least. The wall
-time is beside them, also with all threads.
+Times are processor times with one thread, the best of several, which other load affects least. The wall time is stored
+beside them, also with all threads.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from toile.simulation.simulation import Simulation
 
 HERE = Path(__file__).parent
 
-MOST = 60  # iterations
-STEEPEST = 1.15  # exponent of time by particles
+MAX_ITERATIONS = 60  # iterations
+MAX_EXPONENT = 1.15  # exponent of time by particles
 FRAMES = 40
 REPEATS = 3
 
@@ -58,7 +59,7 @@ SHAPES = {
 
 
 def hanging(shape: dict[str, Any], preconditioner: str = "multigrid") -> Any:
-    """Cloth of k = 1e4 N/m that falls from rest and swings, a frame a step."""
+    """Cloth of k = 1e4 N/m that falls from rest and swings, with one step a frame."""
     fabric = FABRIC | {"stretch_warp": 1e4, "stretch_weft": 1e4}
     pin = {"type": "pin", "cloth": "sheet", "where": HELD[shape["type"]]}
     return load("hang", overrides=[
@@ -68,7 +69,7 @@ def hanging(shape: dict[str, Any], preconditioner: str = "multigrid") -> Any:
 
 
 def iterations(device: str) -> dict[str, Any]:
-    """Of the solves of FRAMES frames."""
+    """Iterations of the solves of FRAMES frames."""
     found: dict[str, Any] = {}
     for name, shape in SHAPES.items():
         simulation = Simulation(hanging(shape), device)
@@ -80,12 +81,12 @@ def iterations(device: str) -> dict[str, Any]:
             "max": max(needed),
         }
         print(f"  {name}: {found[name]}", flush=True)
-    found["within"] = max(case["max"] for case in found.values()) <= MOST
+    found["within"] = max(case["max"] for case in found.values()) <= MAX_ITERATIONS
     return found
 
 
 def solves(simulation: Simulation) -> list[int]:
-    """Iterations of each."""
+    """Iterations of each solve."""
     needed: list[int] = []
     solve = LinearSolver.solve
 
@@ -104,7 +105,7 @@ def solves(simulation: Simulation) -> list[int]:
 
 
 def frame_times(scenes: dict[str, Any], frames: int, device: str, repeats: int = REPEATS) -> dict[str, Any]:
-    """Scenes stepped in turn, frame by frame, several times over: ms a frame, of each frame the best."""
+    """Advances scenes in turn, frame by frame, several times. Returns ms a frame, the best of each frame."""
     every: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in scenes}
     built: dict[str, float] = {}
     for _ in range(repeats):
@@ -126,12 +127,12 @@ def frame_times(scenes: dict[str, Any], frames: int, device: str, repeats: int =
     for name in scenes:
         processor, wall = np.min(every[name], axis=0).mean(axis=0)
         results = {"ms": processor, "wall_ms": wall, "build_s": built[name]}
-        found[name] = {type_name: round(float(figure), 2) for type_name, figure in results.items()}
+        found[name] = {key: round(float(value), 2) for key, value in results.items()}
     return found
 
 
 def growth(device: str) -> dict[str, Any]:
-    """Time by size. The exponent is that of 10,000 to 160,000 particles."""
+    """Time by size, and its exponent from 10,000 to 160,000 particles."""
     sides = {10_201: 101, 40_000: 200, 160_000: 400}
     scenes = {f"{particles:,}": hanging(grid(side)) for particles, side in sides.items()}
     found: dict[str, Any] = {}
@@ -145,7 +146,7 @@ def growth(device: str) -> dict[str, Any]:
     times = found["1 thread"]
     ratio = times["160,000"][kind] / times["10,201"][kind]
     found["exponent"] = round(float(np.log(ratio) / np.log(160_000 / 10_201)), 3)
-    found["within"] = found["exponent"] <= STEEPEST
+    found["within"] = found["exponent"] <= MAX_EXPONENT
     return found
 
 
@@ -159,7 +160,7 @@ CROSSOVER = {
 
 
 def crossover(device: str) -> dict[str, Any]:
-    """The first frames of shipped scenes, with both."""
+    """The first frames of shipped scenes with both preconditioners."""
     found: dict[str, Any] = {}
     threads.use(1)
     for scene, (field, frames, sides) in CROSSOVER.items():

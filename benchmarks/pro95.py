@@ -1,9 +1,9 @@
-"""Repeats the figures of [Pro95] on the scenes pro95_*, and writes ours to benchmarks/pro95.json.
+"""Repeats the measurements of [Pro95] on the scenes pro95_*, and writes ours to benchmarks/pro95.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/pro95.py [name ...]
 
-Without names everything is measured, in about three minutes; names pick from the functions below. Elongations are those
-of the springs themselves, over all of them and after every step. Variants whose times are compared are stepped in turn.
+Without names everything is measured, in about three minutes; a name selects a function. Elongations are those of all
+springs after every step. Variants whose times are compared are stepped in turn.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PLAIN = "filters=[]"
 
 
 def filtered(passes: int, tau_c: float = 0.1, shear: bool = True, velocities: str = "consistent") -> str:
-    """The filter with so many passes, as an override of a scene."""
+    """The filter with a number of passes, as an override of a scene."""
     fields = f"structural: {tau_c}, shear: {tau_c if shear else 'null'}, passes: {passes}, velocities: {velocities}"
     return f"filters=[{{type: strain_deformation_rate, {fields}}}]"
 
 
 class Run:
-    """A scene stepped one by one, and how long its springs were."""
+    """A scene that is stepped one step at a time, and the lengths of its springs."""
 
     def __init__(self, scene: str, *overrides: str):
         self.simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]))
@@ -64,7 +64,7 @@ class Run:
             yield self.elongation()
 
     def largest(self, steps: int) -> dict[str, dict[str, float]]:
-        """After that many steps, and at any time until then."""
+        """The largest elongations after a number of steps, and at any time until then."""
         found = list(self.elongations(steps))
         return {
             "at_end": {name: round(found[-1][name], 4) for name in KINDS.values()},
@@ -84,13 +84,13 @@ def steps_of(h: float) -> list[str]:
 
 
 def stiffness(K: float) -> list[str]:
-    """Springs of other K, flexion springs a tenth of the others."""
+    """Overrides for springs of stiffness K; flexion springs have a tenth of it."""
     each = {"structural": K, "shear": K, "flexion": 0.1 * K}
     return [f"cloth[0].energies[0].{name}={value}" for name, value in each.items()]
 
 
 def medians(runs: dict[str, Run], steps: int) -> dict[str, float]:
-    """Microseconds of a step, each variant in turn; after ten steps that load kernels."""
+    """Median microseconds of a step, each variant in turn, after ten steps that load kernels."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for k in range(steps + 10):
         for name, run in runs.items():
@@ -112,7 +112,7 @@ def sheet() -> dict[str, Any]:
 
 
 def cost() -> dict[str, Any]:
-    """Time of a step with the filter relative to the same without it."""
+    """Time of a step with the filter relative to a step without it."""
     found = {}
     for n in (17, 33):
         size = [f"cloth[0].shape.resolution=[{n},{n}]", *(steps_of(1 / 600) if n == 33 else [])]
@@ -124,19 +124,19 @@ def cost() -> dict[str, Any]:
 
 
 # Variants of the limited sheet that are compared with a plain one of the same largest elongation: K [N/m], step [s],
-# passes. Softer ones take longer steps, and so leave more to the filter; of many tried the last two came off best.
+# passes. Softer springs allow longer steps, and need more of the filter; the last two are the best of many.
 LIMITED = ((10.0, 1 / 300, 1), (10.0, 1 / 300, 10), (10.0, 1 / 300, 40), (2.0, 1 / 100, 10), (1.0, 1 / 80, 10))
-COMPARED_TIME = 0.8  # [s]  the sheet has fallen and swings through its lowest place
+COMPARED_TIME = 0.8  # [s]  the sheet has fallen and swings through its lowest position
 # Part of the stability limit that the plain sheet is stepped with
 NEARLY = 0.95
 
 
 def speed() -> dict[str, Any]:
-    """Time to simulate the limited sheet against a plain one as stiff as to be stretched no more."""
+    """Time of the limited sheet relative to a plain one that is stiff enough for the same elongation."""
     found = {}
     for K, h, passes in LIMITED:
         overrides = [*stiffness(K), *steps_of(h)]
-        wanted = _most(Run("pro95_sheet", filtered(passes), *overrides))
+        wanted = _largest_elongation(Run("pro95_sheet", filtered(passes), *overrides))
         K_plain, h_plain = _as_stiff(wanted)
         times = medians(
             {
@@ -156,43 +156,43 @@ def speed() -> dict[str, Any]:
     return found
 
 
-def _most(run: Run) -> float:
+def _largest_elongation(run: Run) -> float:
     steps = round(COMPARED_TIME / run.h)
     return max(max(each["structural"], each["shear"]) for each in run.elongations(steps))
 
 
 def _as_stiff(wanted: float) -> tuple[float, float]:
-    """K at which the plain sheet is stretched by that much and no more, and its step."""
+    """K at which the plain sheet has this largest elongation, and its step."""
     low, high = 2.0, 2000.0
     while high / low > 1.01:
         K = float(np.sqrt(low * high))
         limit = Run("pro95_sheet", PLAIN, *stiffness(K), *steps_of(1e-4)).limit()
         h = COMPARED_TIME / np.ceil(COMPARED_TIME / (NEARLY * limit))
         try:
-            stretched = _most(Run("pro95_sheet", PLAIN, *stiffness(K), *steps_of(h)))
+            stretched = _largest_elongation(Run("pro95_sheet", PLAIN, *stiffness(K), *steps_of(h)))
         except StepFailed:
-            stretched = np.inf  # so soft that it changes too much in one step
+            stretched = np.inf  # so soft that the stretch changes too much in one step
         low, high = (K, high) if stretched > wanted else (low, K)
     return K, h
 
 
 def passes() -> dict[str, Any]:
-    """33 x 33, largest elongation after the same time as above against the number of passes."""
+    """33 x 33: largest elongation after the same time as above, by the number of passes."""
     finer = ["cloth[0].shape.resolution=[33,33]", *steps_of(1 / 600)]
     return {str(p): Run("pro95_sheet", filtered(p), *finer).largest(2 * PAPER_STEPS) for p in range(1, 11)}
 
 
 def flag() -> dict[str, Any]:
-    """Ten seconds of wind with the filter, and how far the plain flag comes."""
+    """Ten seconds of wind with the filter, and the time until the plain flag diverges."""
     found: dict[str, Any] = {}
     for name, chosen in (("limited", filtered(20, 0.05)), ("limited, 1 pass", filtered(1, 0.05)), ("plain", PLAIN)):
         run = Run("pro95_flag", chosen)
         found["limit_ms"], found["step_ms"] = round(1e3 * run.limit(), 4), round(1e3 * run.h, 4)
-        most: dict[str, float] = dict.fromkeys(KINDS.values(), 0.0)
+        largest: dict[str, float] = dict.fromkeys(KINDS.values(), 0.0)
         try:
             for each in run.elongations(round(10.0 / run.h)):
-                most = {kind: round(max(most[kind], each[kind]), 4) for kind in most}
-            found[name] = {"seconds": 10.0, "largest_elongation": most}
+                largest = {kind: round(max(largest[kind], each[kind]), 4) for kind in largest}
+            found[name] = {"seconds": 10.0, "largest_elongation": largest}
         except StepFailed as failure:
             found[name] = {"seconds": round(failure.time, 4), "failure": str(failure).splitlines()[0]}
     return found
@@ -206,7 +206,7 @@ def sail() -> dict[str, Any]:
 
 
 def oscillation() -> dict[str, Any]:
-    """The sheet hangs flat and is let go: how far its center of mass falls below where it comes to rest."""
+    """The sheet hangs flat and is released: how far its center of mass falls below its rest position."""
     found = {}
     hanging = "cloth[0].rotation=[90, 0, 0]"
     variants = {"plain": PLAIN, "1 pass": filtered(1), "2 passes": filtered(2), "40 passes": filtered(40)}
@@ -232,7 +232,7 @@ def oscillation() -> dict[str, Any]:
 
 
 def _apart(places: np.ndarray, values: np.ndarray, distance: int) -> list[int]:
-    """Of peaks that are close together the highest."""
+    """The highest of peaks that are close together."""
     kept: list[int] = []
     for k in places.tolist():
         if kept and k - kept[-1] < distance:
@@ -243,7 +243,7 @@ def _apart(places: np.ndarray, values: np.ndarray, distance: int) -> list[int]:
 
 
 def hung_energy() -> dict[str, Any]:
-    """Energy [J] of the sheet in 3 s without damping; springs that are still too long give some back."""
+    """Energy [J] of the sheet in 3 s without damping; springs that are still too long return some."""
     found = {}
     variants = {f"{p} passes": filtered(p) for p in (1, 2, 10, 40)}
     variants["40 passes, velocities kept"] = filtered(40, velocities="kept")
@@ -264,7 +264,7 @@ def hung_energy() -> dict[str, Any]:
 
 
 def energy() -> dict[str, Any]:
-    """A free sheet thrown apart, by backward Euler: rises of its energy in a step, relative to the start."""
+    """A free sheet that expands, by backward Euler: increases of its energy in a step, relative to the start."""
     found = {}
     for name, chosen in {"plain": PLAIN, **{f"{p} passes": filtered(p) for p in (1, 2, 10, 40)}}.items():
         run = Run("pro95_sheet", "constraints=[]", "forces=[]", "gravity=[0,0,0]", "integrator=implicit_euler", chosen)

@@ -1,4 +1,4 @@
-"""Runs the measurements that the command line names, or all of a program, and keeps what they find in its JSON file."""
+"""Runs the measurements that the command line names, or all of a program, and stores their results in a JSON file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def record(path: Path, measurements: Sequence[Callable[[], dict[str, Any]]]) -> None:
-    """Each under its own name, with its date and machine; those not named keep what they found before."""
+    """Stores each result under its name, with date and machine; results of other measurements remain."""
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     wanted = sys.argv[1:] or [function.__name__ for function in measurements]
     for function in measurements:
@@ -24,8 +24,8 @@ def record(path: Path, measurements: Sequence[Callable[[], dict[str, Any]]]) -> 
             "about": (function.__doc__ or "").strip(),
             "date": datetime.date.today().isoformat(),
             "machine": f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
-            "figures": function(),
+            "results": function(),
         }
         print(f"{function.__name__}: {time.perf_counter() - begin:.0f} s")
-        print(json.dumps(results[function.__name__]["figures"], indent=1), flush=True)
+        print(json.dumps(results[function.__name__]["results"], indent=1), flush=True)
         path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

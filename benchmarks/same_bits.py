@@ -1,4 +1,4 @@
-"""Whether a change leaves every result as it was, bit for bit: the hash of cache.pc2 of all shipped scenes.
+"""Checks that a change leaves every result the same, bit for bit, by the hash of cache.pc2 of all shipped scenes.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/same_bits.py --save before.json      # before the change
     OPENBLAS_NUM_THREADS=1 python benchmarks/same_bits.py --compare before.json   # after it; exit code 1 if any differs
@@ -22,7 +22,7 @@ from toile.scene.load import scene_names
 
 
 def hash_of_scene(name: str, frames: int) -> str:
-    """The SHA-256 of the cache that the first frames of a scene leave."""
+    """The SHA-256 of the cache of the first frames of a scene."""
     with tempfile.TemporaryDirectory() as folder:
         scene = toile.load(name, overrides=["outputs=[]"])
         toile.run(scene, folder, frames=frames, warn=lambda message: None)

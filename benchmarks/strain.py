@@ -1,11 +1,11 @@
-"""Compares what keeps cloth from being stretched too far, and writes the figures to benchmarks/strain.json.
+"""Compares the methods that limit stretch, and writes the results to benchmarks/strain.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/strain.py [scene ...]
 
-Every way is run on the same scenes at steps of 1/60 s: nothing, the limit in the energy `stretch` (the default), and
-the three filters. Figures: largest strain along warp and weft after the first second and before it, time a frame
-relative to nothing (all ways stepped in turn), steps, energy that the undamped sheet of `swing` lost in its first
-second, and the error of its center of mass against a converged explicit run.
+Every method is run on the same scenes at steps of 1/60 s: no limit, the limit in the energy `stretch` (the default),
+and the three filters. Results are the largest strain along warp and weft after the first second and before it, time a
+frame relative to no limit (all methods stepped in turn), steps, energy that the undamped sheet of `swing` lost in its
+first second, and the error of its center of mass relative to a converged explicit run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 LARGEST = ("warp_max", "weft_max")
 STEP = "time.max_step=0.016666666666666666"
 
-# Each filter as its paper does it.
+# Each filter with the settings of its paper.
 NO_LIMIT = {"type": "stretch", "limit_stiffness": 0.0}
 WAYS: dict[str, tuple[Any, list[Any]]] = {
     "nothing": (NO_LIMIT, []),
@@ -43,7 +43,7 @@ SWINGS = {"swing": 0.05, "swing, 1 %": 0.01}
 
 
 def variant(scene: str, way: str, extension: float, overrides: list[str]) -> Any:
-    """A shipped scene with one of the ways, limited to the extension of its fabric."""
+    """A shipped scene with one of the methods, limited to the extension of its fabric."""
     from toile.scene.load import load
 
     stretch, filters = WAYS[way]
@@ -58,7 +58,7 @@ def variant(scene: str, way: str, extension: float, overrides: list[str]) -> Any
 
 
 def limits(type_name: str, extension: float) -> dict[str, Any]:
-    """Of extension alone: compression is left to the energies in all of them."""
+    """Limits of extension alone; compression is left to the energies in all methods."""
     if type_name == "strain_deformation_rate":
         return {"structural": extension, "shear": None, "flexion": None}
     return {"extension": extension, "compression": 0.9}
@@ -80,7 +80,7 @@ def compare(scene: str, overrides: list[str]) -> dict[str, Any]:
             begin = time.perf_counter()
             try:
                 simulation.advance_frame()
-            except Exception as error:  # a way that fails is a result
+            except Exception as error:  # a method that fails is a result
                 found[way] = {"failed": f"frame {frame + 1}: {error}"}
                 del simulations[way]
                 continue
@@ -103,7 +103,7 @@ def compare(scene: str, overrides: list[str]) -> dict[str, Any]:
 
 
 def swing(extension: float) -> dict[str, Any]:
-    """The undamped sheet in its first second, its fabric given an extension; the explicit run has it in `stretch`."""
+    """The undamped sheet in its first second with an extension; the explicit run has the limit in `stretch`."""
     from toile.simulation.simulation import Simulation
 
     given = [f"cloth[0].fabric.extension_{thread}={extension}" for thread in ("warp", "weft")]
@@ -118,7 +118,7 @@ def swing(extension: float) -> dict[str, Any]:
         for frame in simulation.run():
             centers.append(masses @ frame.positions / masses.sum())
         last = simulation.report()["frames"][-1]
-        weight = masses.sum() * 9.81 * 0.5  # what falling by half its length would free [J]
+        weight = masses.sum() * 9.81 * 0.5  # [J]  released by a fall of half its length
         error = np.array(centers[1:]) - reference
         found[way] = {
             "rms_error_cm": 100.0 * float(np.sqrt(np.mean(np.sum(error**2, axis=1)))),

@@ -1,8 +1,8 @@
-"""Measures the filter strain_velocity ([BMF03] sec. 3), and writes the figures to benchmarks/strain_velocity.json.
+"""Measures the filter strain_velocity ([BMF03] sec. 3), and writes the results to benchmarks/strain_velocity.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/strain_velocity.py [passes | fold | hang | knit | drape ...]
 
-passes  a sheet of 33 x 33 weak springs swings from two corners for a second; the largest strain against the passes
+passes  a sheet of 33 x 33 weak springs swings from two corners for a second; the largest strain by passes
 fold    the scene bmf03_fold with and without its limit of compression: strain, and zero crossings of the height
 hang, drape  the shipped scenes at steps of 1/60 s with the default integrator, with and without the filter: largest
         strain along warp and weft before and after the first second, time, energy. Variants are stepped in turn, and
@@ -92,7 +92,7 @@ def fold() -> dict[str, Any]:
 
 
 def _zero_crossings(lines: np.ndarray, least: float, closed: bool = True) -> int:
-    """From a ridge to a valley or back, over all lines; what is lower than `least` is neither."""
+    """The number of changes between ridge and valley over all lines; heights below `least` are neither."""
     count = 0
     for line in lines:
         sides = np.sign(line[np.abs(line) > least])

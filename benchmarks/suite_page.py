@@ -1,8 +1,8 @@
-"""Puts the results of `toile bench --suite` on their page: tables in docs/speed.md, and docs/images/speed.svg.
+"""Writes the results of `toile bench --suite` to their page: tables in docs/speed.md, and docs/images/speed.svg.
 
     python benchmarks/suite_page.py [FILE ...]
 
-Without files: of the files benchmarks/suite_*.json, the latest of each way to measure (device, threads, precision).
+Without files, the latest of benchmarks/suite_*.json for each device, number of threads and precision are used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Results = dict[str, Any]
 
 
 def latest(paths: Sequence[Path]) -> list[Results]:
-    """One of each way to measure; the CPU first."""
+    """The latest results for each device, precision and number of threads; the CPU first."""
     found: dict[tuple, Results] = {}
     for results in sorted((read(path) for path in paths), key=lambda results: results["date"]):
         conditions = results["conditions"]
@@ -37,7 +37,7 @@ def latest(paths: Sequence[Path]) -> list[Results]:
 
 
 def title(results: Results) -> str:
-    """2 cores of AMD EPYC, single precision"""
+    """The title of a section, such as "2 cores of AMD EPYC, single precision"."""
     conditions = results["conditions"]
     name = describe(conditions["machine"])
     if conditions.get("threads", conditions["machine"]["cores"]) != conditions["machine"]["cores"]:
@@ -46,7 +46,7 @@ def title(results: Results) -> str:
 
 
 def section(results: Results) -> str:
-    """What one machine did."""
+    """The section of one machine."""
     conditions, rows = results["conditions"], results["rows"]
     versions = ", ".join(f"{name} {version}" for name, version in conditions["versions"].items())
     parts = [
@@ -63,7 +63,7 @@ def section(results: Results) -> str:
 
 
 def page(text: str, all_results: Sequence[Results]) -> str:
-    """The page with these results in place of those it had."""
+    """Returns the page with these results in place of the present ones."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     made = "\n".join(section(results) for results in all_results)
@@ -75,7 +75,7 @@ def plot(all_results: Sequence[Results]) -> str:
 
 
 def _marked(line: str) -> str:
-    """A star at the beginning would make a list."""
+    """Escapes a star at the beginning, which would start a list."""
     return line.replace("* ", "\\* ", 1) if line.startswith("*") else line
 
 
@@ -85,7 +85,7 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def main() -> None:
-    files = [Path(type_name) for type_name in sys.argv[1:]] or sorted(HERE.glob("suite_*.json"))
+    files = [Path(argument) for argument in sys.argv[1:]] or sorted(HERE.glob("suite_*.json"))
     found = latest(files)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
     PLOT.write_text(plot(found), encoding="utf-8")

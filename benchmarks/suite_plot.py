@@ -1,7 +1,7 @@
-"""Draws the suite: milliseconds a frame against vertices, both logarithmic, as an SVG that needs nothing else.
+"""Draws the suite: milliseconds a frame by vertices, both logarithmic, as a self-contained SVG.
 
-A color for each scene, a dash for each machine. A hollow point is one whose scene had not come to what it is for. The
-gray lines below all others grow as n and as n^1.15.
+Scenes differ in color, machines in their dashes. A hollow point is a case whose time ended before the scene
+reached the phase that it is meant for. The gray lines below all others grow as n and as n^1.15.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ LEFT, RIGHT, TOP, BOTTOM = 92, 96, 56, 58
 COLORS = {"hang": "#2f6db3", "drape": "#c8641e", "layers": "#2e8b57", "twist": "#84529f"}
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 GUIDES = ((1.0, ""), (1.15, "1.15"))
-BELOW = 2.5  # times: how far guides are below the lowest line
-GAP = 15  # between the names at the ends of lines
-CLOSEST = 1.4  # times: sizes that are both named
+BELOW = 2.5  # factor by which the guides are below the lowest line
+GAP = 15  # between the labels at the ends of lines
+CLOSEST = 1.4  # smallest factor between sizes that both have a label
 
 Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Axes:
-    """From vertices and milliseconds to the picture."""
+    """Maps vertices and milliseconds to the picture."""
 
     low: tuple[float, float]
     high: tuple[float, float]
 
     @staticmethod
     def around(points: Sequence[tuple[float, float]]) -> Axes:
-        """Whole decades of time; of vertices, a little more than there are."""
+        """Axes with whole decades of time, and with a margin beyond the numbers of vertices."""
         n, ms = zip(*points, strict=True)
         decades = math.floor(math.log10(min(ms))), math.ceil(math.log10(max(ms)) + 1e-9)
         return Axes((min(n) / 1.25, 10.0 ** decades[0]), (max(n) * 1.25, 10.0 ** decades[1]))
@@ -53,7 +53,7 @@ class Axes:
 
 
 def drawn(series: Sequence[tuple[str, Rows]]) -> str:
-    """The picture of rows by machine."""
+    """Returns the picture of rows by machine."""
     timed = [(name, [row for row in rows if "window" in row]) for name, rows in series]
     axes = Axes.around([(row["vertices"], row["ms_per_frame"]) for _, rows in timed for row in rows])
     sizes = sorted({row["size"] for _, rows in timed for row in rows})
@@ -89,7 +89,7 @@ def drawn(series: Sequence[tuple[str, Rows]]) -> str:
 
 
 def _apart(sizes: Sequence[int]) -> list[int]:
-    """Those whose names do not run into each other."""
+    """The sizes whose labels do not overlap."""
     found: list[int] = []
     for size in sizes:
         if not found or size > CLOSEST * found[-1]:
@@ -123,7 +123,7 @@ def _frame(axes: Axes, sizes: Sequence[int]) -> list[str]:
 
 
 def _key(names: Sequence[str]) -> list[str]:
-    """Which dash is which machine, above the picture."""
+    """The legend of dashes and machines, above the picture."""
     parts, x = [], float(LEFT)
     for name, dash in zip(names, DASHES, strict=False):
         parts.append(_line([(x, 30.0), (x + 34.0, 30.0)], "#555", dash, 2.0))
@@ -133,7 +133,7 @@ def _key(names: Sequence[str]) -> list[str]:
 
 
 def _guide(axes: Axes, rows: Rows, exponent: float) -> list[tuple[float, float]]:
-    """Below all lines, from the first size that growth is measured from to the last; nothing if there are no two."""
+    """A line below all others, over the sizes at which growth is measured; empty if there are fewer than two."""
     large = [row for row in rows if row["size"] >= GROWTH_FROM]
     first, last = (end((row["vertices"] for row in large), default=0) for end in (min, max))
     if first == last:
@@ -143,7 +143,7 @@ def _guide(axes: Axes, rows: Rows, exponent: float) -> list[tuple[float, float]]
 
 
 def _names(ends: Sequence[tuple[float, float, str, str]]) -> list[str]:
-    """Names beside the ends of lines, moved apart where they would lie on each other."""
+    """Labels beside the ends of lines, moved apart where they would overlap."""
     parts, columns = [], sorted({round(x) for x, *_ in ends})
     for column in columns:
         y = -math.inf

@@ -1,10 +1,10 @@
-"""Writes the swings that `toile bench --suite` compares with: toile/bench/swing.json.
+"""Writes the reference swings of `toile bench --suite`: toile/bench/swing.json.
 
     OPENBLAS_NUM_THREADS=1 TOILE_THREADS=1 python benchmarks/suite_reference.py [26 51 101 ...]
 
-The numbers are those of vertices along the side of the sheet; those not named keep what they have. Symplectic Euler, as
-for all comparisons (claims.py, explicit_reference), with 1,200 steps a frame, or 2,400 from 101 vertices on: stable
-steps shrink with the mesh. Half a minute for 51, four minutes for 101.
+The arguments are numbers of vertices along the side of the sheet; references of other sizes remain. The method is
+symplectic Euler, as for all comparisons (claims.py, explicit_reference), with 1,200 steps a frame, or 2,400 from 101
+vertices on, because stable steps shrink with the mesh. It takes half a minute for 51 and four minutes for 101.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ SIDES = (26, 51, 101)
 
 
 def steps_for(side: int) -> int:
-    """A frame."""
+    """The number of steps a frame."""
     return 1200 if side < 101 else 2400
 
 
 def difference(a: list[list[float]], b: list[list[float]]) -> float:
-    """[m]"""
+    """Root mean square distance of two paths [m]."""
     return float(np.sqrt(np.mean(np.sum((np.array(a) - b) ** 2, axis=1))))
 
 
 def main() -> None:
     found = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {"references": []}
     known = {entry["side"]: entry for entry in found["references"]}
-    for side in [int(type_name) for type_name in sys.argv[1:]] or SIDES:
+    for side in [int(argument) for argument in sys.argv[1:]] or SIDES:
         centers = explicit_reference(sheet(side, 5e3), steps_for(side))  # it starts at the origin
         known[side] = {"side": side, "steps_per_frame": steps_for(side), "centers": centers.round(7).tolist()}
         print(side, flush=True)

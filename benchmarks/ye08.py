@@ -1,9 +1,9 @@
-"""Repeats the figures of [Ye08] on the scenes ye08_*, and writes ours to benchmarks/ye08.json.
+"""Repeats the measurements of [Ye08] on the scenes ye08_*, and writes ours to benchmarks/ye08.json.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/ye08.py [name ...]
 
-Without names everything is measured, in some ten minutes; names pick from the functions below. Strains are those of the
-structural springs, over all of them and after every step.
+Without names everything is measured, in about ten minutes; a name selects a function. Strains are those of all
+structural springs after every step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from toile.simulation.simulation import Simulation
 
 HERE = Path(__file__).parent
 EXTENSION, COMPRESSION = 0.1, 0.02  # the limits of all scenes
-ROUNDING = 1e-6  # a spring longer than it may by this part of its length is not counted as too long
+ROUNDING = 1e-6  # a spring that exceeds its limit by this share of its length still counts as within it
 PLAIN = "filters=[]"
 
 
@@ -39,7 +39,7 @@ def passes(count: int) -> str:
 
 
 class Run:
-    """A scene, and how long its springs are after each step."""
+    """A scene, and the strains of its springs after each step."""
 
     def __init__(self, scene: str, *overrides: str):
         self.simulation = Simulation(load(scene, overrides=["outputs=[]", *overrides]))
@@ -91,7 +91,7 @@ class Run:
 
 
 def attempt(run: Run, frames: int | None = None) -> dict[str, Any]:
-    """Its figures, and where it stopped if it did."""
+    """The results of a run, and its failure if it stopped."""
     try:
         run.frames(frames)
     except StepFailed as failed:
@@ -100,7 +100,7 @@ def attempt(run: Run, frames: int | None = None) -> dict[str, Any]:
 
 
 def swing() -> dict[str, Any]:
-    """Springs within their limits in the swinging sheet, as it is shipped and with softer springs."""
+    """Springs within their limits in the swinging sheet, as shipped and with softer springs."""
     found: dict[str, Any] = {"as shipped": attempt(Run("ye08_swing"))}
     found["as shipped, no impulses"] = attempt(Run("ye08_swing", PLAIN))
     for k in (500.0, 250.0):
@@ -111,13 +111,13 @@ def swing() -> dict[str, Any]:
 
 
 class Systems:
-    """The linear systems of a run: matrices as they are factored, and right sides."""
+    """The linear systems of a run: matrices as they are factored, and right-hand sides."""
 
     def __init__(self, scene: str, frames: int, every: int, *overrides: str):
         self.run = Run(scene, *overrides)
         limit: Any = self.run.simulation.filters[0]
         matrix = limit.matrix
-        self.factor = matrix.factor
+        self.factor, self.pattern = matrix.factor, (matrix.rows, matrix.offsets)
         self.found: list[tuple[np.ndarray, np.ndarray]] = []
         solve, count = matrix.solve, 0
 
@@ -132,12 +132,12 @@ class Systems:
         self.run.frames(frames)
 
     def matrix(self, values: np.ndarray) -> sparse.csr_matrix:
-        upper = sparse.csc_matrix((values, self.factor._matrix.indices, self.factor._matrix.indptr))
+        upper = sparse.csc_matrix((values, *self.pattern))
         return (upper + sparse.triu(upper, 1).T).tocsr()
 
 
 def milliseconds(work: Callable[[], Any], repeats: int = 7) -> float:
-    """The best of several: other work on the machine only adds."""
+    """The best of several times, because other load only adds."""
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -147,7 +147,7 @@ def milliseconds(work: Callable[[], Any], repeats: int = 7) -> float:
 
 
 def symbolic() -> dict[str, Any]:
-    """Order, permutation and symbolic factor kept, against all anew; table 1 without its first three rows."""
+    """Time with the order, permutation and symbolic factor reused, relative to new ones; table 1 from row 4 on."""
     systems = Systems("ye08_swing", 75, 25)
     factor = systems.factor
     whole, kept, solve = [], [], []
@@ -175,7 +175,7 @@ def symbolic() -> dict[str, Any]:
 
 
 def direct_against_cg() -> dict[str, Any]:
-    """A factor with its solve, against conjugate gradients with the diagonal as preconditioner, from zero."""
+    """A factor with its solve compared with conjugate gradients from zero, preconditioned by the diagonal."""
     found = {}
     for n, frames in ((41, 60), (81, 40)):
         overrides = [f"cloth[0].shape.resolution=[{n},{n}]"]
@@ -227,7 +227,7 @@ def ball() -> dict[str, Any]:
 
 
 def skirt() -> dict[str, Any]:
-    """Frames a second of the skirt of 108 nodes on one core, and where the time goes."""
+    """Frames a second of the skirt of 108 nodes on one core, and the shares of its time."""
     found = {}
     for name, overrides in (("as shipped", []), ("steps of 2.22 ms", ["time.max_step=0.0022222222222222222"])):
         simulation = Simulation(load("ye08_skirt", overrides=["outputs=[]", *overrides]))
@@ -252,7 +252,7 @@ def skirt() -> dict[str, Any]:
 
 
 def momentum() -> dict[str, Any]:
-    """What the filter changes of the momentum of a free, crumpled sheet, relative to sum m |v| (|x|)."""
+    """The change of momentum of a free, crumpled sheet by the filter, relative to sum m |v| (|x|)."""
     import warp as wp
 
     from toile.math.types import vec3
@@ -281,7 +281,7 @@ def momentum() -> dict[str, Any]:
 
 
 def steps() -> dict[str, Any]:
-    """Steps four and sixteen times as long, and softer springs: finite, and how rough the sheet is."""
+    """Steps four and sixteen times as long, and softer springs: whether it is finite, and its roughness."""
     found = {}
     for k in (700.0, 250.0):
         for factor in (1, 4, 16):
@@ -295,7 +295,7 @@ def steps() -> dict[str, Any]:
 
 
 def triangles() -> dict[str, Any]:
-    """Meshes without rows and columns: a disc hung from two points of its rim, soft, limits 5 % and 2 %."""
+    """A mesh without rows and columns: a soft disc hung from two points of its rim, with limits of 5 % and 2 %."""
     from toile.scene.schema import Scene
 
     found = {}

@@ -1,11 +1,11 @@
-"""A force of your own.
+"""A custom force.
 
-An energy is a class with its settings as fields, and a few Warp functions: what one element stores, how it pulls, and
-its part of the matrix. Here every particle is drawn to a point, as by a spring in proportion to its mass:
+An energy is a class with its settings as fields, and a few Warp functions: the energy of one element, its force, and
+its block of the matrix. Here a spring pulls every particle to a point, in proportion to its mass:
 
     E = m k |x - c|^2 / 2,    f = -m k (x - c),    -df/dx = m k
 
-Free cloth then swings through the point with a period of 2 pi / sqrt(k), whatever it is made of.
+Free cloth then oscillates through the point with a period of 2 pi / sqrt(k), whatever its fabric.
 """
 
 # %%
@@ -23,9 +23,9 @@ from toile.plugins import quantity
 
 SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 
-# %% [markdown]
-# The formulas of one element, which is one particle here. `Rest` holds what does not change; `Local` what the three
-# others need. Numbers in kernels are `real(0.5)`, because a bare 0.5 would be in single precision.
+# %% [markdown] The formulas of one element, which is one particle here. `Rest` has the constants of an element, and
+# `Local` the values that the other three functions share. Numbers in kernels are `real(0.5)`, because a bare 0.5 has
+# single precision.
 
 # %%
 point = wp.types.matrix(shape=(1, 3), dtype=real)
@@ -67,12 +67,12 @@ def block(local: Local, alpha_x: real, alpha_v: real, a: int, b: int) -> mat33:
 
 
 # %% [markdown]
-# The class: fields with unit and limits, checked like those of any scene, and the elements that it acts on.
+# The class has fields with units and limits, which are checked like those of any scene, and the elements it acts on.
 
 
 # %%
 class DrawIn(Energy):
-    scope: ClassVar[str] = "scene"  # it acts on all cloth
+    scope: ClassVar[str] = "scene"  # it acts on all cloths
     formulas: ClassVar[Formulas] = Formulas(1, Rest, NoUniform, Local, prepare, energy, force, block)
 
     k: float = quantity(unit="1/s^2", doc="acceleration per distance", ge=0)
@@ -80,7 +80,7 @@ class DrawIn(Energy):
 
     @classmethod
     def type_name(cls) -> str:
-        """Its name in the certificate. A file draw_in.py would have it from the file's name."""
+        """Its name in the certificate. In a file draw_in.py it would be that of the file."""
         return "draw_in"
 
     def elements(self, model: Model, part: int | None) -> Elements:
@@ -90,9 +90,8 @@ class DrawIn(Energy):
         return Elements(np.arange(model.particle_count, dtype=np.int32)[:, None], rest)
 
 
-# %% [markdown]
-# An object stands where a name would: nothing has to be registered. To use it in scene files too, put it into a package
-# with an entry point in the group `toile.energies` ([adding a type](../scenes.md#adding-a-type)).
+# %% [markdown] An object can be used in place of a name, and needs no registration. To use it in scene files too, put
+# it into a package with an entry point in the group `toile.energies` ([adding a type](../scenes.md#adding-a-type)).
 
 # %%
 k = 40.0  # [1/s^2]
@@ -107,7 +106,7 @@ scene = toile.Scene(
 frames = list(toile.Simulation(scene).run())
 
 # %% [markdown]
-# Its period, from where the center of the cloth first passes the point: a quarter of it.
+# The center of the cloth first passes the point after a quarter of the period.
 
 # %%
 x = np.array([frame.positions[:, 0].mean() for frame in frames])

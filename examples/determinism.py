@@ -1,7 +1,7 @@
-"""The same bits twice.
+"""Determinism.
 
-On the CPU a scene gives the same positions, to the last bit, in every run. Its certificate carries a hash of everything
-that went in, so that two results can be told to be of the same input.
+On the CPU a scene gives the same positions, to the last bit, in every run. Its certificate contains a hash of all
+input, which shows whether two results have the same input.
 """
 
 # %%
@@ -15,7 +15,7 @@ SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 
 # %%
 def digest(scene: toile.Scene) -> tuple[str, str]:
-    """The hash of what went in, and one of all positions that came out."""
+    """The hash of the input, and one of all positions."""
     simulation = toile.Simulation(scene)
     found = hashlib.sha256()
     for frame in simulation.run():
@@ -24,7 +24,7 @@ def digest(scene: toile.Scene) -> tuple[str, str]:
 
 
 # %% [markdown]
-# A flag in a gusting wind: gusts are random, from the scene's seed.
+# A flag in a gusting wind: gusts are random, from the seed of the scene.
 
 # %%
 small = ["cloth[0].shape.resolution=[13, 9]", "time.frames=10"] if SMALL else ["time.frames=30"]

@@ -15,7 +15,7 @@ SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 SAMPLE, SUPPORT = 0.15, 0.09  # radii [m]
 
 # %% [markdown]
-# The sample starts flat on the support and is left to itself until the air has slowed it.
+# The sample starts flat on the support and falls until the air has stopped it.
 
 
 # %%
@@ -40,9 +40,8 @@ def settled(fabric: str) -> tuple[np.ndarray, np.ndarray]:
     return last.positions, simulation.surface.triangles
 
 
-# %% [markdown]
-# The shadow from above, in squares of one millimeter: every triangle is strewn with points, and a square that holds one
-# is dark.
+# %% [markdown] The shadow from above in squares of one millimeter: every triangle is sampled with points, and a square
+# with a point is dark.
 
 
 # %%
@@ -62,5 +61,5 @@ for name in ("polyester_faille", "royal_target") if SMALL else ("polyester_faill
     print(f"{name:<20} {fabric.bend_warp:>12.2e}   {fabric.density:>16.3f}   {100 * coefficient:>15.0f} %")
 
 # %% [markdown]
-# Which folds form is a matter of chance: with 16, 24 and 34 rings the softest of them has 32, 38 and 47 %. Real samples
-# do the same, and testers take the mean of several.
+# The folds that form vary with small changes: with 16, 24 and 34 rings the softest fabric has 32, 38 and 47 %. Real
+# samples vary in the same way, and testers take the mean of several.

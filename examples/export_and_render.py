@@ -1,6 +1,6 @@
 """Export and render a finished run.
 
-The folder of a run holds its cache; pictures, films and other formats can be made from it at any later time.
+The folder of a run contains its cache, from which pictures, films and other formats can be made later.
 """
 
 # %%
@@ -27,7 +27,7 @@ for path in export_run(folder, ["npz", "obj"], folder / "formats"):
     print(path)
 
 # %% [markdown]
-# A picture of any frame. Options are those of the output `picture`; a file that ends in .mp4 is a film.
+# A picture of any frame. The options are those of the output `picture`; a file that ends in .mp4 is a film.
 
 # %%
 size = {"width": 160, "height": 120, "samples": 1} if SMALL else {"width": 1280, "height": 960, "samples": 8}
@@ -35,7 +35,7 @@ print(render_run(folder, folder / "start.png", frame=0, **size))
 print(render_run(folder, folder / "close.png", look_from=(1.2, -1.6, 1.6), look_at=(0.0, 0.0, 1.0), **size))
 
 # %% [markdown]
-# And the run itself, read back: its surface, its frames, its certificate.
+# The run itself can be read as well: its surface, its frames, its certificate.
 
 # %%
 run = RunFolder(folder)

@@ -1,7 +1,7 @@
 """Fabrics side by side.
 
 A strip of each fabric, clamped at one end, droops under its own weight. How far depends on one length only,
-c = (D / (rho g))^(1/3), the bending length that testers report; the elastica says by how much.
+c = (D / (rho g))^(1/3), the bending length that testers report, and follows from the elastica.
 """
 
 # %%
@@ -14,15 +14,15 @@ import toile
 
 SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 LENGTH, WIDTH, G = 0.06, 0.02, 9.81  # [m], [m], [m/s^2]
-CELLS = 12 if SMALL else 24  # along; as many to a length across
+CELLS = 12 if SMALL else 24  # cells along the strip; the same size across it
 
 # %% [markdown]
-# The first two rows of vertices are pinned: that clamps the strip's direction as well as its place.
+# The first two rows of vertices are pinned, which clamps the direction of the strip as well as its position.
 
 
 # %%
 def droop(fabric: str) -> float:
-    """How far the free end hangs below the clamp at rest, relative to the length."""
+    """Drop of the free end below the clamp at rest, relative to the length."""
     cell = LENGTH / CELLS
     scene = toile.Scene(
         name="cantilever",
@@ -47,7 +47,7 @@ def droop(fabric: str) -> float:
 
 # %%
 def elastica(length: float) -> float:
-    """The same for a strip of bending length `length` [m] in theory."""
+    """The theoretical drop of a strip of bending length `length` [m]."""
     weight = (LENGTH / length) ** 3
     s = np.linspace(0.0, 1.0, 200)
     solution = solve_bvp(
@@ -67,5 +67,5 @@ for name in ("polyester_faille", "wool_tropical", "cotton_broad", "royal_target"
     print(f"{name:<20}  {1e3 * c:>6.1f}   {droop(name):>14.3f}   {elastica(c):>8.3f}")
 
 # %% [markdown]
-# The strips droop by 2 to 6 % more: a grid that is free to do so bends more softly than a plate, with 5/6 of its
-# rigidity ([validation](../validation.md)), and the clamp gives by half a cell.
+# The strips droop by 2 to 6 % more: a grid that is free to twist bends with 5/6 of the rigidity of a plate
+# ([validation](../validation.md)), and the free length is half a cell longer.

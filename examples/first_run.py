@@ -1,6 +1,6 @@
 """A first run from Python.
 
-Load a shipped scene, step through its frames, and read the certificate.
+Load a shipped scene, iterate over its frames, and read the certificate.
 """
 
 # %%
@@ -12,16 +12,16 @@ SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"  # the tests run the sam
 
 # %% [markdown]
 # `toile.load` takes the name of a shipped scene or a file. `overrides` change single values, as `--set` does on the
-# command line; they are checked like the rest of the scene.
+# command line; they are checked like all values of the scene.
 
 # %%
 overrides = ["cloth[0].shape.resolution=[13, 13]", "time.frames=15"] if SMALL else []
 scene = toile.load("hang", overrides=overrides)
 print(scene.name, "-", scene.about)
 
-# %% [markdown]
-# A simulation yields its frames. Positions and velocities are NumPy arrays, one row per vertex, in meters and meters
-# per second; `certificate` is the frame's entry in the certificate, which the start state does not have.
+# %% [markdown] A simulation yields its frames. Positions and velocities are NumPy arrays with one row per vertex, in
+# meters and meters per second; `certificate` is the entry of the frame in the certificate, which the start does not
+# have.
 
 # %%
 simulation = toile.Simulation(scene)
@@ -32,7 +32,7 @@ for frame in simulation.run():
         print(f"t = {frame.time:.2f} s   lowest point {lowest:.3f} m   longest edge {100 * strain:+.2f} %")
 
 # %% [markdown]
-# The certificate of what has run so far:
+# The certificate of the frames so far:
 
 # %%
 summary = simulation.report()["summary"]

@@ -1,6 +1,6 @@
 """Forces in pins.
 
-What holds a cloth is exact, and so is the force that it takes: at rest the pins carry the weight.
+Constraints are exact, and so are their forces: at rest the pins carry the weight of the cloth.
 """
 
 # %%
@@ -32,7 +32,7 @@ simulation = toile.Simulation(scene)
 weight = simulation.model.masses.sum() * 9.81
 
 # %% [markdown]
-# `constraint_forces` gives the force of the last step on every particle; it is zero where nothing is held.
+# `constraint_forces` gives the force of the last step on every particle; it is zero on free particles.
 
 # %%
 print(f"weight {weight:.3f} N")
@@ -41,11 +41,11 @@ for frame in simulation.run():
     if frame.number % (10 if SMALL else 20) == 0 and frame.number > 0:
         forces = simulation.constraint_forces()
         left, right = forces[np.flatnonzero(np.linalg.norm(forces, axis=1))]
-        words = [" ".join(f"{component:+7.3f}" for component in pin) for pin in (left, right)]
-        print(f"{frame.time:>8.2f}   {words[0]:<27}   {words[1]:<28}   {left[2] + right[2]:>17.3f}")
+        forces_text = [" ".join(f"{component:+7.3f}" for component in pin) for pin in (left, right)]
+        print(f"{frame.time:>8.2f}   {forces_text[0]:<27}   {forces_text[1]:<28}   {left[2] + right[2]:>17.3f}")
 
 # %% [markdown]
-# Sideways the two pull against each other, because the sheet wants to gather between them.
+# Horizontally the two pull against each other, because the sheet between them pulls inwards.
 
 # %%
 print(f"carried: {100 * (left + right)[2] / weight:.2f} % of the weight, sideways {left[0]:+.3f} and {right[0]:+.3f} N")

@@ -1,4 +1,4 @@
-"""A collider of your own that moves and deforms.
+"""A body that moves and deforms.
 
 Any triangle mesh is a solid. Keyframes move it as a whole; a vertex sequence deforms it.
 """
@@ -16,8 +16,8 @@ folder = Path("out/moving_body")
 folder.mkdir(parents=True, exist_ok=True)
 
 # %% [markdown]
-# A body: here a torus, written as an OBJ file in meters, triangles counterclockwise when seen from outside. Yours comes
-# from Blender or from wherever you have it.
+# The body is a torus here, written as an OBJ file in meters, with triangles counterclockwise when seen from outside.
+# Yours may come from Blender or any other program.
 
 # %%
 around, along, large, thin = 48, 20, 0.25, 0.09
@@ -37,8 +37,8 @@ with (folder / "body.obj").open("w") as file:
     file.writelines(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in triangles)
 
 # %% [markdown]
-# How it deforms: the place of every vertex in every frame, as an NPZ with the array `positions`. PC2, USD and numbered
-# OBJ or PLY files work as well. This body breathes: it swells and shrinks by a tenth, once a second.
+# Its deformation is the position of every vertex in every frame, as an NPZ with the array `positions`. PC2, USD and
+# numbered OBJ or PLY files work as well. This body expands and shrinks by a tenth, once a second.
 
 # %%
 fps, frames = 24, 48
@@ -46,7 +46,7 @@ swelling = 1.0 + 0.1 * np.sin(2 * np.pi * np.arange(frames + 1) / fps)
 np.savez(folder / "body.npz", positions=swelling[:, None, None] * rest, fps=fps)
 
 # %% [markdown]
-# The scene names both files. Its folder is where paths start, so it is written there, and loaded like any other.
+# The scene names both files. Paths are relative to its folder, so it is written there, and loaded like any other.
 
 # %%
 n = 15 if SMALL else 51
@@ -73,8 +73,8 @@ constraints:
 result = toile.run(toile.load(folder / "scene.yaml"), folder / "run")
 
 # %% [markdown]
-# The certificate says how the cloth touches the body: vertices in contact, the force on it, how deep any vertex is in
-# it.
+# The certificate describes the contact with the body: vertices in contact, the force on it, and the largest depth of a
+# vertex.
 
 # %%
 for entry in result.report["frames"][:: 4 if SMALL else 10]:

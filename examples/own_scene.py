@@ -1,6 +1,7 @@
-"""A scene of your own.
+"""A custom scene.
 
-The objects of a scene file are Python objects too. What is not said has a default; what is wrong is told all at once.
+The objects of a scene file are Python objects too. Values that are not given have defaults, and all errors are reported
+at once.
 """
 
 # %%
@@ -11,7 +12,7 @@ import toile
 SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 
 # %% [markdown]
-# A napkin falls on a ball and slides off. Dictionaries stand for what is chosen by `type`, as in a YAML file.
+# A napkin falls on a ball and slides off. Objects with a `type` can be given as dictionaries, as in a YAML file.
 
 # %%
 resolution = (17, 17) if SMALL else (51, 51)
@@ -44,7 +45,7 @@ for path in result.written:
     print(path)
 
 # %% [markdown]
-# `toile check out/napkin` compares the certificate with what the scene expects. The same in Python:
+# `toile check out/napkin` compares the certificate with the expectations of the scene. The same in Python:
 
 # %%
 from toile.runs.expectations import check  # noqa: E402
@@ -53,7 +54,7 @@ for finding in check(scene.expect, result.report):
     print(f"{finding.key} {finding.bound}: {finding.value} {'met' if finding.ok else 'NOT MET'}")
 
 # %% [markdown]
-# Mistakes come together, each with its place and what would be right:
+# Errors are reported together, each with its place and a remedy:
 
 # %%
 from pydantic import ValidationError  # noqa: E402

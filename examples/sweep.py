@@ -1,7 +1,7 @@
 """A parameter sweep.
 
-Run one scene at several values of a parameter and print a table: here, how far a swinging sheet is from a run with
-small steps, for two integrators and several steps.
+Run one scene at several values of a parameter and print a table: here the error of a swinging sheet relative to a run
+with small steps, for two integrators and several steps.
 """
 
 # %%
@@ -15,7 +15,7 @@ SMALL = os.environ.get("TOILE_EXAMPLE_SIZE") == "small"
 resolution, frames, finest = (9, 6, 1 / 480) if SMALL else (21, 30, 1 / 1920)
 
 # %% [markdown]
-# What varies is an argument; everything else is the scene.
+# The parameters are arguments; everything else is the scene.
 
 
 # %%
@@ -44,4 +44,4 @@ for steps_per_second in (30, 60, 120):
     print(f"{'1/' + str(steps_per_second) + ' s':>8}  {100 * errors[0]:>12.2f} cm  {100 * errors[1]:>12.2f} cm")
 
 # %% [markdown]
-# With many values, run them side by side: [make a dataset of many runs](../howto/dataset.md).
+# Many values can be run in parallel: [make a dataset of many runs](../howto/dataset.md).

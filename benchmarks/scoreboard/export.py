@@ -1,11 +1,11 @@
-"""Writes the scoreboard's scenes as plain JSON, for any simulator to read.
+"""Writes the scenes of the scoreboard as plain JSON for any simulator.
 
     python benchmarks/scoreboard/export.py [hang drape ...] [--resolution 51] [--steps 1200]
 
-Everything is in SI units, z is up. README.md says what each field means. A scene that swings carries the path of its
-center of mass in a converged run: symplectic Euler with tiny steps (benchmarks/claims.py, explicit_reference), which
-shares the forces with Toile but none of its solvers. So does the fall of the drape, until folds make it chaotic; there
-the converged run is Toile's own with short steps. The strip carries how far its end must sink,
+Units are SI, and z is up. README.md describes each field. A scene that swings contains the path of its center of mass
+in a converged run by symplectic Euler with tiny steps (benchmarks/claims.py, explicit_reference), which shares the
+forces with Toile but no solver. The fall of the drape has such a path, too, until folds make it chaotic; its converged
+run is that of Toile with short steps. The strip contains the distance by which its end must sink,
 
     s = rho g L^2 / (2 k)
 
@@ -25,19 +25,19 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # claims.py
 
-# The sheet of claims.py. Damping would hide errors of the swing; where cloth meets things, all have a little.
+# The sheet of claims.py. Damping would hide errors of the swing; scenes with contact have a little of it.
 FABRIC = {"density": 0.2, "stretch_warp": 5e3, "stretch_weft": 5e3, "shear": 5e2, "bend_warp": 5e-5, "bend_weft": 5e-5}
 
 
 def hang(resolution: int) -> Any:
-    """One meter square, from rest in the horizontal, hung by two corners, no damping, no air: one second."""
+    """A square meter falls from the horizontal, hung by two corners, without damping and air, for one second."""
     from claims import sheet
 
     return sheet(resolution, 5e3)
 
 
 def membrane(resolution: int) -> Any:
-    """As hang, without bending: for simulators and settings that leave it out."""
+    """The same as hang without bending, for simulators and settings that do not have it."""
     from claims import sheet
 
     scene = sheet(resolution, 5e3, fabric={"bend_warp": 0.0, "bend_weft": 0.0})
@@ -47,10 +47,10 @@ def membrane(resolution: int) -> Any:
 
 
 def strip(resolution: int) -> Any:
-    """Half a meter wide, one meter long, hung by its upper edge; its length swings about that at rest."""
+    """A strip of half a meter by one meter hangs from its upper edge; its length oscillates about that at rest."""
     from toile.scene.schema import Scene
 
-    # Coarse and a tenth as stiff as the sheet: single precision sees the 2 mm by which it sinks.
+    # Coarse and a tenth as stiff as the sheet, so that single precision resolves the 2 mm by which it sinks.
     soft = {"stretch_warp": 5e2, "stretch_weft": 5e2, "shear": 5e1, "damping": 0.0}
     shape = {"type": "grid", "size": [0.5, 1.0], "resolution": [(resolution + 1) // 2, resolution]}
     cloth = {"shape": shape, "rotation": [90.0, 0.0, 0.0], "fabric": {**FABRIC, **soft}}
@@ -65,7 +65,7 @@ def strip(resolution: int) -> Any:
 
 
 def drape(resolution: int) -> Any:
-    """The shipped scene of that name in the same fabric, without air: a sheet falls on a cylinder."""
+    """The shipped scene drape in the same fabric, without air: a sheet falls on a cylinder."""
     from toile.scene.load import load
 
     fabric = ", ".join(f"{name}: {value}" for name, value in {**FABRIC, "damping": 1e-3}.items())
@@ -74,8 +74,8 @@ def drape(resolution: int) -> Any:
 
 
 SCENES = {"strip": strip, "hang": hang, "membrane": membrane, "drape": drape}
-SWINGS = ("hang", "membrane")  # those for which small explicit steps are a reference
-FALL = 12  # frames of the drape, in which the sheet has come down; folds are chaotic later
+SWINGS = ("hang", "membrane")  # scenes with a reference by small explicit steps
+FALL = 12  # frames of the drape until the sheet has fallen; folds are chaotic later
 
 
 def plain(name: str, resolution: int) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
 
     scene = SCENES[name](resolution)
     simulation = Simulation(scene)
-    simulation.constraints.move(0.0, 0.0, simulation.state.x)  # says which particles are held at the start
+    simulation.constraints.move(0.0, 0.0, simulation.state.x)  # finds the particles that are held at the start
     model, fps, frames = simulation.model, scene.time.fps, scene.time.frames
     fabric = scene.cloth[0].fabric
     solids = []
@@ -93,8 +93,8 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
         moved = [solid.vertices(k / fps).tolist() for k in range(frames + 1)] if solid.moves else None
         mesh = {"vertices": solid.vertices(0.0).tolist(), "triangles": solid.triangles.tolist(), "motion": moved}
         solids.append({"type": settings.type_name(), **shape, **mesh})
-    thickness = {item.type_name(): item.thickness for item in (*scene.constraints, *scene.filters) if _touches(item)}
-    frictions = {item.type_name(): item.friction for item in scene.filters if _touches(item)}
+    thickness = {item.type_name(): item.thickness for item in (*scene.constraints, *scene.filters) if _is_contact(item)}
+    frictions = {item.type_name(): item.friction for item in scene.filters if _is_contact(item)}
     return {
         "format": "toile scoreboard 1",
         "name": name,
@@ -117,14 +117,14 @@ def plain(name: str, resolution: int) -> dict[str, Any]:
     }
 
 
-def _touches(item: Any) -> bool:
+def _is_contact(item: Any) -> bool:
     return item.type_name() in ("solid_contact", "self_contact")
 
 
 def sag(found: dict[str, Any]) -> dict[str, Any]:
-    """How far the lowest vertices of a hanging strip must sink in the mean, and which they are.
+    """The lowest vertices of a hanging strip, and the distance by which they must sink on average.
 
-    The strip swings lengthwise with a period of 4 L sqrt(rho / k), 2.4 frames: 15 of them are 36 frames.
+    The strip oscillates lengthwise with a period of 4 L sqrt(rho / k), 2.4 frames: 15 of them are 36 frames.
     """
     z = np.array(found["vertices"])[:, 2]
     length, weight = np.ptp(z), found["material"]["density"] * -found["gravity"][2]
@@ -133,7 +133,7 @@ def sag(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def reference(name: str, resolution: int, steps: int) -> dict[str, Any]:
-    """Center of mass at each frame from 1 on, with so many steps a frame and with half as many."""
+    """Center of mass at each frame from 1 on, with `steps` steps a frame, and its change from half as many."""
     from claims import explicit_reference
 
     fine, coarse = (explicit_reference(SCENES[name](resolution), count) for count in (steps, steps // 2))
@@ -146,7 +146,7 @@ def reference(name: str, resolution: int, steps: int) -> dict[str, Any]:
 
 
 def fall(resolution: int, times: int = 32) -> dict[str, Any]:
-    """Center of mass of the drape at its first frames, with steps so many times shorter and with half as many."""
+    """Center of mass of the drape at its first frames, with steps `times` shorter, and its change from half as many."""
     from toile.simulation.simulation import Simulation
 
     paths = []
@@ -168,8 +168,8 @@ def fall(resolution: int, times: int = 32) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenes", nargs="*", default=list(SCENES), help=" ".join(SCENES))
-    parser.add_argument("--resolution", type=int, help="51; of the strip 11")
-    parser.add_argument("--steps", type=int, default=1200, help="of the reference, a frame")
+    parser.add_argument("--resolution", type=int, help="by default 51, and 11 for the strip")
+    parser.add_argument("--steps", type=int, default=1200, help="steps a frame of the reference")
     parser.add_argument("--out", type=Path, default=HERE / "scenes")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)

@@ -1,20 +1,20 @@
-"""Judges the positions that any simulator found for a scene of the scoreboard; needs NumPy and SciPy, nothing of Toile.
+"""Evaluates the positions of any simulator for a scene of the scoreboard; needs NumPy and SciPy, nothing of Toile.
 
     python benchmarks/scoreboard/judge.py scenes/hang_51.json result.npz
 
-`result.npz` holds `positions` (frames + 1, vertices, 3) [m], the start included, and `ms` (frames) [ms], the time of
-each frame; `cpu_ms`, the processor's time of each, is judged too if it is there. Measured are
+`result.npz` contains `positions` (frames + 1, vertices, 3) [m], including the start, and `ms` (frames) [ms], the time
+of each frame; `cpu_ms`, the processor time of each, is evaluated too if it exists. Measured are
 
-    burst           the first frame with a position that is no number, or an edge of 11 times its length; then no more
-    swing error     root mean square over the frames of |center of mass - that of the converged reference|, as far as
-                    there is one
+    burst           the first frame with a NaN position or an edge of 11 times its length; nothing else is measured then
+    swing error     root mean square over the frames of |center of mass - that of the converged reference|, for the
+                    frames of the reference
     sag             how far the end of a hanging strip has sunk, relative to the closed form
-    strain          |w_u| - 1 and |w_v| - 1 of each triangle ([BW98] eq. (9)), and of each edge |l - l_0| / l_0
-    intersections   pairs of an edge and a triangle that cross, all against all, decided exactly
-    depth           of vertices, and of points all over the triangles, below the surface of the solids
-    time            median and mean over the frames but the first, which loads and compiles
+    strain          |w_u| - 1 and |w_v| - 1 of each triangle ([BW98] eq. (9)), and |l - l_0| / l_0 of each edge
+    intersections   pairs of an edge and a triangle that intersect, all against all, decided exactly
+    depth           of vertices, and of points of the triangles, below the surface of the solids
+    time            median and mean over the frames without the first, which loads and compiles
 
-Source      the test of an edge against a triangle: signs of five volumes; where rounding may decide, exact fractions
+Source      the test of an edge and a triangle: signs of five volumes; where rounding may decide, exact fractions
 Deviations  none
 """
 
@@ -31,21 +31,21 @@ from scipy.spatial import cKDTree
 
 Scene = dict[str, Any]
 
-# Bound on the rounding of a 3x3 determinant of differences, relative to the sum of its terms' sizes (Shewchuk 1997).
+# Bound on the rounding of a 3x3 determinant of differences, relative to the sum of its absolute terms (Shewchuk 1997).
 ROUNDING = 8e-16
 
-# Strain of an edge beyond which a sheet has burst. Nearly everything would cross everything: nothing else is measured.
+# Strain of an edge beyond which a sheet has burst. Almost all pairs would intersect, so nothing else is measured.
 BURST = 10.0
 
 
 def centers(scene: Scene, positions: np.ndarray) -> np.ndarray:
-    """Center of mass of each frame, with the masses of the scene: a simulator may spread its own otherwise."""
+    """Center of mass of each frame with the masses of the scene, which may differ from those of the simulator."""
     masses = np.array(scene["masses"])
     return masses @ positions / masses.sum()
 
 
 def swing_error(scene: Scene, positions: np.ndarray) -> float | None:
-    """[m]"""
+    """Root mean square distance of the centers of mass [m]."""
     if "reference" not in scene:
         return None
     expected = np.array(scene["reference"]["centers"])
@@ -54,7 +54,7 @@ def swing_error(scene: Scene, positions: np.ndarray) -> float | None:
 
 
 def sag(scene: Scene, positions: np.ndarray) -> float | None:
-    """In the mean of the last frames: a strip that swings about the closed form has 1, one half as stiff 2."""
+    """Mean over the last frames: 1 for a strip that oscillates about the closed form, 2 for one half as stiff."""
     if "sag" not in scene:
         return None
     z = positions[:, scene["sag"]["vertices"], 2].mean(axis=1)
@@ -67,7 +67,7 @@ def edges_of(triangles: np.ndarray) -> np.ndarray:
 
 
 def burst_frame(scene: Scene, positions: np.ndarray) -> int | None:
-    """The first frame in which the sheet is no sheet any more; None if it never is."""
+    """The first frame in which the sheet has burst, or None."""
     for frame, x in enumerate(positions):
         if not (np.isfinite(x).all() and strains(scene, x)["edge_max"] <= BURST):
             return frame
@@ -75,7 +75,7 @@ def burst_frame(scene: Scene, positions: np.ndarray) -> int | None:
 
 
 def strains(scene: Scene, x: np.ndarray) -> dict[str, float]:
-    """Of one frame: largest of all, and mean, along warp and weft; largest and 99th percentile of edges."""
+    """Strains of one frame: largest and mean along warp and weft; largest and 99th percentile of edges."""
     triangles, uv = np.array(scene["triangles"]), np.array(scene["uv"])
     in_space = np.stack([x[triangles[:, k]] - x[triangles[:, 0]] for k in (1, 2)], axis=2)  # columns
     in_uv = np.stack([uv[:, k] - uv[:, 0] for k in (1, 2)], axis=2)
@@ -90,7 +90,7 @@ def strains(scene: Scene, x: np.ndarray) -> dict[str, float]:
 
 
 def volume_signs(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """Sign of the volume of each tetrahedron; exact."""
+    """The exact sign of the volume of each tetrahedron."""
     p, q, r = b - a, c - a, d - a
     terms = p * np.cross(q, r)
     size = np.abs(p) * (np.abs(np.roll(q, -1, 1) * np.roll(r, -2, 1)) + np.abs(np.roll(q, -2, 1) * np.roll(r, -1, 1)))
@@ -105,14 +105,14 @@ def volume_signs(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> 
 
 
 def intersections(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> int:
-    """Pairs of an edge and a triangle without a common vertex that cross in their insides.
+    """Pairs of an edge and a triangle without a common vertex whose interiors intersect.
 
-    Candidates are pairs whose bounding balls meet, so none is missed. Mere touching, a volume of exactly 0, is none.
+    Candidates are pairs whose bounding balls overlap, so none is missed. Contact at a volume of exactly 0 is none.
     """
     middle, third = x[edges].mean(axis=1), x[triangles].mean(axis=1)
     reach_edge = np.linalg.norm(x[edges[:, 0]] - middle, axis=1)
     reach = np.linalg.norm(x[triangles] - third[:, None], axis=2).max(axis=1)
-    # Searching by the largest ball would be slow where a few are much stretched: those are searched for apart.
+    # A search by the largest ball would be slow where a few edges are long; those are searched separately.
     ordinary = reach <= 2.0 * np.median(reach)
     found = []
     for some in (np.flatnonzero(ordinary), np.flatnonzero(~ordinary)):
@@ -124,7 +124,7 @@ def intersections(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> in
     e, t = np.concatenate(found).T
     apart = (edges[e][:, :, None] != triangles[t][:, None, :]).all(axis=(1, 2))
     ends, corners = x[edges[e]], x[triangles[t]]
-    # Boxes that only touch hold no crossing of insides: a flat sheet has no pair to decide.
+    # Boxes with only a common face have no intersection of interiors: a flat sheet has no pair to decide.
     boxes = ((ends.min(axis=1) < corners.max(axis=1)) & (corners.min(axis=1) < ends.max(axis=1))).all(axis=1)
     e, t = e[apart & boxes], t[apart & boxes]
     p, q, (a, b, c) = x[edges[e, 0]], x[edges[e, 1]], (x[triangles[t, k]] for k in range(3))
@@ -135,7 +135,7 @@ def intersections(x: np.ndarray, triangles: np.ndarray, edges: np.ndarray) -> in
 
 
 def cylinder_depth(solid: Scene, points: np.ndarray) -> np.ndarray:
-    """How deep points lie in a cylinder that stands upright, its rims rounded; negative outside."""
+    """Depth of points in an upright cylinder with rounded rims; negative outside."""
     away, b = points - np.array(solid["translation"]), solid.get("rounding", 0.0)
     side = np.hypot(away[..., 0], away[..., 1]) - solid["radius"] + b
     end = np.abs(away[..., 2]) - 0.5 * solid["height"] + b
@@ -144,18 +144,18 @@ def cylinder_depth(solid: Scene, points: np.ndarray) -> np.ndarray:
 
 
 def sphere_depth(solid: Scene, points: np.ndarray) -> np.ndarray:
-    """How deep points lie in a sphere; negative outside."""
+    """Depth of points in a sphere; negative outside."""
     return solid["radius"] - np.linalg.norm(points - np.array(solid["translation"]), axis=-1)
 
 
 DEPTHS = {"cylinder": cylinder_depth, "sphere": sphere_depth}
 
-# Points of a triangle whose depth is measured: all with weights of multiples of a quarter.
+# Points of a triangle whose depth is measured: all weights that are multiples of a quarter.
 WEIGHTS = np.array([(i, j, 4 - i - j) for i in range(5) for j in range(5 - i)]) / 4.0
 
 
 def carried_back(solid: Scene, frame: int, points: np.ndarray) -> np.ndarray:
-    """Points beside a solid that moves, as they lie beside it at its start: the best rigid motion of its vertices."""
+    """Points relative to a moving solid, transformed to its start by the best rigid motion of its vertices."""
     if solid["motion"] is None:
         return points
     start, now = np.array(solid["vertices"]), np.array(solid["motion"][frame])

@@ -1,4 +1,4 @@
-"""Puts scoreboard.json on its page, docs/scoreboard.md.
+"""Writes scoreboard.json to its page, docs/scoreboard.md.
 
     python benchmarks/scoreboard/page.py
 """  # fmt: skip
@@ -23,7 +23,7 @@ TITLES = {
 
 
 def verdict(solver: str, kinds: dict[str, Any]) -> list[str]:
-    """How one solver compares, in sentences of a list."""
+    """The lines of a list that compare one solver with Toile."""
     if "none" in kinds:
         return [f"- {solver}: {kinds['none']}."]
     return [
@@ -49,7 +49,7 @@ def section(board: dict[str, Any]) -> str:
 
 
 def page(text: str, board: dict[str, Any]) -> str:
-    """The page with these results in place of those it had."""
+    """Returns the page with these results in place of the present ones."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}\n{section(board)}\n{END}{after}"

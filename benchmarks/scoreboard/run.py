@@ -1,10 +1,10 @@
-"""The scoreboard: all simulators on all scenes, frame by frame in turn, judged and written to scoreboard.json.
+"""Runs all simulators on all scenes, frame by frame in turn, and writes the evaluation to scoreboard.json.
 
     python benchmarks/scoreboard/run.py [--others PYTHON] [--scenes hang_51 ...] [--only mujoco/guide ...] [--out DIR]
 
-PYTHON is the interpreter of an environment with MuJoCo and Newton (README.md); without it, this one. What cannot be
-imported is left out. Every simulator is a process of its own with one thread; only one of them computes at a time,
-and all take their turn within each frame, so that what else happens on the machine meets all of them alike.
+PYTHON is the interpreter of an environment with MuJoCo and Newton (README.md), by default this one. Simulators that
+cannot be imported are left out. Every simulator is a separate process with one thread; only one of them computes at a
+time, and all take turns within each frame, so that other load on the machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from worker import adapter
 HERE = Path(__file__).parent
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")} | {"TOILE_THREADS": "1"}
 
-# Simulator and settings: those of its own examples, and tuned ones.
+# Simulator and settings: those of its examples, and tuned ones.
 BOARD: dict[str, tuple[str, ...]] = {
     "strip_11": ("toile/default", "mujoco/guide", "newton/xpbd 640", "newton/vbd example", "newton/vbd converged"),
     "hang_51": (
@@ -42,7 +42,7 @@ BOARD: dict[str, tuple[str, ...]] = {
 
 
 class Worker:
-    """A simulator that waits for its turn."""
+    """A simulator in a process that waits for its turn."""
 
     def __init__(self, python: str, simulator: str, settings: dict[str, Any], scene: Path, result: Path) -> None:
         command = [python, str(HERE / "worker.py"), simulator, str(scene), json.dumps(settings), str(result)]
@@ -52,21 +52,21 @@ class Worker:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
             env={**os.environ, **ONE_THREAD},
         )  # fmt: skip
-        self.label = self._answer()
+        self.label = self._reply()
 
-    def _answer(self) -> dict[str, Any]:
+    def _reply(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"{self.result.stem} stopped: see {self.log.name}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def frame(self) -> dict[str, Any]:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return self._answer()
+        return self._reply()
 
     def finish(self) -> Path:
         self.process.communicate()
@@ -79,7 +79,7 @@ def installed(python: str, simulator: str) -> bool:
 
 
 def in_turn(scene: Path, entries: dict[str, tuple[str, str, dict[str, Any]]], out: Path) -> list[Path]:
-    """Results of the entries, which are (interpreter, simulator, settings) by name."""
+    """Returns the results of the entries, which are (interpreter, simulator, settings) by name."""
     out.mkdir(parents=True, exist_ok=True)
     workers = []
     for name, (python, simulator, settings) in entries.items():

@@ -1,9 +1,9 @@
-"""Judges results, adds them to scoreboard.json, and prints the tables and how simulators compare.
+"""Evaluates results, adds them to scoreboard.json, and prints the tables and the comparison of simulators.
 
     python benchmarks/scoreboard/score.py [RESULT ...]
 
-A result is called SCENE-SIMULATOR-SETTINGS.npz; README.md says what it holds. Results of earlier runs stay until run
-anew. Without any, what scoreboard.json holds is printed.
+A result is named SCENE-SIMULATOR-SETTINGS.npz; README.md describes its contents. Results of earlier runs remain until
+they are run again. Without arguments, scoreboard.json is printed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ COLUMNS = {
     "depth_of_triangles_mm": ("depth [mm]", "{:.2f}"),
 }
 
-# A sheet moves as well as asked for within this error, and is sound if no edge is longer by more than this.
+# A run is accurate within this error, and sound if no edge is longer by more than this.
 SWING_CM, EDGE = 4.0, {"hang_51": 0.1, "membrane_51": 0.1, "drape_51": 0.25}
 
 
 def judged(results: list[Path]) -> dict[str, Any]:
-    """scoreboard.json with these results in it."""
+    """Returns scoreboard.json with these results added."""
     path = HERE / "scoreboard.json"
     board: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scenes": {}}
     board.pop("compared", None)
@@ -57,16 +57,16 @@ def judged(results: list[Path]) -> dict[str, Any]:
 
 
 def good(scene: str, row: dict[str, Any]) -> bool:
-    """Whether a run is worth comparing: as near as asked for and, where cloth meets cloth, without a crossing."""
+    """Whether a run can be compared: accurate and, in scenes with contact between cloths, without intersections."""
     if row["burst_at_frame"] is not None or row["swing_error_cm"] > SWING_CM:
         return False
     return not scene.startswith("drape") or bool(row["intersections_at_most"] == 0)
 
 
 def compared(scene: str, rows: dict[str, Any]) -> dict[str, Any]:
-    """Toile's default against the cheapest settings of each other solver that are good, and good and sound.
+    """The default of Toile compared with the fastest settings of each other solver that are good, and good and sound.
 
-    Time is the mean of a frame, for frames differ; a ratio of 2 means that Toile is twice as fast.
+    Time is the mean of a frame, because frames differ; a ratio of 2 means that Toile is twice as fast.
     """
     ours = rows.get("toile/default")
     found: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def machine() -> dict[str, Any]:
 
 
 def table(rows: dict[str, Any]) -> str:
-    """Of one scene, in Markdown. Times are means of a frame."""
+    """The table of one scene in Markdown. Times are means of a frame."""
     names = [key for key in COLUMNS if any(row.get(key) is not None for row in rows.values())]
     titles = ["simulator/settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor time [ms]"]
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]

@@ -1,9 +1,9 @@
-"""Tries settings of the other simulators, from coarse to fine, and writes error against cost to tuning.json.
+"""Tries settings of the other simulators, from coarse to fine, and writes error and cost to tuning.json.
 
     python benchmarks/scoreboard/tune.py [--others PYTHON] [--scenes hang_51 drape_51] [--only mujoco newton]
 
-Settings are run one at a time, and their cost is the processor's time, which a busy machine changes little. What turned
-out best is in the adapters' SETTINGS.
+Settings are run one at a time, and their cost is processor time, which other load changes little. The best settings are
+in SETTINGS of the adapters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ mujoco, newton = adapter("mujoco"), adapter("newton")
 
 
 def discrete(steps: int, **changes: Any) -> dict[str, Any]:
-    """Implicit steps of MuJoCo, so many a frame."""
+    """Implicit steps of MuJoCo, by their number a frame."""
     return {**mujoco.GUIDE, "timestep": 1.0 / (30 * steps), **changes}
 
 
@@ -32,7 +32,8 @@ def explicit(integrator: str, timestep: float) -> dict[str, Any]:
 
 
 def edges(integrator: str, steps: int, stiffness: float, damping: float) -> dict[str, Any]:
-    """Edges held by constraints. Stiffness is relative to 1 / h^2, damping to 1 / h, both per inertia of the edge."""
+    """Edges with length constraints. Stiffness is relative to 1 / h^2, damping to 1 / h, both per inertia of the
+    edge."""
     h = 1.0 / (30 * steps)
     found = discrete(steps, integrator=integrator, iterations=2, membrane="edges", edge_solimp=".9999 .9999 .001")
     return {**found, "edge_solref": f"{-stiffness / h**2:.6g} {-damping / h:.6g}"}

@@ -3,10 +3,10 @@
     blender --python load_run.py -- RUN                          opens Blender with the run in it
     blender --background --python load_run.py -- RUN FILE.blend  writes a .blend instead
 
-Or paste this into Blender's text editor, write the folder after `RUN =` and press Run. Blender 3.4 and newer.
+Or paste this into Blender's text editor, write the folder after `RUN =` and press Run. It needs Blender 3.4 or newer.
 
-The cloths of a run are one object, and so are its solids, because a point cache belongs to a whole mesh: rest.obj gives
-faces and uv, cache.pc2 the positions through a Mesh Cache modifier. They are not copied: the folder has to stay.
+The cloths of a run are one object, and so are its solids, because a point cache belongs to a whole mesh: rest.obj has
+faces and uv, and cache.pc2 the positions for a Mesh Cache modifier. They are not copied, so the folder must remain.
 Frame n of the scene is frame n of the run.
 """
 
@@ -18,16 +18,16 @@ from pathlib import Path
 
 import bpy
 
-RUN = ""  # the folder, where this is pasted into the text editor
+RUN = ""  # the folder, if this is pasted into the text editor
 
-# As in Toile's own pictures: linear red, green and blue of each cloth in turn
+# Linear red, green and blue of the cloths in turn, as in the pictures of Toile.
 COLORS = ((0.042, 0.156, 0.376), (0.456, 0.067, 0.042), (0.078, 0.254, 0.105), (0.584, 0.275, 0.027))
 SOLID_COLOR = (0.32, 0.305, 0.285)
-SHARP = math.radians(40.0)  # faces of solids that meet at more than this have an edge
+SHARP = math.radians(40.0)  # solids have a sharp edge between faces at a larger angle
 
 
 def load_run(folder):
-    """The objects made, cloth first."""
+    """Returns the new objects, cloth first."""
     folder = Path(folder).resolve()
     head, cloths = read_obj(folder / "rest.obj")
     frames = frame_count(folder / "cache.pc2")
@@ -45,14 +45,14 @@ def load_run(folder):
 
 
 def read_obj(path):
-    """The first line of a file, and its pieces in order: their name, fabric, vertices, uv and faces."""
+    """Returns the first line of a file, and its pieces in order: their name, fabric, vertices, uv and faces."""
     head, pieces = {}, []
     for line in path.read_text(encoding="utf-8").split("\n"):
         type_name, _, rest = line.partition(" ")
         if line.startswith("# toile "):
             head = json.loads(line[len("# toile ") :])
         elif line.startswith(("# part ", "# solid ")):  # the comment after each `o`
-            pieces.append({"vertices": [], "uv": [], "faces": [], "fabric": "", "figures": {}})
+            pieces.append({"vertices": [], "uv": [], "faces": [], "fabric": "", "values": {}})
             pieces[-1].update(json.loads(rest.partition(" ")[2]))
         elif type_name == "v":
             pieces[-1]["vertices"].append([float(x) for x in rest.split()])
@@ -81,7 +81,7 @@ def set_scene(fps, frames):
 
 
 def add_mesh(collection, name, pieces, sharp=None):
-    """All pieces as one mesh, in their order, with a vertex group and a material for each."""
+    """Adds all pieces as one mesh, in their order, with a vertex group and a material for each."""
     mesh = bpy.data.meshes.new(name)
     vertices = [vertex for piece in pieces for vertex in piece["vertices"]]
     faces = [face for piece in pieces for face in piece["faces"]]
@@ -115,7 +115,7 @@ def show_edges(mesh, angle):
 
 
 def slot_of(mesh, piece, number):
-    """The slot of the material of a fabric, or of solids; its figures in SI units are custom properties."""
+    """Returns the slot of the material of a fabric, or of solids; its values in SI units are custom properties."""
     name = piece["fabric"] or ("solid" if "moves" in piece else "cloth")
     if name not in mesh.materials:
         material = bpy.data.materials.new(name)
@@ -126,7 +126,7 @@ def slot_of(mesh, piece, number):
         shader = next(node for node in material.node_tree.nodes if node.type == "BSDF_PRINCIPLED")
         shader.inputs["Base Color"].default_value = color
         shader.inputs["Roughness"].default_value = 0.9
-        for key, (value, unit) in piece["figures"].items():
+        for key, (value, unit) in piece["values"].items():
             material[f"{key} [{unit}]" if unit else key] = value
         mesh.materials.append(material)
         return len(mesh.materials) - 1
@@ -136,7 +136,7 @@ def slot_of(mesh, piece, number):
 def add_cache(made, path):
     modifier = made.modifiers.new("run", "MESH_CACHE")
     modifier.cache_format, modifier.filepath = "PC2", str(path)
-    modifier.forward_axis, modifier.up_axis = "POS_Y", "POS_Z"  # as it is: z is up in both
+    modifier.forward_axis, modifier.up_axis = "POS_Y", "POS_Z"  # no conversion: z is up in both
     modifier.deform_mode, modifier.interpolation = "OVERWRITE", "LINEAR"
     modifier.play_mode, modifier.time_mode = "SCENE", "FRAME"
     modifier.frame_start, modifier.frame_scale = 0.0, 1.0

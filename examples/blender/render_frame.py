@@ -1,9 +1,9 @@
-"""Render one frame of a run in Blender, with a camera and lights that suit it.
+"""Render one frame of a run in Blender, with a camera and lights that fit it.
 
     blender --background --python render_frame.py -- SOURCE FRAME PICTURE [CHECKS]
 
-SOURCE is the folder of a run, or one of its exports (.usdc, .abc, .glb). CHECKS is the size [m] of a checked pattern on
-the cloths, by their uv. The pictures of docs/blender.md are made so.
+SOURCE is the folder of a run, or one of its exports (.usdc, .abc, .glb). CHECKS is the size [m] of a checker pattern on
+the cloths, by their uv. The pictures of docs/blender.md are made in this way.
 """
 
 import math
@@ -15,11 +15,11 @@ import bpy
 from mathutils import Vector
 
 WIDTH, HEIGHT = 640, 480
-FPS = 30  # of runs that say nothing else; Alembic and glTF hold seconds
-SAMPLES = 16  # per pixel; the rest is left to the denoiser
+FPS = 30  # for runs without a frame rate; Alembic and glTF store seconds
+SAMPLES = 16  # samples per pixel, before denoising
 VIEW = Vector((-0.48, 0.84, -0.30)).normalized()  # from the camera to the cloth
 LENS = 50.0  # [mm]
-FILLED = 0.8  # share of the picture's height that the cloth and what stands with it may fill
+FILLED = 0.8  # share of the height of the picture that the scene fills
 GRAY = (0.32, 0.305, 0.285)
 
 
@@ -65,7 +65,7 @@ def uv_materials(mesh):
 
 
 def check(material, size):
-    """Two shades of its color in squares of this size, which its uv in meters give."""
+    """Two shades of its color in squares of this size, by its uv in meters."""
     nodes = material.node_tree.nodes
     shader = next(node for node in nodes if node.type == "BSDF_PRINCIPLED")
     color = Vector(shader.inputs["Base Color"].default_value)
@@ -78,7 +78,7 @@ def check(material, size):
 
 
 def bounds():
-    """The box around everything as it is at this frame."""
+    """The bounding box of the scene at this frame."""
     graph = bpy.context.evaluated_depsgraph_get()
     shown = [made.evaluated_get(graph) for made in bpy.data.objects if made.type == "MESH"]
     points = [made.matrix_world @ vertex.co for made in shown for vertex in made.data.vertices]

@@ -1,12 +1,12 @@
-"""Runs a scene of the scoreboard with MuJoCo flex; `run` yields the positions of one frame after the other.
+"""Runs a scene of the scoreboard with MuJoCo flex; `run` yields the positions of each frame.
 
     E d = k,    E d^3 / (12 (1 - nu^2)) = D,    nu = 0
 
 Source      MuJoCo's XML reference, flexcomp; its own model/flex/drape.xml and the chapter "Deformables" of its guide
 Symbols     E  Young's modulus [Pa]     d  thickness [m]     k  stretch stiffness [N/m]     D  bending rigidity [N m]
-Deviations  Flex is isotropic: its shear stiffness is k / 2, whatever the scene asks. Masses are spread evenly over the
-            vertices. A cylinder with a rounded rim is given as its convex mesh. Edges that are held to their lengths
-            by constraints (`membrane: edges`) have no bending; MuJoCo refuses both but for one integrator.
+Deviations  Flex is isotropic: its shear stiffness is k / 2, whatever the scene has. Masses are distributed evenly over
+            the vertices. A cylinder with a rounded rim is given as its convex mesh. Edges with length constraints
+            (`membrane: edges`) have no bending; MuJoCo accepts both with one integrator only.
             Contacts that are `passive` or `ipc` have no friction.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-# `example` is model/flex/drape.xml, cloth on a solid; `guide` is what the documentation recommends for cloth, with
-# the longest of the steps it calls typical. The others are tuned; tuning.json has all that was tried.
+# `example` is model/flex/drape.xml, cloth on a solid; `guide` is the recommendation of the documentation for cloth,
+# with the longest of its typical steps. The others are tuned; tuning.json has all settings that were tried.
 EXAMPLE: dict[str, Any] = {
     "integrator": "discrete", "timestep": 0.002, "solver": "CG", "tolerance": 1e-6, "iterations": 400,
     "membrane": "elastic", "contact": "passive", "solref": "0.01 1", "solimp": ".95 .99 .0001",
@@ -30,7 +30,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "guide": GUIDE,
     "explicit 0.1 ms": {**EXAMPLE, "integrator": "Euler", "timestep": 1e-4},
     "discrete 1.8 ms": {**GUIDE, "timestep": 1 / 30 / 19},
-    # Stiffness 1 / (2 h)^2 and damping 1 / h of each edge, relative to its own inertia.
+    # Stiffness 1 / (2 h)^2 and damping 1 / h of each edge, relative to its inertia.
     "edges 4.2 ms": {
         **GUIDE, "integrator": "implicitfast", "timestep": 1 / 240, "iterations": 2,
         "membrane": "edges", "edge_solref": "-14400 -240", "edge_solimp": ".9999 .9999 .001",
@@ -56,13 +56,13 @@ def integers(values: Any) -> str:
 
 
 def step(scene: dict[str, Any], settings: dict[str, Any]) -> float:
-    """The step of the settings, a little shorter if need be, so that frames fall on steps."""
+    """The step of the settings, a little shorter if necessary, so that frames are multiples of it."""
     frame = 1.0 / scene["time"]["fps"]
     return frame / np.ceil(frame / settings["timestep"] - 1e-9)
 
 
 def fabric(scene: dict[str, Any], settings: dict[str, Any]) -> str:
-    """What keeps the cloth in shape, as elements of flexcomp."""
+    """The elasticity of the cloth, as elements of flexcomp."""
     material = scene["material"]
     if settings["membrane"] == "edges":
         return f'<edge equality="true" solref="{settings["edge_solref"]}" solimp="{settings["edge_solimp"]}"/>'
@@ -75,7 +75,7 @@ def fabric(scene: dict[str, Any], settings: dict[str, Any]) -> str:
 
 
 def xml(scene: dict[str, Any], settings: dict[str, Any]) -> str:
-    contact, touching = scene["contact"], bool(scene["solids"])
+    contact, has_solids = scene["contact"], bool(scene["solids"])
     radius = 0.5 * (contact["cloth_thickness"] or 2e-3)
     meshes, geoms = [], []
     for solid in scene["solids"]:
@@ -87,10 +87,10 @@ def xml(scene: dict[str, Any], settings: dict[str, Any]) -> str:
     collide = (
         f'selfcollide="auto" passive="{passive}" solref="{settings["solref"]}" solimp="{settings["solimp"]}" '
         f'friction="{contact["cloth_friction"]} 0 0"'
-        if touching
+        if has_solids
         else 'selfcollide="none" contype="0" conaffinity="0"'
     )
-    flags = 'ipc="enable"' if touching and settings["contact"] == "ipc" else ""
+    flags = 'ipc="enable"' if has_solids and settings["contact"] == "ipc" else ""
     pins = integers([pin["vertex"] for pin in scene["pins"]])
     return f"""<mujoco>
   <option timestep="{step(scene, settings)}" solver="{settings["solver"]}" tolerance="{settings["tolerance"]}"
@@ -111,7 +111,7 @@ def xml(scene: dict[str, Any], settings: dict[str, Any]) -> str:
 
 
 def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]:
-    """The start, and then every frame."""
+    """Yields the start, and then every frame."""
     import mujoco
 
     model = mujoco.MjModel.from_xml_string(xml(scene, settings))
@@ -121,6 +121,6 @@ def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]
     yield data.flexvert_xpos.reshape(-1, 3).copy()
     for _ in range(scene["time"]["frames"]):
         mujoco.mj_step(model, data, steps)
-        mujoco.mj_kinematics(model, data)  # positions of vertices are those before the last step otherwise
+        mujoco.mj_kinematics(model, data)  # otherwise positions of vertices are those before the last step
         mujoco.mj_flex(model, data)
         yield data.flexvert_xpos.reshape(-1, 3).copy()

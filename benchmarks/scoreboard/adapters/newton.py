@@ -1,18 +1,18 @@
-"""Runs a scene of the scoreboard with Newton; `run` yields the positions of one frame after the other.
+"""Runs a scene of the scoreboard with Newton; `run` yields the positions of each frame.
 
     springs (xpbd):     C = [[a + d/2, d/2], [d/2, a + d/2]],  shear d/2,  C_11 - C_12^2 / C_11 = k
-    triangles (vbd):    mu = k / 2, lambda = 0, so that a strip has k
+    triangles (vbd):    mu = k / 2, lambda = 0, so that a strip has the stiffness k
     hinges:             E = K theta^2 / 2,  K = D |e|^2 / (A_1 + A_2)
 
 Springs lie along the sides of triangles, half a spring for each triangle: `a` along warp and weft, `d` across, so that
-a strip has k and shear is the scene's. The solver for springs multiplies the angle of a hinge by |e| where the gradient
-is |e| / 2A: it is given K / 2A. The one for triangles multiplies by |e|: it is given K / |e|.
+a strip has the stiffness k and shear is that of the scene. The solver for springs multiplies the angle of a hinge by
+|e| where the gradient is |e| / 2A: it gets K / 2A. The solver for triangles multiplies by |e|: it gets K / |e|.
 
 Source      Newton's examples/cloth/example_cloth_hanging.py for the settings `example`, and example_cloth_twist.py for
             the contact of cloth with itself
 Symbols     k  stretch stiffness [N/m]     D  bending rigidity [N m]     e  edge of a hinge [m]     A  area [m^2]
-Deviations  Triangles have shear k / 2. Newton computes in float32. xpbd has spheres at the vertices for cloth on cloth.
-            Particles and their grid are left out where nothing touches, which halves the time.
+Deviations  Triangles have shear k / 2. Newton computes in float32. xpbd has spheres at the vertices for contact between
+            cloths. Particles and their grid are left out of scenes without contact, which halves the time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-# Substeps are those of a frame, and even, for launches are recorded once and repeated. The examples have 10 in 1/60 s.
+# Substeps are per frame, and even, because launches are captured once and replayed. The examples have 10 in 1/60 s.
 SETTINGS: dict[str, dict[str, Any]] = {
     "xpbd example": {"solver": "xpbd", "substeps": 20, "iterations": 10},
     "vbd example": {"solver": "vbd", "substeps": 20, "iterations": 10},
     "xpbd 320": {"solver": "xpbd", "substeps": 320, "iterations": 1},
     "xpbd 640": {"solver": "xpbd", "substeps": 640, "iterations": 1},
-    "xpbd 360 undamped": {"solver": "xpbd", "substeps": 360, "iterations": 1, "damping": 0.0},  # of the scene's
+    "xpbd 360 undamped": {"solver": "xpbd", "substeps": 360, "iterations": 1, "damping": 0.0},  # of that of the scene
     "vbd 100": {"solver": "vbd", "substeps": 100, "iterations": 1},
     "vbd converged": {"solver": "vbd", "substeps": 20, "iterations": 400},
     "vbd 2": {"solver": "vbd", "substeps": 2, "iterations": 10},
@@ -43,13 +43,13 @@ def version() -> str:
 
 
 def spring_stiffness(k: float, shear: float) -> tuple[float, float]:
-    """Along the threads and across, `a` and `d` above [N/m]."""
+    """Stiffness along the threads and across, `a` and `d` above [N/m]."""
     across = 2.0 * shear
     return 0.5 * (k + np.sqrt(k**2 + across**2)) - 0.5 * across, across
 
 
 def add_springs(builder: Any, scene: dict[str, Any], damping: float) -> None:
-    """One for each side of the triangles; half as stiff at the border, where one triangle has it."""
+    """Adds a spring for each side of the triangles, half as stiff at the border, which has one triangle."""
     material = scene["material"]
     along, across = spring_stiffness(material["stretch_warp"], material["shear"])
     triangles, uv = np.array(scene["triangles"]), np.array(scene["uv"])
@@ -65,7 +65,7 @@ def add_springs(builder: Any, scene: dict[str, Any], damping: float) -> None:
 
 
 def set_hinges(builder: Any, scene: dict[str, Any], solver: str, damping: float) -> None:
-    """Bending by hinge; the cloth is flat and unstretched at the start."""
+    """Sets the bending of each hinge; the cloth is flat and unstretched at the start."""
     x, material = np.array(scene["vertices"]), scene["material"]
     for at, (i, j, k, l) in enumerate(np.reshape(builder.edge_indices, (-1, 4))):  # noqa: E741
         if min(i, j) < 0:
@@ -105,7 +105,7 @@ def build(scene: dict[str, Any], settings: dict[str, Any]) -> Any:
         builder.color(include_bending=True)
     model = builder.finalize(device="cpu")
     if solver == "xpbd" and not material["bend_warp"]:
-        model.edge_count = 0  # or it would go through them all the same
+        model.edge_count = 0  # otherwise it would pass through them
     if scene["solids"]:
         model.soft_contact_ke, model.soft_contact_kd = 1e3, 0.1  # of cloth_twist
         model.soft_contact_mu, model.particle_mu = scene["solids"][0]["friction"], contact["cloth_friction"]
@@ -129,15 +129,15 @@ def make_solver(model: Any, scene: dict[str, Any], settings: dict[str, Any]) -> 
 
 
 def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]:
-    """The start, and then every frame."""
+    """Yields the start, and then every frame."""
     import newton
     import warp as wp
 
     wp.config.quiet = True
     model = build(scene, settings)
-    solver, touching = make_solver(model, scene, settings), bool(scene["solids"])
+    solver, has_solids = make_solver(model, scene, settings), bool(scene["solids"])
     states, control = [model.state(), model.state()], model.control()
-    pipeline = newton.CollisionPipeline(model) if touching else None
+    pipeline = newton.CollisionPipeline(model) if has_solids else None
     contacts = pipeline.contacts() if pipeline else None
     h = 1.0 / scene["time"]["fps"] / settings["substeps"]
 
@@ -149,7 +149,7 @@ def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]
             solver.step(states[0], states[1], control, contacts, h)
             states.reverse()
 
-    frame()  # kernels are loaded before launches are recorded
+    frame()  # kernels are loaded before launches are captured
     with wp.ScopedCapture(device="cpu") as capture:
         frame()
     for state in states:

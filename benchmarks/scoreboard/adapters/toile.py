@@ -1,4 +1,4 @@
-"""Runs a scene of the scoreboard with Toile; `run` yields the positions of one frame after the other."""
+"""Runs a scene of the scoreboard with Toile; `run` yields the positions of each frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "half steps": {"max_step": 0.5},  # of the scene's own
+    "half steps": {"max_step": 0.5},  # of that of the scene
 }
 
 
@@ -22,7 +22,7 @@ def version() -> str:
 
 
 def run(scene: dict[str, Any], settings: dict[str, Any]) -> Iterator[np.ndarray]:
-    """The start, and then every frame. The scene is made again from its name: the JSON was written from it."""
+    """Yields the start, and then every frame. The scene is made from its name, from which the JSON was written."""
     sys.path.insert(0, str(Path(__file__).parent.parent))
     from export import SCENES
 
