@@ -69,6 +69,7 @@ class Plugin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     needs_solids: ClassVar[bool] = False  # it has no effect in a scene without solids
+    keeps_out_of_solids: ClassVar[bool] = False  # it keeps cloth out of solids, in place of the default contact
     at_most_one: ClassVar[bool] = False  # a scene may list it only once
 
     @classmethod

@@ -20,6 +20,7 @@ class SolidContact(Plugin):
     """Cloth on solids; it is there by default when a scene has solids."""
 
     needs_solids: ClassVar[bool] = True
+    keeps_out_of_solids: ClassVar[bool] = True
     at_most_one: ClassVar[bool] = True
 
     thickness: float = quantity(1e-3, unit="m", doc="distance at which cloth is held in front of a solid", gt=0)

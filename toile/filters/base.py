@@ -44,7 +44,6 @@ class FilterContext:
 class Filter(Plugin):
     """Settings of a filter; `start` makes the correction."""
 
-    keeps_out_of_solids: ClassVar[bool] = False  # it replaces the default contact with solids
     resolves_cloth_contact: ClassVar[bool] = False  # it keeps cloth from passing through cloth, and untangles it
     shear_fields: ClassVar[tuple[str, ...]] = ()  # shear-spring fields; they have no effect on meshes without quads
     must_be_last: ClassVar[bool] = False  # no other filter may change the cloth after it

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from toile.colliders.base import Solid
     from toile.energies.base import Energy
     from toile.model.mesh import Mesh
-    from toile.plugins import Plugin
     from toile.post.base import FrameProcessor
     from toile.scene.schema import Scene
 
@@ -182,8 +181,7 @@ def _build_solids(scene: Scene, device: str) -> list[Solid]:
 
 def _solid_contact(scene: Scene, needed: bool) -> SolidContact | None:
     """Returns the settings of contact with solids: the scene's own, or the default unless a filter replaces it."""
-    constraints: tuple[Plugin, ...] = scene.constraints
-    given = [constraint for constraint in constraints if isinstance(constraint, SolidContact)]
+    given = [cast(SolidContact, item) for item in scene.constraints if item.keeps_out_of_solids]
     if not needed:
         return None
     if given:
