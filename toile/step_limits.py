@@ -77,8 +77,8 @@ MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
 # step is solved again, at most MAX_RESOLVES times. Left to the next step, the solve would draw cloth in from around and
 # corrections push it out again: folds would tie themselves in knots. Cloth that is then still stretched by more than
 # the second number is rejected.
-RESOLVE_ABOVE_STRETCH, MAX_CORRECTED_STRETCH = 0.04, 0.3
-MAX_RESOLVES = 3
+MAX_CORRECTED_STRETCH = 0.3
+MAX_SOLVES = 3
 
 # --- Contact with solids (toile/contact/solid)
 
@@ -108,7 +108,7 @@ MAX_ZONE_PASSES = 60
 MAX_ZONE_DISPLACEMENT = 3.0
 # Solves of one linearization with the springs of persistent contacts that pull removed in between. A solve is repeated
 # when more than this fraction of the springs pulled.
-MAX_PERSISTENT_SOLVES, MAX_PULLING = 3, 0.02
+MAX_SPRINGS_CHANGED = 0.02
 
 # --- Contact between cloths by penalty springs (toile/contact/penalty)
 

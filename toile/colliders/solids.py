@@ -37,6 +37,11 @@ class Solids:
         self.poses = wp.zeros(len(self.solids), dtype=Pose, device=device)
         self._step: tuple[float, float] | None = None
 
+    @property
+    def step(self) -> tuple[float, float] | None:
+        """Start and end of the present step [s]; None without solids."""
+        return self._step
+
     def __iter__(self) -> Iterator[Solid]:
         return iter(self.solids)
 

@@ -23,6 +23,7 @@ import warp as wp
 from toile.contact.narrow_phase.thickness import make_rest_geometry
 from toile.device.launcher import Launcher
 from toile.math.types import mat33, numpy_real, real, vec3
+from toile.model.constraint_state import ConstraintState
 from toile.model.mesh import find_edges
 from toile.model.model import Model
 
@@ -64,16 +65,22 @@ class CollisionMesh:
         self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
         self._launch = Launcher(device)
 
-    def begin(self, x: wp.array, x_end: wp.array, v_end: wp.array, begin: float, end: float) -> None:
-        """Copies a candidate step from `begin` to `end` [s], and the motion of the solids in it."""
-        n = self.moving_count
-        for to, source in ((self.x, x), (self.x_end, x_end), (self.v_end, v_end)):
-            wp.copy(to, source, count=n)
+    def begin(self, x: wp.array, v: wp.array, constraints: ConstraintState, begin: float, end: float) -> None:
+        """Starts a step from `begin` to `end` [s]: the motion of solids, and that to which velocities lead."""
+        wp.copy(self.x, x, count=self.moving_count)
+        self._launch(predict, self.moving_count, [x, v, end - begin, constraints, self.x_end])
         if self.solids:
             start, stop = (np.concatenate([solid.vertices(time) for solid in self.solids]) for time in (begin, end))
             rows = ((self.x, start), (self.x_end, stop), (self.v_end, (stop - start) / (end - begin)))
             for to, values in rows:
-                wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=n)
+                given = wp.array(values.astype(numpy_real), dtype=vec3, device=self.device)
+                wp.copy(to, given, dest_offset=self.moving_count)
+
+    def set_candidate(self, x_end: wp.array, v_end: wp.array | None = None) -> None:
+        """Copies the end of a candidate step."""
+        wp.copy(self.x_end, x_end, count=self.moving_count)
+        if v_end is not None:
+            wp.copy(self.v_end, v_end, count=self.moving_count)
 
     def update_inverse_mass(self, masses: wp.array, S: wp.array, S_user: wp.array, planes: "Planes | None") -> None:
         """Sets the inverse masses of this step; `planes` are those of contacts with solids."""
@@ -87,6 +94,18 @@ class CollisionMesh:
         """Copies the corrected step back."""
         wp.copy(x_out, self.x_end, count=self.moving_count)
         wp.copy(v_out, self.v_end, count=self.moving_count)
+
+
+@wp.kernel
+def predict(
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, constraints: ConstraintState,
+    # out
+    x_end_out: wp.array(dtype=vec3),
+):  # fmt: skip
+    """Where the velocities lead, with the constraints of the end of the step."""
+    i = wp.tid()
+    x_end_out[i] = constraints.S[i] * (x[i] + h * v[i]) + constraints.x_held[i]
 
 
 @wp.kernel

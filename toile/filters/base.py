@@ -35,6 +35,10 @@ class FilterContext:
     solid_contacts: "SolidContacts | None"
     max_step: float  # [s]  the longest of the run
 
+    def step(self, h: float) -> tuple[float, float]:
+        """Start and end [s] of the present step; without solids just its length counts."""
+        return self.solids.step or (0.0, h)
+
     @property
     def planes(self) -> Planes | None:
         """The planes that contacts with solids hold particles at in the present step."""

@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.response.persistent_contacts import PersistentContacts
+from toile.contact.response.contact_springs import ContactSprings
 from toile.contact.response.resolve import CLOTH_CAUGHT, ContactResolver
 from toile.contact.untangle.untangle import Untangler
 from toile.device.launcher import Launcher
@@ -79,8 +79,10 @@ class SelfContactCorrection(Correction):
         device = str(context.masses.device)
         self.collision_mesh = CollisionMesh(model, sharp, thickness, settings.thickness, device)
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
-        self.persistent_contacts = PersistentContacts(self.collision_mesh, self.resolver.contact_set)
-        self.contact_forces = (self.persistent_contacts,)
+        self.springs = ContactSprings(
+            self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts
+        )
+        self.contact_forces = (self.springs,)
         mesh = self.collision_mesh
         inverse_masses = np.where(mesh.masses > 0.0, 1.0 / np.maximum(mesh.masses, 1e-300), 0.0)  # [1/kg]
         self.untangler: Untangler | None = Untangler(
@@ -90,15 +92,14 @@ class SelfContactCorrection(Correction):
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
-        mesh, constraints = self.collision_mesh, self.context.constraints
+        mesh = self.collision_mesh
         if not mesh.moving_count:
             return None
-        mesh.begin(state.x, state_out.x, state_out.v, state.t, state.t + h)
-        planes = self.context.planes
-        mesh.update_inverse_mass(self.context.masses, constraints.S, constraints.S_user, planes)
+        mesh.set_candidate(state_out.x, state_out.v)
+        self._update_inverse_mass()
         if self.untangler is not None:
-            self._untangle(self.untangler)
-        trouble = self.resolver.resolve(planes, h)
+            self._move_apart(self.untangler)
+        trouble = self.resolver.resolve(self.context.planes, h)
         if trouble is None:
             corrections = self.context.corrections
             before, after = [state_out.x, state_out.v], [mesh.x_end, mesh.v_end]
@@ -106,19 +107,40 @@ class SelfContactCorrection(Correction):
             mesh.finish(state_out.x, state_out.v)
         return trouble
 
+    def _find(self, x: wp.array, v: wp.array, h: float) -> None:
+        """Finds the contacts that a step begins with."""
+        mesh = self.collision_mesh
+        if not mesh.moving_count:
+            return
+        mesh.begin(x, v, self.context.constraints, *self.context.step(h))
+        self._update_inverse_mass()
+        if self.untangler is not None:
+            self._exempt(self.untangler)
+        self.resolver.detect(h)
+
+    def _add_impacts(self, x: wp.array) -> int:
+        """Adds contacts of pairs that collide on the way to x."""
+        self.collision_mesh.set_candidate(x)
+        return self.resolver.add_impacts()
+
+    def _update_inverse_mass(self) -> None:
+        constraints = self.context.constraints
+        masses, planes = self.context.masses, self.context.planes
+        self.collision_mesh.update_inverse_mass(masses, constraints.S, constraints.S_user, planes)
+
     def accept(self) -> None:
-        self.persistent_contacts.store_warm_start()
+        self.springs.accept()
 
     def state_dict(self) -> StateDict:
-        return {"tangled": self.untangler is not None, **self.persistent_contacts.state_dict()}
+        return {"tangled": self.untangler is not None, **self.springs.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
             self.untangler = None
-        self.persistent_contacts.load_state_dict(state_dict)
+        self.springs.load_state_dict(state_dict)
 
-    def _untangle(self, untangler: Untangler) -> None:
-        """Exempts tangled cloth from contact, and moves it apart. Once nothing is tangled, nothing will be."""
+    def _exempt(self, untangler: Untangler) -> None:
+        """Exempts tangled cloth from contact. Once nothing is tangled, nothing will be."""
         mesh = self.collision_mesh
         tangled = untangler.exempt(mesh.x)
         exempt = np.zeros(mesh.count, np.int32)
@@ -126,15 +148,13 @@ class SelfContactCorrection(Correction):
         self.resolver.contact_set.exempt.assign(exempt)
         if not tangled.any():
             self.untangler = None
-            return
+
+    def _move_apart(self, untangler: Untangler) -> None:
+        """Moves tangled cloth apart."""
+        mesh = self.collision_mesh
         d = untangler.displacements(mesh.x, UNTANGLING * self.settings.thickness)
         inputs = [mesh.inverse_mass, self.context.masses, d, mesh.x_end]
         self._launch(add_displacements, mesh.moving_count, inputs)
-
-    def extend_system(self) -> bool:
-        if self.resolver.contact_count:
-            self.persistent_contacts.add_new_contacts()
-        return self.resolver.contact_count > 0
 
     def contact_count(self) -> int:
         return self.resolver.contact_count

@@ -58,10 +58,16 @@ class Solution:
     iterations: int
     residual: float  # |r| relative to its start
     converged: bool
+    solves: int = 0  # linear systems
 
     def then(self, later: "Solution") -> "Solution":
         """Returns the record of this solve and of a later one together."""
-        return Solution(self.iterations + later.iterations, later.residual, later.converged)
+        return Solution(
+            self.iterations + later.iterations,
+            max(self.residual, later.residual),
+            later.converged,
+            self.solves + later.solves,
+        )
 
 
 class ModifiedPCG:

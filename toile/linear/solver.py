@@ -1,5 +1,7 @@
 """The linear solver of a run: modified CG with a preconditioner, which is updated when it no longer serves."""
 
+from dataclasses import replace
+
 import numpy as np
 import warp as wp
 
@@ -32,7 +34,7 @@ class LinearSolver:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
             solution = self.pcg.solve(self.preconditioner, self.tolerance, limit, again)
             if solution.converged:
-                return solution
+                return replace(solution, solves=1)
             spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
             # The next solve starts from this dv, whose residual has already fallen.
             again = again or (1.0 if np.isfinite(solution.residual) else 0.0)
@@ -40,9 +42,9 @@ class LinearSolver:
         self._wait = max(0, self._wait - 1)
         self._usable = self._renew()
         if not self._usable:
-            return Solution(spent, float("nan"), False)
+            return Solution(spent, float("nan"), False, 1)
         solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again)
-        return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged)
+        return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged, 1)
 
     def _renew(self) -> bool:
         """Updates the preconditioner to the current matrix; returns whether that was possible. On a GPU there is no

@@ -29,6 +29,7 @@ from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
 from toile.scene.schema import solid_names
 from toile.simulation.step_control import StepControl
+from toile.simulation.strain import Strain
 from toile.system.contacts import Contacts
 from toile.system.system import System
 from toile.system.terms import ForceTerm, Term, make_term
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from toile.energies.base import Energy
     from toile.model.mesh import Mesh
     from toile.post.base import FrameProcessor
-    from toile.scene.schema import Scene
+    from toile.scene.schema import Cloth, Scene
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Parts:
     integrator: Stepper
     post: list[FrameProcessor]
     control: StepControl
+    strain: Strain
     timers: Timers
     state: State
 
@@ -92,9 +94,14 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     contact_forces = [force for correction in filters for force in correction.contact_forces]
     system = System(model, terms, device, contact_forces, masses)
     contacts = Contacts(system, solid_contacts, filters, timers, scene.integrator.applies_limits)
+    strain = Strain(
+        model, device, [_keeps_inside_extension(cloth) for cloth in scene.cloth], scene.time.max_excess is not None
+    )
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(
-        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers)
+        IntegratorContext(
+            system, constraints, corrections, contacts, limits, scene.solver, timers, strain.needs_linearization
+        )
     )
     return Parts(
         scene=scene,
@@ -112,6 +119,7 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
         integrator=integrator,
         post=[item.start(solids, device) for item in scene.post],
         control=control,
+        strain=strain,
         timers=timers,
         state=state,
     )
@@ -187,6 +195,10 @@ def _solid_contact(scene: Scene, needed: bool) -> SolidContact | None:
     if given:
         return given[0]
     return None if any(item.keeps_out_of_solids for item in scene.filters) else SolidContact()
+
+
+def _keeps_inside_extension(cloth: Cloth) -> bool:
+    return any(energy.keeps_inside_extension for energy in cloth.energies)
 
 
 def _start_velocities(scene: Scene, model: Model, positions: np.ndarray) -> np.ndarray:

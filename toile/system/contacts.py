@@ -58,12 +58,12 @@ class Contacts:
 
     def detect(self, state: State, h: float) -> None:
         """Finds the contacts of a step of h that begins with `state`."""
-        if self._system.contact_forces:
-            with self._timers.stage("C/C"):
-                self._system.detect_contacts(state.x, state.v, h)
         if self.solid is not None:
             with self._timers.stage("C/S"):
                 self.solid.detect(state, h)
+        if self._system.contact_forces:
+            with self._timers.stage("C/C"):
+                self._system.detect_contacts(state.x, state.v, h)
 
     def linearize(self, x_ref: wp.array, h: float, u: wp.array | None = None, b_out: wp.array | None = None) -> None:
         """Updates the friction of sliding contacts. With u and b_out it is added to the linear system, whose other
@@ -124,15 +124,6 @@ class Contacts:
             if trouble is not None:
                 return trouble
         return None
-
-    @property
-    def can_extend_system(self) -> bool:
-        """Whether corrections can add contacts to the linear system."""
-        return any(correction.contact_forces for correction in self.corrections)
-
-    def extend_system(self) -> bool:
-        """Adds the contacts that corrections have just resolved to the linear system. Returns whether there are any."""
-        return sum(correction.extend_system() for correction in self.corrections) > 0
 
     def accept(self) -> None:
         """The step stands."""

@@ -168,6 +168,10 @@ class ContactSet:
         """Adds contacts for pairs that collide on the way to x_end; returns their number."""
         return self._find(find_impacts, [self.mesh.x, self.mesh.x_end, self.changed, only_changed])
 
+    def update_inverse_masses(self) -> None:
+        """Updates the contacts to the present inverse masses, and clears their impulses."""
+        self._launch.split(update_inverse_masses, self.contact_count, [self.mesh.inverse_mass, self.contacts])
+
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
         mesh, hits = self.mesh, self._hits
         fill([hits], self._launch, kernel, self.near_pairs.count, [self.near_pairs.values, *inputs])
@@ -385,3 +389,16 @@ def make_contacts(
     write_contact(
         count[0] + i, kind, at, w, n, gap, tau, recovery, inverse_mass, solid_friction, friction, contacts_out
     )
+
+
+@wp.kernel
+def update_inverse_masses(first: wp.int32, inverse_mass: wp.array(dtype=mat33), contacts_out: ContactArrays):
+    """Updates the effective inverse masses, and clears the impulses."""
+    k = first + wp.tid()
+    at = contacts_out.vertices[k]
+    contacts_out.effective_inverse_mass[k] = effective_inverse_mass(
+        contacts_out.weights[k], contacts_out.normal[k],
+        inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]],
+    )  # fmt: skip
+    contacts_out.normal_impulse[k] = real(0.0)
+    contacts_out.friction_impulse[k] = vec3()

@@ -19,7 +19,7 @@ from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import CollisionMesh, Planes
 from toile.contact.narrow_phase.contact_set import RECOVERY, ContactImpulses, ContactSet, make_impulses
 from toile.contact.response.impact_zones import ImpactZones, rigid_motion
-from toile.contact.response.impulses import ParticleResponse, ProjectedGaussSeidel, find_clearance, make_response
+from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
@@ -59,7 +59,7 @@ class ContactResolver:
         self._readback = Readback(self._stale_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._impulses_v = self._make_impulses(0)
-        self._solver = ProjectedGaussSeidel(n, self.device)
+        self._solver = AcceleratedJacobi(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
         self._no_planes = Planes(*none)
         self._clearance, self._clearance_v = (
@@ -72,14 +72,25 @@ class ContactResolver:
         self.zone_count = 0  # of the fail-safe, in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices of the zone that was given up
 
+    def detect(self, h: float) -> None:
+        """Finds the contacts of pairs that start close, for a step of h; x_end is where velocities lead."""
+        contact_set = self.contact_set
+        contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
+        self._search()
+        contact_set.find_close_contacts()
+
+    def add_impacts(self) -> int:
+        """Adds contacts of pairs that collide on the way to x_end; returns their number."""
+        self._search_stale()
+        return self.contact_set.find_impacts(False)
+
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
         contact_set = self.contact_set
-        contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
         response, response_v = self._find_responses(planes or self._no_planes)
-        self._search()
-        self._solver.clear()
-        if contact_set.find_close_contacts():
+        self._search_stale()
+        contact_set.update_inverse_masses()
+        if contact_set.contact_count:
             self._apply_impulses(response)
             self._search_stale()
         hits, passes = contact_set.find_impacts(False), 0
