@@ -78,12 +78,12 @@ MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
 # corrections push it out again: folds would tie themselves in knots. Cloth that is then still stretched by more than
 # the second number is rejected.
 MAX_CORRECTED_STRETCH = 0.3
-MAX_SOLVES = 3
+MAX_CONTACT_SOLVES = 2
 
 # --- Contact with solids (toile/contact/solid)
 
 # Solves of one linearization with the contacts corrected in between. Each correction leaves about half of the errors.
-MAX_SOLID_SOLVES = 4
+MAX_STAGE_CHECKS = 4
 # A solve is repeated when the fraction of contacts that it missed or that pulled exceeds the first number, or the
 # fraction whose friction is far from Coulomb's the second; and once when the fraction whose friction is not close to it
 # exceeds the third. What is left inside a solid is then projected onto its surface, and other states change one step
@@ -96,16 +96,13 @@ MAX_STATE_CHANGES = wp.constant(2)
 
 # Passes of impulses and continuous collision detection over pairs that still collide, before these move as rigid zones.
 # A pass may cause new impacts, and zones are always safe: the number weighs time against motions that zones make stiff.
-MAX_IMPACT_PASSES = 10
+MAX_IMPACT_PASSES = 4
 # Sweeps of projected Gauss-Seidel over all contacts in a pass, and the correction below which they end, as a fraction
 # of the thickness. With 20, friction between layers was 5 to 15 % too strong; most passes end after a few.
-MAX_SWEEPS, SWEEP_TOLERANCE = 100, 1e-3
-# Passes in which impact zones grow, before the step is rejected. Zones only grow, so that the loop ends by itself
-# unless held vertices prevent a rigid motion: the number only bounds the time.
-MAX_ZONE_PASSES = 60
-# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices; the step is
-# rejected beyond it.
-MAX_ZONE_DISPLACEMENT = 3.0
+MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
+# Rounds in which paths that still collide end before the impact, and rounds in which they end where they began. The
+# second loop ends by itself: the number only bounds the time.
+MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
 # Solves of one linearization with the springs of persistent contacts that pull removed in between. A solve is repeated
 # when more than this fraction of the springs pulled.
 MAX_SPRINGS_CHANGED = 0.02

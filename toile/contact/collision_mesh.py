@@ -123,15 +123,18 @@ def update_inverse_mass_on_solids(
     # out
     W_out: wp.array(dtype=mat33),
 ):  # fmt: skip
-    """Inverse mass of particles on solids, which may move away from the solid as well."""
+    """Inverse mass of particles on solids, which may move away from the solid as well; those that the last solve held
+    and its forces released have no plane any more."""
     i = wp.tid()
     free = real(1.0) * S[i]
-    if plane_count[i] == 1:
+    if plane_count[i] == 0:
+        free = real(1.0) * S_user[i]
+    elif plane_count[i] == 1:
         n = S_user[i] * plane_normal[MAX_PLANES * i]
         if wp.length_sq(n) > real(0.0):
             n = wp.normalize(n)
             n = n - free * n  # only the part that is not free already
             free += wp.outer(n, n)
-    elif plane_count[i] > 1:
-        free = S_user[i]
+    else:
+        free = real(1.0) * S_user[i]
     W_out[i] = free / masses[i]

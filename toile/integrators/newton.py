@@ -31,7 +31,7 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.constraint_state import ConstraintState
 from toile.model.state import State
-from toile.step_limits import MAX_SOLVES
+from toile.step_limits import MAX_CONTACT_SOLVES
 from toile.system.terms import Linearization
 
 
@@ -50,8 +50,8 @@ class NewtonStep:
     def solve(self, state: State, state_out: State, h: float) -> Solution:
         """Solves for the end of the step from x_ref, v_ref and the scheme's h.
 
-        After `iterations` linearizations the contacts are checked, and the strain. While contacts do not fit the
-        result, or threads exceed their extension, the step is linearized there and solved again.
+        After `iterations` linearizations the contacts are checked, and the strain. While threads exceed their
+        extension, the step is linearized once more where the last solve led.
         """
         constraints, x, u, contacts = self.context.constraints, state_out.x, self.u, self.context.contacts
         if self.context.system.alters_positions:
@@ -60,43 +60,59 @@ class NewtonStep:
         guess = [constraints.S, constraints.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
         self._launch(self.first_guess, len(u), guess)
         at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
-        total, again, settled = Solution(0, 0.0, True), 0.0, False
-        while not settled:
-            solution = self._linearize_and_solve(state_out, at, again)
+        total, again, linearizations, strained = Solution(0, 0.0, True), 0.0, 0, True
+        while linearizations < self.iterations or strained:
+            linearizations += 1
+            self._linearize(at)
+            # Before the last linearization forces are not yet those that contacts can be judged by.
+            judged = linearizations >= self.iterations
+            solution = self._solve(state, state_out, h, again, MAX_CONTACT_SOLVES if judged else 1)
             total = total.then(solution)
             if not solution.converged:
                 return total
             at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
-            if total.solves < self.iterations:
-                continue
-            # Contacts are judged more coarsely than a thousandth of so small a change.
-            again = 1.0
-            settled = contacts.check(state, x, u, self.force, self.x_ref, h, self.b)
-            settled = settled and not self.context.is_strained(state.x, x, total.solves - self.iterations)
-            settled = settled or total.solves >= self.iterations + MAX_SOLVES - 1
-            if not settled and contacts.holds_particles:
-                contacts.restore(h)
-                self._hold_again(h)
+            if judged:
+                strained = self.context.is_strained(state.x, x, linearizations - self.iterations)
+                # Contacts are judged more coarsely than a thousandth of so small a change.
+                again = 1.0
+                if strained and contacts.holds_particles:
+                    contacts.restore(h)
+                    self._hold_again(h)
         self._launch(finish, len(u), [constraints, u, x, state_out.v])
         contacts.project(state_out)
         return total
 
-    def _linearize_and_solve(self, state_out: State, at: Linearization, again: float) -> Solution:
-        """Improves u and x by one Newton iteration, and finds the force of the constraints."""
-        system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
-        n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
+    def _linearize(self, at: Linearization) -> None:
+        """Assembles A and b, contacts included."""
+        system, h = self.context.system, at.h
         with self.context.timers.stage("EVAL"):
-            A, f = system.linearize(at)  # [BW98] eq. (16)
-            launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
-            contacts.linearize(self.x_ref, h, u, self.b)
-        with self.context.timers.stage("CG"):
-            solution = self.solver.solve(again)  # secs. 5.2, 5.3
-        if solution.converged:
+            _, f = system.linearize(at)  # [BW98] eq. (16)
+            self._launch(right_side, len(self.u), [system.masses, self.v_ref, self.u, f, h, self.b])  # eq. (18)
+            self.context.contacts.linearize(self.x_ref, h, self.u, self.b)
+
+    def _solve(self, state: State, state_out: State, h: float, again: float, max_solves: int) -> Solution:
+        """Improves u and x by the solution of the linear system, and finds the force of the constraints. Contacts that
+        do not fit the result are corrected, and the system is solved again."""
+        system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
+        n, launch, A, x, u, du = len(self.u), self._launch, system.A, state_out.x, self.u, self.du
+        total, settled = Solution(0, 0.0, True), False
+        while not settled:
+            with self.context.timers.stage("CG"):
+                solution = self.solver.solve(again, h * self.context.weight)  # secs. 5.2, 5.3
+            total, again = total.then(solution), 1.0
+            if not solution.converged:
+                return total
             launch.split(subtract_product, n, [*A.arrays, du, self.b])
             A.add_coupled(du, -1.0, self.b)
             launch(update, n, [self.x_ref, h, u, du, x])
             launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
-        return solution
+            if max_solves == 1:
+                return total
+            last = total.solves >= max_solves
+            settled = contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)
+            if not settled and contacts.holds_particles:
+                self._hold_again(h)
+        return total
 
     def _hold_again(self, h: float) -> None:
         """Starts the next solve with held directions where the changed contacts hold them."""

@@ -66,8 +66,7 @@ class Strain:
         """Whether another linearization should be added to a step, after `added` others: it costs less than two steps
         of half the size."""
         change, excess = self.changes(x_before, x)
-        drastic = added == 0 and change > MAX_STRETCH_CHANGE
-        return (drastic or excess > 0.0) and added < self._max_improvements
+        return (change > MAX_STRETCH_CHANGE or excess > 0.0) and added < self._max_improvements
 
     def move(self, time: float) -> None:
         """Brings rest lengths to a time."""

@@ -82,20 +82,22 @@ class Contacts:
         x_ref: wp.array,
         h: float,
         b_out: wp.array | None = None,
+        last: bool = False,
     ) -> bool:
         """Whether the contacts that were solved for are those that the result shows.
 
         If not, contacts, constraints and the linear system (A, and its residual b_out) are corrected for another solve.
-        `force` is that of the constraints. Integrators without a linear system pass no b_out.
+        `force` is that of the constraints. Integrators without a linear system pass no b_out. After the `last` solve
+        nothing is corrected, and the contacts that are left become those of the next step.
         """
         consistent = True
         if b_out is not None:
             with self._timers.stage("C/C"):
-                consistent = self._system.check_contacts(x, u, h, b_out)
+                consistent = self._system.check_contacts(x, u, h, b_out, last)
         if self.solid is None:
             return consistent
         with self._timers.stage("C/S"):
-            if self.solid.check(state, x, u, force, h) and consistent:
+            if self.solid.check(state, x, u, force, h, last) and consistent:
                 return True
             if b_out is not None:
                 self._add_friction(u, -h, b_out)

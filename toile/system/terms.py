@@ -76,8 +76,9 @@ class ContactForce(Protocol):
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         """Adds the force and the diagonal blocks of A; off-diagonal blocks go to `couplings`."""
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Whether the contacts that were solved for fit the result; if not, A and the residual b are corrected."""
+    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+        """Whether the contacts that were solved for fit the result. If not, A and the residual b are corrected for another
+        solve; after the `last` one nothing is, and it returns True."""
 
 
 class PenaltyForce(ForceTerm, ContactForce, Protocol):

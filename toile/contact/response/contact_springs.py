@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
+from toile.contact.narrow_phase.closest_points import combine
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
 from toile.contact.response.inherited_loads import InheritedLoads
 from toile.device.growable import Growable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # k h^2 K. It is large because the four particles must also stop the cloth around them. The solver's iterations grow
 # with its root where its preconditioner, such as a factor, does not include the couplings.
-STIFFNESS_RATIO = wp.constant(real(1000.0))
+STIFFNESS_RATIO = wp.constant(real(300.0))
 # Separation in a step above which a contact loses its load, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
 # A spring whose force is that of being stretched by more than this fraction of the thickness pulls.
@@ -57,11 +57,18 @@ class ContactSpringArrays(Growable):
     """The springs of the contacts of a step, one for each."""
 
     active: wp.array(dtype=wp.int32)
+    in_system: wp.array(dtype=wp.int32)  # whether the last solve included it
     stiffness: wp.array(dtype=real)  # [N/m]  k
     friction_stiffness: wp.array(dtype=real)  # [N/m]  c
     load: wp.array(dtype=real)  # [N]  lambda; after a solve the force of the spring
-    friction: wp.array(dtype=vec3)  # [N]  after a solve
+    force: wp.array(dtype=vec3)  # [N]  in the solve, with friction
     slip: wp.array(dtype=real)  # [m]  that velocities lead to
+
+
+SPRING_FIELDS = {
+    "active": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real, "load": real,
+    "force": vec3, "slip": real,
+}  # fmt: skip
 
 
 class ContactSprings:
@@ -87,39 +94,51 @@ class ContactSprings:
         self._find(x, v, h)
         contacts, count, mesh = self.contact_set.contacts, self.contact_set.contact_count, self.mesh
         self._solves, self._h = 0, h
-        self._reserve(count)
+        self.count = 0
+        self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
         self._launch.split(prepare_springs, count, [mesh.x, mesh.x_end, contacts, self.springs])
-        self.count = count
 
     def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
-        mesh, c, contacts = self.mesh, self.couplings, self.contact_set.contacts
+        mesh, c = self.mesh, self.couplings
+        self._add_new()
+        c.count.zero_()
+        self._h, self._solves = at.h, self._solves + 1
+        model = [A_out.diagonal, mesh.moving_count]
+        inputs = [mesh.x, mesh.x_end, at.x, at.h, self.contact_set.contacts]
+        self._launch(add_springs, self.count, [*model, *inputs, f_out, A_out.values, self.springs, c.groups])
+
+    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+        """Updates loads; removes springs that pull and adds those that are missing, unless these are few."""
+        if self._solves == 1 and not last:
+            self._add_impacts(x)
+            self._add_new()
+        mesh, contacts = self.mesh, self.contact_set.contacts
+        if not self.count:
+            return True
+        self._counts.zero_()
+        at = [mesh.moving_count, mesh.x, mesh.x_end, x]
+        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts])
+        if last:
+            return True
+        changed, active = self._readback()
+        if changed <= MAX_SPRINGS_CHANGED * active:
+            return True
+        self.couplings.count.zero_()
+        out = [self.springs, A_out.values, b_out, self.couplings.groups]
+        self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])
+        return False
+
+    def _add_new(self) -> None:
+        """Makes springs of the contacts that have been added; they do not act yet."""
         count = self.contact_set.contact_count
         self._reserve(count)
-        if c.capacity < count:
-            c.reserve(2 * count)
-            self._launch = Launcher(mesh.device)
-        if count > self.count:  # impacts that the last solve led to
-            self._launch(add_impacts, count - self.count, [self.count, self.springs])
+        if self.couplings.capacity < count:
+            self.couplings.reserve(2 * count)
+            self._launch = Launcher(self.mesh.device)
+        if count > self.count:
+            self._launch(clear_springs, count - self.count, [self.count, self.springs])
             self.count = count
-        c.count.zero_()
-        self._solves += 1
-        self._h = at.h
-        model = [A_out.diagonal, mesh.moving_count]
-        inputs = [mesh.inverse_mass, mesh.x, mesh.x_end, at.x, at.h]
-        self._launch(add_springs, count, [*model, *inputs, contacts, f_out, A_out.values, self.springs, c.groups])
-
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these are few."""
-        count = self.count
-        added = self._add_impacts(x) if self._solves == 1 else 0
-        if not count:
-            return added == 0
-        self._counts.zero_()
-        inputs = [self.mesh.moving_count, self.mesh.x, self.mesh.x_end, x, self.contact_set.contacts]
-        self._launch(update_springs, count, [*inputs, self.springs, self._counts])
-        changed, active = self._readback()
-        return bool(changed + added <= MAX_SPRINGS_CHANGED * active)
 
     @property
     def in_system(self) -> bool:
@@ -129,11 +148,9 @@ class ContactSprings:
     def accept(self) -> None:
         """Stores the loads of an accepted step for the next."""
         contacts, count = self.contact_set.contacts, self.contact_set.contact_count
-        self._reserve(count)
+        self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
-        elif count > self.count:
-            self._launch(add_impacts, count - self.count, [self.count, self.springs])
         self._launch.split(add_impulses, count, [contacts, self._h, self.springs])
         self._loads.store(contacts, self.springs.load, count)
 
@@ -148,9 +165,8 @@ class ContactSprings:
         if count <= self._capacity:
             return
         grown = ContactSpringArrays()
-        kinds = {"active": wp.int32, "friction": vec3}
-        for name in ("active", "stiffness", "friction_stiffness", "load", "friction", "slip"):
-            array = wp.zeros(2 * count, dtype=kinds.get(name, real), device=self.mesh.device)
+        for name, kind in SPRING_FIELDS.items():
+            array = wp.zeros(2 * count, dtype=kind, device=self.mesh.device)
             if self._capacity > 0:
                 wp.copy(array, getattr(self.springs, name), count=self._capacity)
             setattr(grown, name, array)
@@ -163,6 +179,16 @@ class ContactSprings:
 def spring_target(contacts: ContactArrays, t: wp.int32) -> real:
     """The target of a spring. Overlaps are recovered by impulses, which add no velocity."""
     return wp.min(contacts.target[t], real(0.0))
+
+
+@wp.kernel
+def clear_springs(first: wp.int32, springs_out: ContactSpringArrays):
+    """Makes springs that do not act, without a load."""
+    t = first + wp.tid()
+    springs_out.active[t] = 0
+    springs_out.in_system[t] = 0
+    springs_out.load[t] = real(0.0)
+    springs_out.slip[t] = real(0.0)
 
 
 @wp.kernel
@@ -182,24 +208,8 @@ def prepare_springs(
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)
     springs_out.slip[t] = wp.length(r - along * n)
-    springs_out.friction[t] = vec3()
     acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t)
     springs_out.active[t] = wp.where(acts and contacts.effective_inverse_mass[t] > TINY, 1, 0)
-
-
-@wp.kernel
-def add_impacts(
-    # in
-    first: wp.int32,
-    # in and out
-    springs_out: ContactSpringArrays,
-):
-    """Springs of pairs that collide, without a load."""
-    t = first + wp.tid()
-    springs_out.active[t] = 1
-    springs_out.load[t] = real(0.0)
-    springs_out.friction[t] = vec3()
-    springs_out.slip[t] = real(0.0)
 
 
 @wp.func
@@ -218,13 +228,51 @@ def relative_motion(
     return r
 
 
+@wp.func
+def spring_block(n: vec3, k: real, c: real) -> mat33:
+    """- d force / d r [N/m]."""
+    return c * identity() + (k - c) * wp.outer(n, n)
+
+
+@wp.func
+def spring_force(contacts: ContactArrays, t: wp.int32, load: real, k: real, c: real, r: vec3) -> vec3:
+    """The force on the first element [N], where the closest points have moved by r relative to each other."""
+    n = contacts.normal[t]
+    along = wp.dot(n, r)
+    return (load + k * (spring_target(contacts, t) - along)) * n - c * (r - along * n)
+
+
+@wp.func
+def friction_stiffness(contacts: ContactArrays, t: wp.int32, load: real, k: real, r: vec3, least: real) -> real:
+    """c = mu lambda / slip, where the slip is at least `least` [N/m]."""
+    n = contacts.normal[t]
+    slip = wp.length(r - wp.dot(n, r) * n)
+    slip = wp.max(wp.max(slip, least), SLIP_REGULARIZATION * contacts.thickness[t])
+    return wp.min(contacts.mu[t] * load / slip, k)
+
+
+@wp.func
+def append_coupling(contacts: ContactArrays, t: wp.int32, moving_count: wp.int32, block: mat33, groups: CouplingGroups):
+    """Appends the blocks of a spring between the particles of the system."""
+    at, w = contacts.vertices[t], contacts.weights[t]
+    particles, weights = wp.vec4i(), vec4()
+    for a in range(4):
+        if at[a] < moving_count:
+            particles[a] = at[a]
+            weights[a] = w[a]
+    group = wp.atomic_add(groups.count, 0, 1)
+    groups.particles[group] = particles
+    groups.weights[group] = weights
+    groups.blocks[group] = block
+
+
 @wp.kernel
 def add_springs(
     # model
     diagonal: wp.array(dtype=wp.int32), moving_count: wp.int32,
     # in
-    inverse_mass: wp.array(dtype=mat33), x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
-    x: wp.array(dtype=vec3), h: real, contacts: ContactArrays,
+    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3), h: real,
+    contacts: ContactArrays,
     # in and out
     f_out: wp.array(dtype=vec3), A_out: wp.array(dtype=mat33), springs_out: ContactSpringArrays,
     # out
@@ -232,69 +280,88 @@ def add_springs(
 ):  # fmt: skip
     """Adds the springs that act to the force, the diagonal of A and the couplings."""
     t = wp.tid()
+    springs_out.in_system[t] = springs_out.active[t]
     if springs_out.active[t] == 0:
         return
-    at, w, n = contacts.vertices[t], contacts.weights[t], contacts.normal[t]
-    K = effective_inverse_mass(w, n, inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]])
-    if K < TINY:
-        springs_out.active[t] = 0
-        springs_out.load[t] = real(0.0)
-        return
-    k = STIFFNESS_RATIO / (K * h * h)
+    at, w, load = contacts.vertices[t], contacts.weights[t], springs_out.load[t]
+    k = STIFFNESS_RATIO / (contacts.effective_inverse_mass[t] * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    slip = wp.max(wp.length(r - wp.dot(n, r) * n), SLIP_REGULARIZATION * contacts.thickness[t])
-    slip = wp.max(slip, springs_out.slip[t])
+    c = friction_stiffness(contacts, t, load, k, r, springs_out.slip[t])
     springs_out.slip[t] = real(0.0)  # from the next solve on the slip is that of the solved positions
-    c = wp.min(contacts.mu[t] * springs_out.load[t] / slip, k)
-    along = wp.dot(n, r)
-    force = (springs_out.load[t] + k * (spring_target(contacts, t) - along)) * n - c * (r - along * n)
-    across = identity() - wp.outer(n, n)
-    block = k * wp.outer(n, n) + c * across
-    particles, weights = wp.vec4i(), vec4()
-    for a in range(4):
-        i = at[a]
-        if i < moving_count:
-            particles[a] = i
-            weights[a] = w[a]
-            wp.atomic_add(f_out, i, w[a] * force)
-            wp.atomic_add(A_out, diagonal[i], (h * h * w[a] * w[a]) * block)
-    group = wp.atomic_add(couplings_out.count, 0, 1)
-    couplings_out.particles[group] = particles
-    couplings_out.weights[group] = weights
-    couplings_out.blocks[group] = (h * h) * block
     springs_out.stiffness[t] = k
     springs_out.friction_stiffness[t] = c
+    force = spring_force(contacts, t, load, k, c, r)
+    block = (h * h) * spring_block(contacts.normal[t], k, c)
+    for a in range(4):
+        if at[a] < moving_count:
+            wp.atomic_add(f_out, at[a], w[a] * force)
+            wp.atomic_add(A_out, diagonal[at[a]], (w[a] * w[a]) * block)
+    append_coupling(contacts, t, moving_count, block, couplings_out)
 
 
 @wp.kernel
-def update_springs(
+def judge_springs(
     # in
     moving_count: wp.int32, x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
-    contacts: ContactArrays,
+    contacts: ContactArrays, last: wp.bool,
     # in and out
     springs_out: ContactSpringArrays,
     # out
     counts_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Loads become the forces of a solve. Springs that pull are removed, missing ones added; both are counted."""
+    """Loads become the forces of the solve. Springs that pull no longer act, missing ones do; both are counted."""
     t = wp.tid()
-    at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
+    at, w, tau, k = contacts.vertices[t], contacts.weights[t], contacts.thickness[t], springs_out.stiffness[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    along = wp.dot(n, r)
-    stretch = along - spring_target(contacts, t)
-    if springs_out.active[t] == 1:
+    stretch = wp.dot(contacts.normal[t], r) - spring_target(contacts, t)
+    if springs_out.in_system[t] == 1:
         wp.atomic_add(counts_out, ACTIVE, 1)
-        force = springs_out.load[t] - springs_out.stiffness[t] * stretch
-        springs_out.load[t] = wp.max(force, real(0.0))
-        springs_out.friction[t] = -springs_out.friction_stiffness[t] * (r - along * n)
-        if force < -springs_out.stiffness[t] * PULL_TOLERANCE * tau:
+        springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, springs_out.friction_stiffness[t], r)
+        load = springs_out.load[t] - k * stretch
+        springs_out.load[t] = wp.max(load, real(0.0))
+        if load < -k * PULL_TOLERANCE * tau:
             springs_out.active[t] = 0
             wp.atomic_add(counts_out, CHANGED, 1)
-    elif stretch < -MISS_TOLERANCE * tau and contacts.effective_inverse_mass[t] > TINY:
+    elif not last and stretch < -MISS_TOLERANCE * tau and contacts.effective_inverse_mass[t] > TINY:
         springs_out.active[t] = 1
         springs_out.load[t] = real(0.0)
-        springs_out.friction[t] = vec3()
         wp.atomic_add(counts_out, CHANGED, 1)
+
+
+@wp.kernel
+def correct_springs(
+    # model
+    diagonal: wp.array(dtype=wp.int32), moving_count: wp.int32,
+    # in
+    x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3), h: real,
+    contacts: ContactArrays,
+    # in and out
+    springs_out: ContactSpringArrays, A_out: wp.array(dtype=mat33), b_out: wp.array(dtype=vec3),
+    # out
+    couplings_out: CouplingGroups,
+):  # fmt: skip
+    """Replaces the springs of the last solve, in A and in its residual b, by those that act now."""
+    t = wp.tid()
+    at, w, n = contacts.vertices[t], contacts.weights[t], contacts.normal[t]
+    force, block, whole = vec3(), mat33(), mat33()
+    if springs_out.in_system[t] == 1:
+        force -= springs_out.force[t]
+        block -= (h * h) * spring_block(n, springs_out.stiffness[t], springs_out.friction_stiffness[t])
+    if springs_out.active[t] == 1:
+        r = relative_motion(at, w, x_start, x_end, moving_count, x)
+        k = STIFFNESS_RATIO / (contacts.effective_inverse_mass[t] * h * h)
+        c = friction_stiffness(contacts, t, springs_out.load[t], k, r, real(0.0))
+        springs_out.stiffness[t] = k
+        springs_out.friction_stiffness[t] = c
+        force += spring_force(contacts, t, springs_out.load[t], k, c, r)
+        whole = (h * h) * spring_block(n, k, c)
+        append_coupling(contacts, t, moving_count, whole, couplings_out)
+    if springs_out.in_system[t] == 1 or springs_out.active[t] == 1:
+        for a in range(4):
+            if at[a] < moving_count:
+                wp.atomic_add(b_out, at[a], (h * w[a]) * force)
+                wp.atomic_add(A_out, diagonal[at[a]], (w[a] * w[a]) * (block + whole))
+    springs_out.in_system[t] = springs_out.active[t]
 
 
 @wp.kernel

@@ -56,11 +56,21 @@ def make_response(inverse_mass: wp.array, planes: Planes, clearance: wp.array) -
 
 @wp.struct
 class SweepArrays(Growable):
-    """Per contact: extrapolated impulses, and whether it acts."""
+    """Per contact: extrapolated impulses, and what sweeps do not change."""
 
     normal: wp.array(dtype=real)
     friction: wp.array(dtype=vec3)
-    active: wp.array(dtype=wp.int32)
+    impulse: wp.array(dtype=vec3)  # the sum of both; 0 if the contact does not act
+    active: wp.array(dtype=wp.int32)  # whether it acts
+    part: wp.array(dtype=wp.int32)  # whether it takes part
+    along: wp.array(dtype=vec4)  # [1/kg]  w^2 n . W n of each vertex
+    across: wp.array(dtype=vec4)  # [1/kg]  the same in the direction of the lightest response
+
+
+SWEEP_FIELDS = {
+    "normal": real, "friction": vec3, "impulse": vec3, "active": wp.int32, "part": wp.int32, "along": vec4,
+    "across": vec4,
+}  # fmt: skip
 
 
 @wp.struct
@@ -105,11 +115,11 @@ class AcceleratedJacobi:
         self._rows.update(contacts, count, response.inverse_mass)
         launch, arrays, motion, rows = self._launch, self._arrays, self._motion, self._rows.arrays
         launch(begin, 1, [max_sweeps, tolerance, self.control, self._tolerance])
-        launch.split(begin_contacts, count, [contacts, for_velocities, impulses, d, arrays])
-        launch.split(begin_vertices, self._n, [contacts, rows, response, impulses, arrays, d, motion])
-        sweep = [contacts, contact_set.count, for_velocities, response.inverse_mass, motion, self._tolerance, d]
+        launch.split(begin_contacts, count, [contacts, for_velocities, response.inverse_mass, impulses, d, arrays])
+        launch.split(begin_vertices, self._n, [rows, response, arrays, d, motion])
+        sweep = [contacts, contact_set.count, for_velocities, motion, self._tolerance, d]
         sweep += [self.control, impulses, arrays]
-        gather = [contacts, rows, response, arrays, motion, d]
+        gather = [rows, response, arrays, motion, d]
         capacity = count if self._on_cpu else self._capacity
 
         def iterate() -> None:
@@ -127,15 +137,15 @@ class AcceleratedJacobi:
             if key not in self._loops:
                 self._loops[key] = (CudaGraph(self.device, lambda: wp.capture_while(self._going, iterate)), sweep)
             self._loops[key][0]()
-        final = [contacts, rows, response, impulses, motion, d]
-        launch.split(apply_impulses, self._n, final)
+        launch.split(end_contacts, count, [contacts, impulses, arrays])
+        launch.split(gather_impulses, self._n, gather)
 
     def _reserve(self, capacity: int) -> None:
         self._capacity = capacity
         if hasattr(self, "_arrays"):
             self._arrays.retire()
         self._arrays = SweepArrays()
-        for name, kind in (("normal", real), ("friction", vec3), ("active", wp.int32)):
+        for name, kind in SWEEP_FIELDS.items():
             setattr(self._arrays, name, wp.zeros(capacity, dtype=kind, device=self.device))
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
         self._loops: dict[tuple[object, ...], tuple[CudaGraph, list[object]]] = {}
@@ -159,14 +169,6 @@ def begin(
 
 
 @wp.func
-def is_skipped(contacts: ContactArrays, k: wp.int32, for_velocities: wp.bool) -> wp.bool:
-    """Whether a contact takes no part: nothing of it can move, or of velocities, it has no normal impulse."""
-    if contacts.effective_inverse_mass[k] < TINY:
-        return True
-    return for_velocities and contacts.normal_impulse[k] == real(0.0)
-
-
-@wp.func
 def violation_of(contacts: ContactArrays, k: wp.int32, for_velocities: wp.bool, r: vec3) -> real:
     """How far the relative displacement r is from the target of a contact; positive if it is too small."""
     target = wp.where(for_velocities, real(0.0), contacts.target[k])
@@ -176,45 +178,54 @@ def violation_of(contacts: ContactArrays, k: wp.int32, for_velocities: wp.bool, 
 @wp.kernel
 def begin_contacts(
     # in
-    first: wp.int32, contacts: ContactArrays, for_velocities: wp.bool, impulses: ContactImpulses,
-    d: wp.array(dtype=vec3),
+    first: wp.int32, contacts: ContactArrays, for_velocities: wp.bool, inverse_mass: wp.array(dtype=mat33),
+    impulses: ContactImpulses, d: wp.array(dtype=vec3),
     # out
     arrays_out: SweepArrays,
 ):  # fmt: skip
-    """Contacts act from the start if they have an impulse, or are violated."""
+    """Contacts act from the start if they have an impulse, or are violated. Those of which nothing can move take no
+    part, and in the sweeps over velocities those without a normal impulse."""
     k = first + wp.tid()
     arrays_out.active[k] = 0
+    arrays_out.part[k] = 0
+    arrays_out.impulse[k] = vec3()
+    if contacts.effective_inverse_mass[k] < TINY or (for_velocities and contacts.normal_impulse[k] == real(0.0)):
+        return
+    at, w, n = contacts.vertices[k], contacts.weights[k], contacts.normal[k]
+    along, across = vec4(), vec4()
+    for a in range(4):
+        W = inverse_mass[at[a]]
+        along[a] = w[a] * w[a] * wp.dot(n, W * n)
+        # W is a projection by a mass: no direction is lighter than its heaviest column.
+        across[a] = w[a] * w[a] * wp.max(wp.max(W[0, 0], W[1, 1]), wp.max(W[2, 2], along[a]))
+    arrays_out.part[k] = 1
+    arrays_out.along[k] = along
+    arrays_out.across[k] = across
     arrays_out.normal[k] = impulses.normal[k]
     arrays_out.friction[k] = impulses.friction[k]
-    if is_skipped(contacts, k, for_velocities):
-        return
-    at = contacts.vertices[k]
-    r = combine(contacts.weights[k], d[at[0]], d[at[1]], d[at[2]], d[at[3]])
+    r = combine(w, d[at[0]], d[at[1]], d[at[2]], d[at[3]])
     if impulses.normal[k] > real(0.0) or violation_of(contacts, k, for_velocities, r) > real(0.0):
         arrays_out.active[k] = 1
+        arrays_out.impulse[k] = impulses.normal[k] * n + impulses.friction[k]
+
+
+@wp.struct
+class ImpulseSum:
+    """The sum of the impulses on a vertex, and the number of contacts that act on it."""
+
+    impulse: vec3
+    count: real
 
 
 @wp.func
-def sum_of_impulses(
-    i: wp.int32, rows: VertexContactArrays, contacts: ContactArrays, normal: wp.array(dtype=real),
-    friction: wp.array(dtype=vec3),
-) -> vec3:  # fmt: skip
-    """The sum of all impulses on a vertex."""
-    total = vec3()
+def sum_impulses(i: wp.int32, rows: VertexContactArrays, arrays: SweepArrays) -> ImpulseSum:
+    total = ImpulseSum()
     for e in range(rows.offsets[i], rows.offsets[i + 1]):
         k = rows.entries[e] // 4
-        if normal[k] > real(0.0):
-            total += contacts.weights[k][rows.entries[e] % 4] * (normal[k] * contacts.normal[k] + friction[k])
+        if arrays.active[k] != 0:
+            total.impulse += rows.weights[e] * arrays.impulse[k]
+            total.count += real(1.0)
     return total
-
-
-@wp.func
-def active_count(i: wp.int32, rows: VertexContactArrays, active: wp.array(dtype=wp.int32)) -> real:
-    """The number of contacts that act on a vertex, at least one."""
-    total = int(0)
-    for e in range(rows.offsets[i], rows.offsets[i + 1]):
-        total += active[rows.entries[e] // 4]
-    return real(wp.max(total, 1))
 
 
 @wp.func
@@ -233,8 +244,7 @@ def clip_to_planes(d: vec3, i: wp.int32, response: ParticleResponse) -> vec3:
 @wp.kernel
 def begin_vertices(
     # in
-    first: wp.int32, contacts: ContactArrays, rows: VertexContactArrays, response: ParticleResponse,
-    impulses: ContactImpulses, arrays: SweepArrays, d: wp.array(dtype=vec3),
+    first: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays, d: wp.array(dtype=vec3),
     # out
     motion_out: VertexMotion,
 ):  # fmt: skip
@@ -242,22 +252,19 @@ def begin_vertices(
     i = first + wp.tid()
     if rows.offsets[i] == rows.offsets[i + 1]:
         return
-    J = sum_of_impulses(i, rows, contacts, impulses.normal, impulses.friction)
-    motion_out.start[i] = d[i] - response.inverse_mass[i] * J
-    motion_out.share[i] = active_count(i, rows, arrays.active)
+    total = sum_impulses(i, rows, arrays)
+    motion_out.start[i] = d[i] - response.inverse_mass[i] * total.impulse
+    motion_out.share[i] = wp.max(total.count, real(1.0))
 
 
 @wp.func
-def split_inverse_mass(
-    w: vec4, n: vec3, at: wp.vec4i, inverse_mass: wp.array(dtype=mat33), share: wp.array(dtype=real)
-) -> real:
-    """Relative displacement along n for a unit impulse along n, with the shares of the masses [1/kg]."""
+def shared(inverse_masses: vec4, at: wp.vec4i, share: wp.array(dtype=real)) -> real:
+    """Relative displacement for a unit impulse, with the shares of the masses [1/kg]."""
     K = real(0.0)
     for a in range(4):
-        W = inverse_mass[at[a]]
-        if w[a] != real(0.0) and wp.trace(W) > real(0.0):
-            K += w[a] * w[a] * share[at[a]] * wp.dot(n, W * n)
-    return K
+        if inverse_masses[a] > real(0.0):
+            K += inverse_masses[a] * share[at[a]]
+    return wp.max(K, TINY)
 
 
 @wp.func
@@ -273,7 +280,7 @@ def within_cone(friction: vec3, limit: real) -> vec3:
 def sweep_contacts(
     # in
     first: wp.int32, contacts: ContactArrays, count: wp.array(dtype=wp.int32), for_velocities: wp.bool,
-    inverse_mass: wp.array(dtype=mat33), motion: VertexMotion, tolerance: wp.array(dtype=real), d: wp.array(dtype=vec3),
+    motion: VertexMotion, tolerance: wp.array(dtype=real), d: wp.array(dtype=vec3),
     # in and out
     control_out: wp.array(dtype=wp.int32), impulses_out: ContactImpulses, arrays_out: SweepArrays,
 ):  # fmt: skip
@@ -281,7 +288,7 @@ def sweep_contacts(
     k = first + wp.tid()
     if k >= count[0]:
         return
-    if is_skipped(contacts, k, for_velocities):
+    if arrays_out.part[k] == 0:
         return
     at, w, n = contacts.vertices[k], contacts.weights[k], contacts.normal[k]
     r = combine(w, d[at[0]], d[at[1]], d[at[2]], d[at[3]])
@@ -292,20 +299,16 @@ def sweep_contacts(
             if violation > tolerance[0]:
                 control_out[UNSETTLED] = 1
         return
-    K = split_inverse_mass(w, n, at, inverse_mass, motion.share)
+    K = shared(arrays_out.along[k], at, motion.share)
     before, from_normal = impulses_out.normal[k], arrays_out.normal[k]
     normal = wp.max(from_normal + violation / K, real(0.0))
     before_friction, from_friction = impulses_out.friction[k], arrays_out.friction[k]
     friction = before_friction
     K_across = K
     if control_out[WITH_FRICTION] != 0:
-        slip = r + (violation - wp.where(for_velocities, real(0.0), contacts.target[k])) * n
-        speed = wp.length(slip)
-        friction = from_friction
-        if speed > TINY:
-            K_across = wp.max(split_inverse_mass(w, slip / speed, at, inverse_mass, motion.share), TINY)
-            friction = from_friction - slip / K_across
-        friction = within_cone(friction, contacts.mu[k] * normal)
+        K_across = shared(arrays_out.across[k], at, motion.share)
+        slip = r - wp.dot(n, r) * n
+        friction = within_cone(from_friction - slip / K_across, contacts.mu[k] * normal)
     change = K * wp.abs(normal - from_normal) + K_across * wp.length(friction - from_friction)
     if change > tolerance[0]:
         control_out[UNSETTLED] = 1
@@ -319,44 +322,38 @@ def sweep_contacts(
     if back > real(0.0):
         beta = real(0.0)
     ahead = wp.max(normal + beta * step, real(0.0))
+    ahead_friction = within_cone(friction + beta * step_friction, contacts.mu[k] * ahead)
     arrays_out.normal[k] = ahead
-    arrays_out.friction[k] = within_cone(friction + beta * step_friction, contacts.mu[k] * ahead)
+    arrays_out.friction[k] = ahead_friction
+    arrays_out.impulse[k] = ahead * n + ahead_friction
     arrays_out.active[k] = wp.where(ahead > real(0.0) or normal > real(0.0) or violation > real(0.0), 1, 0)
 
 
 @wp.kernel
 def gather_impulses(
     # in
-    first: wp.int32, contacts: ContactArrays, rows: VertexContactArrays, response: ParticleResponse,
-    arrays: SweepArrays,
+    first: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays,
     # in and out
     motion_out: VertexMotion,
     # out
     d_out: wp.array(dtype=vec3),
 ):  # fmt: skip
-    """Displacements for the extrapolated impulses, and the number of contacts that act on each vertex."""
+    """Displacements for the impulses, and the number of contacts that act on each vertex."""
     i = first + wp.tid()
     if rows.offsets[i] == rows.offsets[i + 1]:
         return
-    J = sum_of_impulses(i, rows, contacts, arrays.normal, arrays.friction)
-    d_out[i] = clip_to_planes(motion_out.start[i] + response.inverse_mass[i] * J, i, response)
-    motion_out.share[i] = active_count(i, rows, arrays.active)
+    total = sum_impulses(i, rows, arrays)
+    d_out[i] = clip_to_planes(motion_out.start[i] + response.inverse_mass[i] * total.impulse, i, response)
+    motion_out.share[i] = wp.max(total.count, real(1.0))
 
 
 @wp.kernel
-def apply_impulses(
-    # in
-    first: wp.int32, contacts: ContactArrays, rows: VertexContactArrays, response: ParticleResponse,
-    impulses: ContactImpulses, motion: VertexMotion,
-    # out
-    d_out: wp.array(dtype=vec3),
-):  # fmt: skip
-    """Displacements for the impulses themselves."""
-    i = first + wp.tid()
-    if rows.offsets[i] == rows.offsets[i + 1]:
-        return
-    J = sum_of_impulses(i, rows, contacts, impulses.normal, impulses.friction)
-    d_out[i] = clip_to_planes(motion.start[i] + response.inverse_mass[i] * J, i, response)
+def end_contacts(first: wp.int32, contacts: ContactArrays, impulses: ContactImpulses, arrays_out: SweepArrays):
+    """Replaces the extrapolated impulses by those that the last sweep found."""
+    k = first + wp.tid()
+    if arrays_out.part[k] != 0:
+        arrays_out.active[k] = 1
+        arrays_out.impulse[k] = impulses.normal[k] * contacts.normal[k] + impulses.friction[k]
 
 
 @wp.kernel

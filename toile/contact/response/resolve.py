@@ -1,7 +1,7 @@
 """Contact resolution for cloth in one step, from a candidate to a state without intersections.
 
     broad phase -> contacts of close pairs -> impulses -> contacts of pairs that still collide -> impulses ...
-    -> pairs that collide after the last pass move as rigid zones
+    -> the paths of pairs that collide after the last pass end before the impact
 
 Every step that starts without intersections ends without: the last thing done is continuous collision detection that
 finds no impact on the straight paths from the start to the end.
@@ -18,19 +18,19 @@ from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import CollisionMesh, Planes
 from toile.contact.narrow_phase.contact_set import RECOVERY, ContactImpulses, ContactSet, make_impulses
-from toile.contact.response.impact_zones import ImpactZones, rigid_motion
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
+from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
-from toile.math.types import numpy_real, real, vec3
-from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, MAX_ZONE_DISPLACEMENT, MAX_ZONE_PASSES, SWEEP_TOLERANCE
+from toile.math.types import real, vec3
+from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
 
 # How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
 # most a fraction of the edge length, because otherwise all neighbors in the mesh are near pairs.
 SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
 # If more than this fraction of all vertices is to be searched again, all are.
 MAX_STALE = 0.25
-# Message for a zone that cannot move as a rigid body.
+# Message for pairs that collide although no path can be shortened.
 CLOTH_CAUGHT = "cloth is caught between things that move against each other."
 
 
@@ -69,8 +69,9 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
-        self.zone_count = 0  # of the fail-safe, in the last step
-        self.caught_vertices = np.zeros(0, int)  # vertices of the zone that was given up
+        self._truncation = Truncation(mesh, self.contact_set, self._search_stale)
+        self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
+        self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
 
     def detect(self, h: float) -> None:
         """Finds the contacts of pairs that start close, for a step of h; x_end is where velocities lead."""
@@ -103,8 +104,14 @@ class ContactResolver:
         self.contact_count = contact_set.contact_count
         if contact_set.contact_count:
             self._correct_velocities(response_v, h)
-        self.zone_count = 0
-        return self._apply_zones(hits, h) if hits else None
+        self.truncated_count = 0
+        if not hits:
+            return None
+        if not self._truncation.apply(h):
+            self.caught_vertices = self._truncation.stuck()
+            return CLOTH_CAUGHT
+        self.truncated_count = self._truncation.count()
+        return None
 
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""
@@ -176,50 +183,6 @@ class ContactResolver:
         self._impulses_v.friction.zero_()
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest / h)
         self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self._impulses_v, mesh.v_end)
-
-    def _apply_zones(self, hits: int, h: float) -> str | None:
-        """The fail-safe: rigid impact zones grow until no pair collides."""
-        mesh, contact_set = self.mesh, self.contact_set
-        zones = ImpactZones(mesh.count)
-        held = np.zeros((mesh.count, 3, 3))
-        inverse_mass = mesh.inverse_mass.numpy().astype(float)[: mesh.moving_count]
-        held[: mesh.moving_count] = np.eye(3) - inverse_mass * mesh.masses[: mesh.moving_count, None, None]
-        held[mesh.moving_count :] = np.eye(3)
-        x = mesh.x.numpy().astype(float)
-        wanted = mesh.x_end.numpy().astype(float).copy()
-        for _ in range(MAX_ZONE_PASSES):
-            zones.join(contact_set.vertices_of(contact_set.contact_count - hits))
-            contact_set.contact_count -= hits
-            x_end = wanted.copy()
-            parts = zones.zones()
-            for zone in parts:
-                moved = rigid_motion(x[zone], wanted[zone] - x[zone], mesh.masses[zone], held[zone])
-                wanted_max = np.abs(wanted[zone] - x[zone]).max()
-                if moved is None or np.abs(moved).max() > MAX_ZONE_DISPLACEMENT * wanted_max:
-                    self.caught_vertices = zone
-                    return CLOTH_CAUGHT
-                x_end[zone] = x[zone] + moved
-            changed = np.any(x_end != mesh.x_end.numpy(), axis=1)
-            contact_set.changed.assign(changed.astype(np.int32))
-            mesh.x_end.assign(x_end.astype(numpy_real))
-            self._search_stale()
-            hits = contact_set.find_impacts(True)
-            if not hits:
-                self._set_zone_velocities(parts, x, held, h)
-                self.zone_count = len(parts)
-                return None
-        return "contacts between cloths could not be resolved."
-
-    def _set_zone_velocities(self, zones: list[np.ndarray], x: np.ndarray, held: np.ndarray, h: float) -> None:
-        """Gives zones the velocity of a rigid body that keeps their momentum."""
-        v, x_end = self.mesh.v_end.numpy().astype(float).copy(), self.mesh.x_end.numpy()
-        for zone in zones:
-            velocity = rigid_motion(x[zone], v[zone], self.mesh.masses[zone], held[zone])
-            if velocity is None:  # held velocities are not rigid: only free directions follow the zone
-                free = np.eye(3) - held[zone]
-                velocity = v[zone] + np.einsum("nij,nj->ni", free, (x_end[zone] - x[zone]) / h - v[zone])
-            v[zone] = velocity
-        self.mesh.v_end.assign(v.astype(numpy_real))
 
 
 @wp.kernel

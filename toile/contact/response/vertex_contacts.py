@@ -23,6 +23,7 @@ class VertexContactArrays(Growable):
 
     offsets: wp.array(dtype=wp.int32)  # one more than there are vertices
     entries: wp.array(dtype=wp.int32)
+    weights: wp.array(dtype=real)  # of the entries
 
 
 class VertexContacts:
@@ -51,6 +52,7 @@ class VertexContacts:
         self._launch(list_corners, 4 * count, [contacts, n, inverse_mass, self._keys, self.arrays.entries])
         wp.utils.radix_sort_pairs(self._keys, self.arrays.entries, 4 * count)
         self._launch(find_offsets, n + 1, [self._keys, 4 * count, self._offsets])
+        self._launch(copy_weights, 4 * count, [contacts, self.arrays])
 
     def _reserve(self, capacity: int) -> None:
         self._capacity = capacity
@@ -60,6 +62,7 @@ class VertexContacts:
         self.arrays = VertexContactArrays()
         self.arrays.offsets = self._offsets
         self.arrays.entries = wp.zeros(length, dtype=wp.int32, device=self.device)
+        self.arrays.weights = wp.zeros(4 * capacity, dtype=real, device=self.device)
         self._keys = wp.zeros(0 if self._on_cpu else length, dtype=wp.int32, device=self.device)
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
@@ -92,6 +95,7 @@ def sort_corners(
         for c in range(4):
             if can_move(inverse_mass[at[c]]):
                 rows_out.entries[rows_out.offsets[at[c]]] = 4 * k + c
+                rows_out.weights[rows_out.offsets[at[c]]] = contacts.weights[k][c]
                 rows_out.offsets[at[c]] = rows_out.offsets[at[c]] + 1
     for j in range(n):
         i = n - j
@@ -130,3 +134,10 @@ def find_offsets(
         else:
             high = middle
     offsets_out[i] = low
+
+
+@wp.kernel
+def copy_weights(contacts: ContactArrays, rows_out: VertexContactArrays):
+    """The weight of each entry."""
+    e = wp.tid()
+    rows_out.weights[e] = contacts.weights[rows_out.entries[e] // 4][rows_out.entries[e] % 4]

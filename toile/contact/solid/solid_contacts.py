@@ -49,7 +49,6 @@ from toile.model.state_dict import StateDict
 from toile.step_limits import (
     MAX_FRICTION_INEXACT,
     MAX_FRICTION_WRONG,
-    MAX_SOLID_SOLVES,
     MAX_STATES_WRONG,
 )
 
@@ -115,7 +114,7 @@ class SolidContacts:
         """Finds the velocity that carries each sliding particle along with its solid."""
         self._launch.split(find_drag_velocity, len(x_ref), [self._now, x_ref, h, self.friction.v_drag])
 
-    def check(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
+    def check(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float, last: bool) -> bool:
         """Compares a solve with its contacts, and corrects them. Returns False if so many were wrong that the step has
         to be solved again.
 
@@ -138,7 +137,7 @@ class SolidContacts:
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
-        return self._solves >= MAX_SOLID_SOLVES or not (wrong or gross or inexact)
+        return last or not (wrong or gross or inexact)
 
     def correct(self, state_out: State) -> None:
         """After the last solve: projects what is inside a solid onto its surface, and marks discontinuous motion."""
