@@ -72,6 +72,8 @@ MAX_STRETCH_CHANGE = 0.15
 # time.max_excess gets one, because its steps are halved instead, at most MAX_EXCESS_HALVINGS times: a load stretches
 # cloth at any step size.
 MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
+# Strain beyond the extension that does not count: another linearization costs as much as the step did.
+EXCESS_TOLERANCE = 0.01
 
 # If corrections stretch a triangle by more than the first number, their contacts are added to the linear system and the
 # step is solved again, at most MAX_RESOLVES times. Left to the next step, the solve would draw cloth in from around and

@@ -66,7 +66,7 @@ class NewtonStep:
             self._linearize(at)
             # Before the last linearization forces are not yet those that contacts can be judged by.
             judged = linearizations >= self.iterations
-            solution = self._solve(state, state_out, h, again, MAX_CONTACT_SOLVES if judged else 1)
+            solution = self._solve(state, state_out, h, again, self._solves_of(linearizations), judged)
             total = total.then(solution)
             if not solution.converged:
                 return total
@@ -82,6 +82,11 @@ class NewtonStep:
         contacts.project(state_out)
         return total
 
+    def _solves_of(self, linearization: int) -> int:
+        """Most solves of a linearization. The first that forces are judged by settles the contacts; those before and
+        after it have one."""
+        return MAX_CONTACT_SOLVES if linearization == self.iterations else 1
+
     def _linearize(self, at: Linearization) -> None:
         """Assembles A and b, contacts included."""
         system, h = self.context.system, at.h
@@ -90,7 +95,7 @@ class NewtonStep:
             self._launch(right_side, len(self.u), [system.masses, self.v_ref, self.u, f, h, self.b])  # eq. (18)
             self.context.contacts.linearize(self.x_ref, h, self.u, self.b)
 
-    def _solve(self, state: State, state_out: State, h: float, again: float, max_solves: int) -> Solution:
+    def _solve(self, state: State, state_out: State, h: float, again: float, max_solves: int, judged: bool) -> Solution:
         """Improves u and x by the solution of the linear system, and finds the force of the constraints. Contacts that
         do not fit the result are corrected, and the system is solved again."""
         system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
@@ -106,7 +111,7 @@ class NewtonStep:
             A.add_coupled(du, -1.0, self.b)
             launch(update, n, [self.x_ref, h, u, du, x])
             launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
-            if max_solves == 1:
+            if not judged:
                 return total
             last = total.solves >= max_solves
             settled = contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)

@@ -12,7 +12,7 @@ Deviations  The paper has friction at high sliding velocities only; here it acts
 
 import warp as wp
 
-from toile.contact.solid.contact_arrays import LOCKED, MAX_CONTACTS, SolidContactArrays
+from toile.contact.solid.contact_arrays import LOCKED, MAX_CONTACTS, SLIDING, SolidContactArrays
 from toile.contact.solid.faces import PARALLEL, between_faces
 from toile.contact.solid.friction import SlidingFriction
 from toile.math.types import mat33, real, vec3
@@ -70,7 +70,11 @@ def hold_contacts(
             slip = S * contacts_out.slip[i]
             speed = wp.length(slip)
             creep = creep_speed(thickness, h)
-            if speed > creep:
+            if contacts_out.changes[i] > 0 and contacts_out.mode[i] == SLIDING:
+                # It has just been released from where it was locked, and its load will change with its motion: a force
+                # of fixed size could reverse it. One that is proportional to the slip cannot.
+                drag = (contacts_out.limit[i] / wp.clamp(speed, creep, thickness / h)) * S
+            elif speed > creep:
                 friction = -(contacts_out.limit[i] / speed) * slip
                 drag = (contacts_out.limit[i] / speed) * (S - wp.outer(slip, slip) / (speed * speed))
             else:
