@@ -81,6 +81,8 @@ EXCESS_TOLERANCE = 0.01
 # the second number is rejected.
 MAX_CORRECTED_STRETCH = 0.3
 MAX_CONTACT_SOLVES = 2
+# Multiple of the solver's tolerance at which contacts are first judged: they are seen long before it is reached.
+LOOSE = 10.0
 
 # --- Contact with solids (toile/contact/solid)
 

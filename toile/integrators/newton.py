@@ -31,7 +31,7 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.constraint_state import ConstraintState
 from toile.model.state import State
-from toile.step_limits import MAX_CONTACT_SOLVES
+from toile.step_limits import LOOSE, MAX_CONTACT_SOLVES
 from toile.system.terms import Linearization
 
 
@@ -100,10 +100,12 @@ class NewtonStep:
         do not fit the result are corrected, and the system is solved again."""
         system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
         n, launch, A, x, u, du = len(self.u), self._launch, system.A, state_out.x, self.u, self.du
-        total, settled = Solution(0, 0.0, True), False
-        while not settled:
+        total, last = Solution(0, 0.0, True), False
+        while not last:
+            last = total.solves + 1 >= max_solves
             with self.context.timers.stage("CG"):
-                solution = self.solver.solve(again, h * self.context.weight)  # secs. 5.2, 5.3
+                # secs. 5.2, 5.3
+                solution = self.solver.solve(again, h * self.context.weight, 1.0 if last else LOOSE)
             total, again = total.then(solution), 1.0
             if not solution.converged:
                 return total
@@ -113,7 +115,6 @@ class NewtonStep:
             launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
             if not judged:
                 return total
-            last = total.solves >= max_solves
             settled = contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)
             if not settled and contacts.holds_particles:
                 self._hold_again(h)

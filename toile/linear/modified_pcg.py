@@ -101,7 +101,7 @@ class ModifiedPCG:
 
     def solve(
         self, preconditioner: BuiltPreconditioner, tolerance: float, max_iterations: int, again: float = 0.0,
-        scale: float = 0.0,
+        scale: float = 0.0, loosen: float = 1.0,
     ) -> Solution:  # fmt: skip
         """Improves dv, whose constrained components are z on entry and on return.
 
@@ -115,7 +115,8 @@ class ModifiedPCG:
         launch = self._launch
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
-        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, scale * scale, *self._sums])
+        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, scale * scale,
+                               loosen * loosen, *self._sums])  # fmt: skip
         if self._on_cpu:
             scalars = self._readback()  # a view: it changes with the scalars
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
@@ -197,6 +198,7 @@ def take_sum(parts_out: wp.array(dtype=wp.float64)) -> wp.float64:
 def set_limit(
     # in
     tolerance2: wp.float64, max_count: wp.float64, again2: wp.float64, scale2: wp.float64,
+    loosen2: wp.float64,
     # in and out
     sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64),
 ):  # fmt: skip
@@ -204,7 +206,7 @@ def set_limit(
     scalars_out[UNFILTERED] = take_sum(sums_out.unfiltered)
     if again2 == wp.float64(0.0):
         scalars_out[NEW_LIMIT] = tolerance2 * wp.max(scalars_out[R_R], scale2)
-    limit = scalars_out[NEW_LIMIT] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
+    limit = loosen2 * scalars_out[NEW_LIMIT] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
     scalars_out[LIMIT] = wp.max(limit, ROUNDING * ROUNDING * scalars_out[UNFILTERED])
     scalars_out[R_R_START] = scalars_out[R_R]
     scalars_out[MAX_COUNT] = max_count
