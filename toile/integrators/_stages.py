@@ -98,9 +98,8 @@ class StagedStepper(Stepper):
             change = [self.system.masses, state.v, state_out.v, self.impulse, h]
             self._launch(constraint_force, len(state.x), [self.constraints.S, *change, self.constraint_forces])
             checks += 1
-            last = checks >= MAX_STAGE_CHECKS
-            at_end = [state_out.x, state_out.v, self.constraint_forces]
-            consistent = contacts.check(state, *at_end, state.x, h, last=last)
+            x, v, last = state_out.x, state_out.v, checks >= MAX_STAGE_CHECKS
+            consistent = contacts.check(state, x, v, self.constraint_forces, state.x, h, last=last)
         contacts.project(state_out)
         return solution
 

@@ -42,7 +42,6 @@ class IntegratorContext:
     # Whether a candidate from one position to another is stretched so much that one more linearization helps; with the
     # number of those that have been added already.
     is_strained: Callable[[wp.array, wp.array, int], bool]
-    weight: float = 0.0  # [N]  norm of the weights of all particles
 
     @property
     def constraints(self) -> ConstraintState:

@@ -85,7 +85,7 @@ class NewtonStep:
     def _solves_of(self, linearization: int) -> int:
         """Most solves of a linearization. The first that forces are judged by settles the contacts; those before and
         after it have one."""
-        return MAX_CONTACT_SOLVES if linearization == self.iterations else 1
+        return MAX_CONTACT_SOLVES if linearization == self.iterations and self.context.contacts.any else 1
 
     def _linearize(self, at: Linearization) -> None:
         """Assembles A and b, contacts included."""
@@ -105,7 +105,7 @@ class NewtonStep:
             last = total.solves + 1 >= max_solves
             with self.context.timers.stage("CG"):
                 # secs. 5.2, 5.3
-                solution = self.solver.solve(again, h * self.context.weight, 1.0 if last else LOOSE)
+                solution = self.solver.solve(again, 1.0 if last else LOOSE)
             total, again = total.then(solution), 1.0
             if not solution.converged:
                 return total

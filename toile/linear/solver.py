@@ -23,16 +23,17 @@ class LinearSolver:
         self._usable = False
         self._wait = 0  # solves until a stale preconditioner is tried again
 
-    def solve(self, again: float = 0.0, scale: float = 0.0, loosen: float = 1.0) -> Solution:
+    def solve(self, again: float = 0.0, loosen: float = 1.0) -> Solution:
         """Improves dv in place, until the residual is `tolerance` times that at the start.
 
         For a system that was changed a little after it had been solved, the limit of the residual is instead `again`
-        times the limit of that solve. It is at least the tolerance times `scale`, in the unit of b.
+        times the limit of that solve. `loosen` is a multiple of the limit
+        that is enough for this solve.
         """
         spent, fallen = 0, 1.0
         if self._usable and self._wait == 0 and self.preconditioner.give_up_after > 0:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
-            solution = self.pcg.solve(self.preconditioner, self.tolerance, limit, again, scale, loosen)
+            solution = self.pcg.solve(self.preconditioner, self.tolerance, limit, again, loosen)
             if solution.converged:
                 return replace(solution, solves=1)
             spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
@@ -43,7 +44,7 @@ class LinearSolver:
         self._usable = self._renew()
         if not self._usable:
             return Solution(spent, float("nan"), False, 1)
-        solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again, scale, loosen)
+        solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again, loosen)
         return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged, 1)
 
     def _renew(self) -> bool:

@@ -100,8 +100,14 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(
         IntegratorContext(
-            system, constraints, corrections, contacts, limits, scene.solver, timers, strain.needs_linearization,
-            float(np.linalg.norm(model.masses) * np.linalg.norm(scene.gravity)),
+            system,
+            constraints,
+            corrections,
+            contacts,
+            limits,
+            scene.solver,
+            timers,
+            strain.needs_linearization,
         )
     )
     return Parts(

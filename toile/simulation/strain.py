@@ -33,9 +33,7 @@ class Changes(NamedTuple):
 class Strain:
     """Stretch of every triangle and edge of a model."""
 
-    def __init__(
-        self, model: Model, device: str, limited: Sequence[bool] | None = None, halves_excess: bool = False
-    ):
+    def __init__(self, model: Model, device: str, limited: Sequence[bool] | None = None, halves_excess: bool = False):
         """`limited` states for each cloth whether its energies keep it inside the extension of its fabric;
         `halves_excess` whether steps beyond it are halved."""
         self.model, self._max_improvements = model, 1 if halves_excess else MAX_IMPROVEMENTS

@@ -148,6 +148,11 @@ class Contacts:
         return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
     @property
+    def any(self) -> bool:
+        """Whether a solve may be judged by contacts."""
+        return self.solid is not None or bool(self._system.contact_forces)
+
+    @property
     def holds_particles(self) -> bool:
         """Whether contacts with solids may hold particles."""
         return self.solid is not None

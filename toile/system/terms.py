@@ -77,8 +77,8 @@ class ContactForce(Protocol):
         """Adds the force and the diagonal blocks of A; off-diagonal blocks go to `couplings`."""
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
-        """Whether the contacts that were solved for fit the result. If not, A and the residual b are corrected for another
-        solve; after the `last` one nothing is, and it returns True."""
+        """Whether the contacts that were solved for fit the result. If not, A and the residual b are corrected for
+        another solve; after the `last` one nothing is, and it returns True."""
 
 
 class PenaltyForce(ForceTerm, ContactForce, Protocol):

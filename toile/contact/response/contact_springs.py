@@ -76,8 +76,13 @@ class ContactSprings:
 
     name = "self_contact"
 
-    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet, find: Callable[[wp.array, wp.array, float], None],
-                 add_impacts: Callable[[wp.array], int]):
+    def __init__(
+        self,
+        mesh: CollisionMesh,
+        contact_set: ContactSet,
+        find: Callable[[wp.array, wp.array, float], None],
+        add_impacts: Callable[[wp.array], int],
+    ):
         """`find` makes the contacts of a step that begins with positions and velocities, for a step of h."""
         self.mesh, self.contact_set, self._find, self._add_impacts = mesh, contact_set, find, add_impacts
         self.couplings = Couplings(mesh.device)
@@ -201,9 +206,7 @@ def prepare_springs(
     """Chooses the springs that act: those with a load, unless they separate, and those that velocities compress."""
     t = first + wp.tid()
     at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
-    r = combine(
-        w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]]
-    )
+    r = combine(w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]])
     along = wp.dot(n, r)
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)

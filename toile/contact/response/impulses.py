@@ -101,7 +101,7 @@ class AcceleratedJacobi:
         self._tolerance = wp.zeros(1, dtype=real, device=device)
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
         self._readback = Readback(self.control)
-        self._capacity = -1
+        self._capacity, self._arrays = -1, SweepArrays()
         self._reserve(0)
 
     def solve(
@@ -142,8 +142,7 @@ class AcceleratedJacobi:
 
     def _reserve(self, capacity: int) -> None:
         self._capacity = capacity
-        if hasattr(self, "_arrays"):
-            self._arrays.retire()
+        self._arrays.retire()
         self._arrays = SweepArrays()
         for name, kind in SWEEP_FIELDS.items():
             setattr(self._arrays, name, wp.zeros(capacity, dtype=kind, device=self.device))
@@ -244,7 +243,8 @@ def clip_to_planes(d: vec3, i: wp.int32, response: ParticleResponse) -> vec3:
 @wp.kernel
 def begin_vertices(
     # in
-    first: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays, d: wp.array(dtype=vec3),
+    first: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays,
+    d: wp.array(dtype=vec3),
     # out
     motion_out: VertexMotion,
 ):  # fmt: skip

@@ -10,7 +10,7 @@ shorter.
 What is left behind is caught up by later steps. Momentum is lost: a shortened path has the velocity of its length.
 
 Source      none; Chen et al. 2025, "Offset Geometric Contact", truncates displacements by bounds on distances
-Symbols     d  displacement [m]     s  fraction of it that is left     t  time of impact, of the step     W  inverse mass
+Symbols     d  displacement [m]     s  fraction of it that is left     t  time of impact     W  inverse mass
 Deviations  Continuous collision detection finds the time: motion that does not collide is not shortened.
 """
 
