@@ -74,10 +74,11 @@ class ContactResolver:
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
 
     def detect(self, h: float) -> None:
-        """Finds the contacts of pairs that start close, for a step of h; x_end is where velocities lead."""
+        """Finds the contacts of pairs that start close, for a step of h."""
         contact_set = self.contact_set
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
-        self._search()
+        # Without motion there are few pairs to search. Where the first solve leads, all are searched again.
+        self._search(self.mesh.x)
         contact_set.find_close_contacts()
 
     def add_impacts(self) -> int:
@@ -129,15 +130,15 @@ class ContactResolver:
         normal, friction = (wp.zeros(capacity, dtype=kind, device=self.device) for kind in (real, vec3))
         return make_impulses(normal, friction)
 
-    def _search(self) -> None:
-        """Finds the near pairs for the present x_end."""
+    def _search(self, x_end: wp.array) -> None:
+        """Finds the near pairs of motions to x_end."""
         mesh = self.mesh
-        largest_motion = self._motion.find(mesh.x, mesh.x_end)
+        largest_motion = self._motion.find(mesh.x, x_end)
         least = SLACK_OF_THICKNESS * mesh.thickest
         slack = min(least + SLACK_OF_MOTION * largest_motion, SLACK_OF_EDGES * mesh.edge_length)
         # A power of two, because packed launches are keyed by their numbers.
         self._slack = float(2.0 ** np.floor(np.log2(max(slack, least))))
-        wp.copy(self._x_searched, mesh.x_end)
+        wp.copy(self._x_searched, x_end)
         self._find_near_pairs(None)
 
     def _search_stale(self) -> None:
@@ -148,7 +149,7 @@ class ContactResolver:
         self._launch(find_stale, mesh.count, at)
         count = int(self._readback()[0])
         if count > MAX_STALE * mesh.count:
-            self._search()
+            self._search(mesh.x_end)
         elif count:
             self._find_near_pairs(self._stale)
 
