@@ -230,6 +230,14 @@ def stays_apart(
     return found.distance - nearer - real(2.0) * slack > margin
 
 
+@wp.func
+def center_line(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> vec3:
+    """The direction from the center of the second element of a pair to that of the first."""
+    if kind == VERTEX_TRIANGLE:
+        return wp.normalize(real(3.0) * a - (b + c + d))
+    return wp.normalize((a + b) - (c + d))
+
+
 @wp.kernel
 def find_near_pairs(
     # model
@@ -244,11 +252,16 @@ def find_near_pairs(
     pair = pairs[first + wp.tid()]
     at = pair_vertices(elements, kind, pair)
     a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
-    found = closest_points(kind, a, b, c, d)
+    a_end, b_end, c_end, d_end = x_searched[at[0]], x_searched[at[1]], x_searched[at[2]], x_searched[at[3]]
     tau = mean_thickness(rest, kind, at)
+    # Most pairs are far apart along the line between the centers, which costs a fifth of the closest points.
+    line = center_line(kind, a, b, c, d)
+    if gap_along(line, kind, a, b, c, d) > CLOSE_DISTANCE * tau:
+        if gap_along(line, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack > MARGIN * tau:
+            return
+    found = closest_points(kind, a, b, c, d)
     apart = bool(False)
     if found.distance > CLOSE_DISTANCE * tau or on_boundary(found.weights):
-        a_end, b_end, c_end, d_end = x_searched[at[0]], x_searched[at[1]], x_searched[at[2]], x_searched[at[3]]
         apart = stays_apart(found, MARGIN * tau, slack, kind, a, b, c, d, a_end, b_end, c_end, d_end)
     if apart:
         return
