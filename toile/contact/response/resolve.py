@@ -27,7 +27,7 @@ from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
 
 # How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
 # most a fraction of the edge length, because otherwise all neighbors in the mesh are near pairs.
-SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
+SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.1, 0.15
 # If more than this fraction of all vertices is to be searched again, all are.
 MAX_STALE = 0.25
 # Message for pairs that collide although no path can be shortened.
