@@ -58,14 +58,15 @@ class Solids:
 
     def closest_points(self, x: wp.array, time: float) -> list[np.ndarray]:
         """Returns for each solid the closest point of its surface to every x, as records of Closest in the world."""
+        return [self.closest_points_of(s, x, time) for s in range(len(self.solids))]
+
+    def closest_points_of(self, s: int, x: wp.array, time: float) -> np.ndarray:
+        """Returns the closest point of the surface of solid s to every x, as records of Closest in the world."""
         self.move(time, time)
-        found = wp.zeros(len(x), dtype=Closest, device=self.device)
-        result = []
-        for s, solid in enumerate(self.solids):
-            inputs = [solid.shape, self.poses, s, ANYWHERE, x, found]
-            wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
-            result.append(found.numpy().copy())
-        return result
+        solid, found = self.solids[s], wp.zeros(len(x), dtype=Closest, device=self.device)
+        inputs = [solid.shape, self.poses, s, ANYWHERE, x, found]
+        wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
+        return found.numpy().copy()
 
 
 @cache
