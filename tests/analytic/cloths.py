@@ -66,7 +66,7 @@ class Judge:
 
     def __init__(self, simulation: Simulation):
         self.simulation = simulation
-        self.sharp = [solid for solid in simulation.solids if solid.settings.sharp]
+        self.sharp = simulation.solids.with_features
         model = simulation.model
         first = np.cumsum([model.particle_count, *(len(solid.positions) for solid in self.sharp)])
         of_solids = [solid.triangles + start for solid, start in zip(self.sharp, first[:-1], strict=True)]

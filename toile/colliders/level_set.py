@@ -31,7 +31,7 @@ from toile.colliders._level_set_bake import bake_mesh, bake_shape
 from toile.colliders._level_set_cache import cached
 from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
 from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
-from toile.colliders.base import Collider, Solid
+from toile.colliders.base import Collider, ContactSurface, Solid
 from toile.errors import InputError
 from toile.math.types import mat33, precision, vec3
 from toile.model.solid_mesh import require_closed
@@ -73,6 +73,9 @@ class LevelSet(Collider):
                 if getattr(part, name) != type(part).model_fields[name].default:
                     raise _wrong(f"a part has no {name} of its own. Set it on the level set.", i, name)
         return self
+
+    def smallest_radius(self) -> float:
+        return min(part.smallest_radius() for part in self.parts)
 
     def check(self, folder: Path, allow_outside: bool) -> None:
         lines = []
@@ -143,8 +146,17 @@ class LevelSetSolid(Solid):
         return [array for part in self.parts for array in part.solid.content()]
 
     def vertices(self, time: float) -> np.ndarray:
-        R, o, _, _ = self.frame(time)
-        return self._inner_vertices(time) @ R.T + o
+        return self.placed(self._inner_vertices(time), time)
+
+    def contact_surface(self, tolerance: float) -> ContactSurface:
+        surfaces = [part.solid.contact_surface(tolerance) for part in self.parts]
+        first = np.cumsum([0, *(len(surface.vertices(0.0)) for surface in surfaces)])
+        triangles = np.concatenate([surface.triangles + first[i] for i, surface in enumerate(surfaces)])
+
+        def vertices(time: float) -> np.ndarray:
+            return self.placed(np.concatenate([surface.vertices(time) for surface in surfaces]), time)
+
+        return ContactSurface(triangles.astype(np.int32), vertices)
 
     def _inner_vertices(self, time: float) -> np.ndarray:
         return np.concatenate([part.solid.vertices(time) for part in self.parts])

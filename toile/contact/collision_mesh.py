@@ -1,4 +1,4 @@
-"""The mesh that contact is detected on: all particles of the cloths, and the vertices of solids with sharp features.
+"""The mesh that contact is detected on: all particles of the cloths, and the vertices of solids whose faces take part.
 
 Particles come first, then the vertices of solids, which impulses do not move. Positions are those at the two ends of
 the step; in between every vertex moves along a straight line.
@@ -15,7 +15,7 @@ Deviations  none
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -27,7 +27,14 @@ from toile.model.constraint_state import ConstraintState
 from toile.model.mesh import find_edges
 from toile.model.model import Model
 
+if TYPE_CHECKING:
+    from toile.colliders.base import Solid
+
 MAX_PLANES = wp.constant(3)  # per particle
+# Thickness of pairs of cloth and solid, and tolerance of the triangles that stand for a curved solid: fractions of the
+# distance at which particles are held. Contacts begin at twice the thickness. Their sum with the margin of continuous
+# collision detection must be well below one, or flat cloth at rest would be in contact twice.
+SOLID_THICKNESS, SURFACE_TOLERANCE = 0.25, 0.25
 
 
 @dataclass(frozen=True)
@@ -41,19 +48,24 @@ class Planes:
 class CollisionMesh:
     """Positions at both ends of a step, and the inverse mass of every vertex."""
 
-    def __init__(self, model: Model, solids: Sequence[Any], thickness: np.ndarray, solid_thickness: float, device: str):
-        """`solids` are those whose triangles take part; `thickness` [m] is that of the cloth at each particle."""
+    def __init__(self, model: Model, solids: "Sequence[Solid]", thickness: np.ndarray, gap: float, device: str):
+        """`solids` are those whose triangles take part. `thickness` [m] is that of the cloth at each particle, `gap`
+        [m] the distance at which particles are held in front of solids."""
         self.solids, self.device = tuple(solids), device
         self.moving_count = model.particle_count
-        first = np.cumsum([self.moving_count, *(len(solid.positions) for solid in self.solids)])
+        surfaces = [solid.contact_surface(SURFACE_TOLERANCE * gap) for solid in self.solids]
+        starts = [surface.vertices(0.0) for surface in surfaces]
+        first = np.cumsum([self.moving_count, *map(len, starts)])
         self.count = int(first[-1])
-        numbered = list(zip(self.solids, first[:-1], strict=True))
-        triangles = [model.triangles, *(solid.triangles + start for solid, start in numbered)]
-        edges = [model.edges, *(find_edges(solid.triangles).edges + start for solid, start in numbered)]
+        self._surfaces = list(zip(self.solids, surfaces, first[:-1].tolist(), strict=True))
+        triangles = [model.triangles, *(surface.triangles + start for _, surface, start in self._surfaces)]
+        edges = [model.edges, *(find_edges(surface.triangles).edges + start for _, surface, start in self._surfaces)]
         self.triangles = np.concatenate(triangles).astype(np.int32).reshape(-1, 3)
         self.edges = np.concatenate(edges).astype(np.int32).reshape(-1, 2)
-        frictions = [np.full(len(solid.positions), solid.settings.friction) for solid in self.solids]
-        of_solid = np.full(self.count - self.moving_count, solid_thickness)
+        frictions = [np.full(len(x), solid.settings.friction) for solid, x in zip(self.solids, starts, strict=True)]
+        # A pair closer than twice its thickness must be a candidate, whatever the thickness of the cloth.
+        thinnest = min(SOLID_THICKNESS * gap, float(np.min(thickness, initial=np.inf)))
+        of_solid = np.full(self.count - self.moving_count, thinnest)
         self.rest = make_rest_geometry(model, np.concatenate([thickness, of_solid]), device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
@@ -63,18 +75,25 @@ class CollisionMesh:
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
         self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
+        for x, start in zip(starts, first[:-1].tolist(), strict=True):
+            for to in (self.x, self.x_end):
+                self._upload(x, start, to)
         self._launch = Launcher(device)
 
     def begin(self, x: wp.array, v: wp.array, constraints: ConstraintState, begin: float, end: float) -> None:
         """Starts a step from `begin` to `end` [s]: the motion of solids, and that to which velocities lead."""
         wp.copy(self.x, x, count=self.moving_count)
         self._launch(predict, self.moving_count, [x, v, end - begin, constraints, self.x_end])
-        if self.solids:
-            start, stop = (np.concatenate([solid.vertices(time) for solid in self.solids]) for time in (begin, end))
-            rows = ((self.x, start), (self.x_end, stop), (self.v_end, (stop - start) / (end - begin)))
-            for to, values in rows:
-                given = wp.array(values.astype(numpy_real), dtype=vec3, device=self.device)
-                wp.copy(to, given, dest_offset=self.moving_count)
+        for solid, surface, first in self._surfaces:
+            if solid.moves:  # others are where they were at the start
+                x_start, x_stop = surface.vertices(begin), surface.vertices(end)
+                self._upload(x_start, first, self.x)
+                self._upload(x_stop, first, self.x_end)
+                self._upload((x_stop - x_start) / (end - begin), first, self.v_end)
+
+    def _upload(self, values: np.ndarray, first: int, to: wp.array) -> None:
+        """Copies values of vertices from `first` on to the device."""
+        wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=first)
 
     def set_candidate(self, x_end: wp.array, v_end: wp.array | None = None) -> None:
         """Copies the end of a candidate step."""

@@ -3,7 +3,7 @@
 The test shares no code with the contacts (toile/contact/intersection_audit.py): what they report does not enter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ PAIRS_SHOWN = 3
 class Intersections:
     """Counts pairs of intersecting triangles: at the start, and then at every frame or after every step."""
 
-    def __init__(self, scene: Any, model: Model, solids: Iterable[Any], when: str | None, device: str):
-        """`when` is one of AUDITS; by default every frame of a scene with contact between cloths. Sharp solids count
-        too: their triangles must not cut the cloth.
+    def __init__(self, scene: Any, model: Model, solids: Sequence[Any], when: str | None, device: str):
+        """`when` is one of AUDITS; by default every frame of a scene with contact between cloths. Triangles of solids
+        whose faces and edges take part count too: they must not cut the cloth.
         """
         self.untangles = any(item.resolves_cloth_contact for item in scene.filters)
         energies = (*scene.forces, *(energy for cloth in scene.cloth for energy in cloth.energies))
@@ -31,7 +31,7 @@ class Intersections:
         self.when = when or ("frame" if in_contact else "none")
         if self.when not in AUDITS:
             raise InputError(f'audit = "{when}": must be one of {", ".join(AUDITS)}.')
-        solids = self.solids = tuple(solid for solid in solids if solid.settings.sharp)
+        self.solids = solids
         self.cloth_count = model.triangle_count
         first_vertices = np.cumsum([model.particle_count, *(len(solid.positions) for solid in solids)])
         of_solids = [solid.triangles + first for solid, first in zip(solids, first_vertices[:-1], strict=True)]

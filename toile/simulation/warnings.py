@@ -103,8 +103,11 @@ def _no_effect(parts: Parts) -> list[str]:
         ]
     if any(item.resolves_cloth_contact for item in scene.filters):
         return []
-    sharp = [solid.name for solid in parts.solids if solid.settings.sharp]
-    return [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
+    return [
+        f'solid "{solid.name}": its faces and edges may pass through triangles of cloth. Add the filter self_contact to '
+        "hold them back, or set sharp: false if held vertices are enough."
+        for solid in parts.solids.with_features
+    ]
 
 
 def _keeps_out(parts: Parts) -> SolidContactSettings | None:
