@@ -1,4 +1,4 @@
-"""Whether the faces and edges of a solid must take part in contact, or vertices of cloth in front of it are enough.
+"""How triangles of cloth are kept out of a solid: by vertices held in front of it, or by its faces and edges as well.
 
 A solid that balls of radius R fill is the set of points within R of their centers. A corner of a triangle at least
 `gap` in front of it is at least R + gap from all centers; and a point of a triangle whose points are all within rho of
@@ -6,33 +6,50 @@ a corner is then at least
 
     sqrt((R + gap)^2 - rho^2)
 
-from them: the triangle is outside the solid if this is at least R. A plane has R infinite, a solid with an edge R = 0.
-For a right angle rho is half the longest edge L, for equal edges L / sqrt(3), never more: triangles sag by at most
-about L^2 / (6 R), and edges by L^2 / (8 R).
+from them: the triangle is outside the solid if this is at least R, at every instant, so that nothing passes either. A
+plane has R infinite, a solid with an edge R = 0. For a right angle rho is half the longest edge L, for equal edges
+L / sqrt(3), never more: triangles sag by at most about L^2 / (6 R), and edges by L^2 / (8 R).
+
+Vertices are held at the distance that this asks for, if it is not much larger than the thickness of the contact. Where
+it is, the faces and edges of the solid take part in the contacts between cloths.
 
 Source      none
 Symbols     R  smallest radius of the solid [m]     gap  distance at which vertices are held [m]
             rho  covering radius of a triangle: no point of it is farther from the nearest corner [m]
-Deviations  rho is that of the rest shape: cloth that is stretched sags more, by twice its strain.
+Deviations  rho is that of the rest shape times STRETCHED: sheared cells have a longer diagonal. Where edges stretch by
+            more, triangles may still cut in.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
-from toile.colliders.base import Solid
+from toile.colliders.base import Collider
+
+# Vertices are held at most at this multiple of the thickness. A judgment: the cloth must not seem to float.
+MAX_GAP = 2.5
+# Longest diagonal of a square cell, sheared by 26 degrees, over that of the square: more is rare.
+STRETCHED = 1.2
 
 
-def with_features(solids: Sequence[Solid], covering_radius: float, gap: float) -> tuple[Solid, ...]:
-    """Returns the solids whose faces and edges take part."""
-    return tuple(solid for solid in solids if _takes_part(solid, covering_radius, gap))
+def held_distance(settings: Collider, covering_radius: float, thickness: float) -> float:
+    """Returns the distance at which vertices are held in front of a solid [m]."""
+    needed = distance_needed(settings.smallest_radius(), covering_radius)
+    if settings.sharp != "auto" or needed > MAX_GAP * thickness:
+        return thickness
+    return max(thickness, needed)
 
 
-def _takes_part(solid: Solid, covering_radius: float, gap: float) -> bool:
-    sharp, R = solid.settings.sharp, solid.settings.smallest_radius()
-    if sharp != "auto":
-        return bool(sharp)
-    return bool(gap * (2.0 * R + gap) < covering_radius**2)
+def takes_part(settings: Collider, covering_radius: float, thickness: float) -> bool:
+    """Returns whether the faces and edges of a solid take part."""
+    if settings.sharp != "auto":
+        return settings.sharp
+    return distance_needed(settings.smallest_radius(), covering_radius) > MAX_GAP * thickness
+
+
+def distance_needed(smallest_radius: float, covering_radius: float) -> float:
+    """Returns the least distance of corners that keeps triangles out of a solid [m]: sqrt(R^2 + rho^2) - R."""
+    rho = STRETCHED * covering_radius
+    together = float(np.hypot(smallest_radius, rho)) + smallest_radius
+    return rho**2 / together if together > 0.0 else 0.0
 
 
 def largest_covering_radius(uv: np.ndarray) -> float:

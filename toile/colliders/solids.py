@@ -31,9 +31,13 @@ class SolidContactSettings(Protocol):
 class Solids:
     """The solids of a scene at both ends of the current step."""
 
-    def __init__(self, solids: Sequence[Solid], device: str, with_features: Sequence[Solid] = ()):
-        """`with_features` are those whose faces and edges take part in contact (toile/colliders/features.py)."""
-        self.solids, self.device, self.with_features = tuple(solids), device, tuple(with_features)
+    def __init__(
+        self, solids: Sequence[Solid], device: str, with_features: Sequence[Solid] = (), gaps: Sequence[float] = ()
+    ):
+        """`with_features` are those whose faces and edges take part in contact, `gaps` [m] the distances at which
+        vertices are held in front of each (toile/colliders/features.py)."""
+        self.solids, self.device = tuple(solids), device
+        self.with_features, self.gaps = tuple(with_features), tuple(gaps)
         self.moving = any(solid.moves for solid in self.solids)
         self.poses = wp.zeros(len(self.solids), dtype=Pose, device=device)
         self._step: tuple[float, float] | None = None
