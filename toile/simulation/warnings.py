@@ -103,10 +103,13 @@ def _no_effect(parts: Parts) -> list[str]:
         ]
     if any(item.resolves_cloth_contact for item in scene.filters):
         return []
+    solids = parts.solids.with_features
+    if not solids:
+        return []
+    also = {1: "its", 2: "and one other: their"}.get(len(solids), f"and {len(solids) - 1} others: their")
     return [
-        f'solid "{solid.name}": its faces and edges may pass through triangles of cloth. Add the filter self_contact to '
-        "hold them back, or set sharp: false if held vertices are enough."
-        for solid in parts.solids.with_features
+        f'solid "{solids[0].name}"{":" if len(solids) == 1 else ""} {also} faces and edges may pass through triangles of '
+        "cloth. List the filter self_contact to keep them apart, or set sharp: false if held vertices are enough."
     ]
 
 
