@@ -145,15 +145,16 @@ class Solid:
         """Returns the triangles that cloth is tested against if its faces and edges take part."""
         found = self.settings.contact_surface(tolerance)
         if found is None:
-            return ContactSurface(self.triangles, self.vertices)
+            return ContactSurface(self, self.triangles, self.vertices)
         positions, triangles = found
-        return ContactSurface(triangles, lambda time: self.placed(positions, time))
+        return ContactSurface(self, triangles, lambda time: self.placed(positions, time))
 
 
 @dataclass(frozen=True)
 class ContactSurface:
-    """Triangles of a solid, and the positions of their vertices in world coordinates at a time [s]."""
+    """Triangles of a solid that take part in contact, and their vertices in world coordinates at a time [s]."""
 
+    solid: Solid
     triangles: np.ndarray
     vertices: Callable[[float], np.ndarray]
 

@@ -26,6 +26,8 @@ from toile.colliders.base import Collider
 
 # Vertices are held at most at this multiple of the thickness. A judgment: the cloth must not seem to float.
 MAX_GAP = 2.5
+# Tolerance of the triangles that stand for a curved solid, as a fraction of the thickness.
+SURFACE_TOLERANCE = 0.25
 # Longest diagonal of a square cell, sheared by 26 degrees, over that of the square: more is rare.
 STRETCHED = 1.2
 

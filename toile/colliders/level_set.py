@@ -156,7 +156,7 @@ class LevelSetSolid(Solid):
         def vertices(time: float) -> np.ndarray:
             return self.placed(np.concatenate([surface.vertices(time) for surface in surfaces]), time)
 
-        return ContactSurface(triangles.astype(np.int32), vertices)
+        return ContactSurface(self, triangles.astype(np.int32), vertices)
 
     def _inner_vertices(self, time: float) -> np.ndarray:
         return np.concatenate([part.solid.vertices(time) for part in self.parts])

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import warp as wp
 
-from toile.colliders.base import Functions, Solid
+from toile.colliders.base import ContactSurface, Functions, Solid
 from toile.errors import InputError
 from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
 from toile.math.types import real, vec3
@@ -32,12 +32,16 @@ class Solids:
     """The solids of a scene at both ends of the current step."""
 
     def __init__(
-        self, solids: Sequence[Solid], device: str, with_features: Sequence[Solid] = (), gaps: Sequence[float] = ()
+        self,
+        solids: Sequence[Solid],
+        device: str,
+        contact_surfaces: Sequence[ContactSurface] = (),
+        gaps: Sequence[float] = (),
     ):
-        """`with_features` are those whose faces and edges take part in contact, `gaps` [m] the distances at which
-        vertices are held in front of each (toile/colliders/features.py)."""
+        """`contact_surfaces` are those of the solids whose faces and edges take part in contact, `gaps` [m] the
+        distances at which vertices are held in front of each solid (toile/colliders/features.py)."""
         self.solids, self.device = tuple(solids), device
-        self.with_features, self.gaps = tuple(with_features), tuple(gaps)
+        self.contact_surfaces, self.gaps = tuple(contact_surfaces), tuple(gaps)
         self.moving = any(solid.moves for solid in self.solids)
         self.poses = wp.zeros(len(self.solids), dtype=Pose, device=device)
         self._step: tuple[float, float] | None = None

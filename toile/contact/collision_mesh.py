@@ -28,13 +28,12 @@ from toile.model.mesh import find_edges
 from toile.model.model import Model
 
 if TYPE_CHECKING:
-    from toile.colliders.base import Solid
+    from toile.colliders.base import ContactSurface
 
 MAX_PLANES = wp.constant(3)  # per particle
-# Thickness of pairs of cloth and solid, and tolerance of the triangles that stand for a curved solid: fractions of the
-# distance at which particles are held. Contacts begin at twice the thickness. Their sum with the margin of continuous
-# collision detection must be well below one, or flat cloth at rest would be in contact twice.
-SOLID_THICKNESS, SURFACE_TOLERANCE = 0.25, 0.25
+# Thickness of pairs of cloth and solid, as a fraction of the distance at which particles are held. Contacts begin at
+# twice that: flat cloth at rest, which particles hold already, must not be in contact besides.
+SOLID_THICKNESS = 0.25
 
 
 @dataclass(frozen=True)
@@ -48,21 +47,23 @@ class Planes:
 class CollisionMesh:
     """Positions at both ends of a step, and the inverse mass of every vertex."""
 
-    def __init__(self, model: Model, solids: "Sequence[Solid]", thickness: np.ndarray, gap: float, device: str):
-        """`solids` are those whose triangles take part. `thickness` [m] is that of the cloth at each particle, `gap`
+    def __init__(
+        self, model: Model, surfaces: "Sequence[ContactSurface]", thickness: np.ndarray, gap: float, device: str
+    ):
+        """`surfaces` are those of solids that take part. `thickness` [m] is that of the cloth at each particle, `gap`
         [m] the distance at which particles are held in front of solids."""
-        self.solids, self.device = tuple(solids), device
-        self.moving_count = model.particle_count
-        surfaces = [solid.contact_surface(SURFACE_TOLERANCE * gap) for solid in self.solids]
+        self.device, self.moving_count = device, model.particle_count
         starts = [surface.vertices(0.0) for surface in surfaces]
         first = np.cumsum([self.moving_count, *map(len, starts)])
         self.count = int(first[-1])
-        self._surfaces = list(zip(self.solids, surfaces, first[:-1].tolist(), strict=True))
-        triangles = [model.triangles, *(surface.triangles + start for _, surface, start in self._surfaces)]
-        edges = [model.edges, *(find_edges(surface.triangles).edges + start for _, surface, start in self._surfaces)]
+        self._surfaces = list(zip(surfaces, first[:-1].tolist(), strict=True))
+        triangles = [model.triangles, *(surface.triangles + start for surface, start in self._surfaces)]
+        edges = [model.edges, *(find_edges(surface.triangles).edges + start for surface, start in self._surfaces)]
         self.triangles = np.concatenate(triangles).astype(np.int32).reshape(-1, 3)
         self.edges = np.concatenate(edges).astype(np.int32).reshape(-1, 2)
-        frictions = [np.full(len(x), solid.settings.friction) for solid, x in zip(self.solids, starts, strict=True)]
+        frictions = [
+            np.full(len(x), surface.solid.settings.friction) for surface, x in zip(surfaces, starts, strict=True)
+        ]
         # A pair closer than twice its thickness must be a candidate, whatever the thickness of the cloth.
         thinnest = min(SOLID_THICKNESS * gap, float(np.min(thickness, initial=np.inf)))
         of_solid = np.full(self.count - self.moving_count, thinnest)
@@ -84,8 +85,8 @@ class CollisionMesh:
         """Starts a step from `begin` to `end` [s]: the motion of solids, and that to which velocities lead."""
         wp.copy(self.x, x, count=self.moving_count)
         self._launch(predict, self.moving_count, [x, v, end - begin, constraints, self.x_end])
-        for solid, surface, first in self._surfaces:
-            if solid.moves:  # others are where they were at the start
+        for surface, first in self._surfaces:
+            if surface.solid.moves:  # others are where they were at the start
                 x_start, x_stop = surface.vertices(begin), surface.vertices(end)
                 self._upload(x_start, first, self.x)
                 self._upload(x_stop, first, self.x_end)

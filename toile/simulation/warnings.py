@@ -103,7 +103,7 @@ def _no_effect(parts: Parts) -> list[str]:
         ]
     if any(item.resolves_cloth_contact for item in scene.filters):
         return []
-    solids = parts.solids.with_features
+    solids = [surface.solid for surface in parts.solids.contact_surfaces]
     if not solids:
         return []
     also = {1: "its", 2: "and one other: their"}.get(len(solids), f"and {len(solids) - 1} others: their")
