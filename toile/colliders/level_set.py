@@ -32,8 +32,9 @@ from toile.colliders._level_set_cache import cached
 from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
 from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
 from toile.colliders.base import Collider, ContactSurface, Solid
+from toile.colliders.solids import Solids
 from toile.errors import InputError
-from toile.math.types import mat33, precision, vec3
+from toile.math.types import mat33, numpy_real, precision, vec3
 from toile.model.solid_mesh import require_closed
 from toile.plugins import choice, quantity
 
@@ -44,6 +45,8 @@ else:
 
 # Default width of the fine grid on either side of the surface [cells].
 BAND_CELLS = 5.0
+# Contact surfaces follow the field in so many steps, where it is nearer than this [cells].
+SHIFTS, NEAR_CELLS = 3, 2.0
 # Keyframes of a part in memory: the two around the current time, and those that a rejected step returns to.
 MAX_KEYFRAMES = 4
 
@@ -73,9 +76,6 @@ class LevelSet(Collider):
                 if getattr(part, name) != type(part).model_fields[name].default:
                     raise _wrong(f"a part has no {name} of its own. Set it on the level set.", i, name)
         return self
-
-    def smallest_radius(self) -> float:
-        return min(part.smallest_radius() for part in self.parts)
 
     def check(self, folder: Path, allow_outside: bool) -> None:
         lines = []
@@ -119,7 +119,7 @@ class LevelSetSolid(Solid):
         shape.pinch_margin = settings.pinch_margin
         shape.parts = wp.zeros(len(parts), dtype=PartShape, device=device)
         shape.fields = wp.zeros(2 * len(parts), dtype=Field, device=device)
-        self._still = False
+        self._still, self.cell = False, settings.cell
         super().__init__(settings, FUNCTIONS, shape, (self._inner_vertices(0.0), triangles))
         self.deform(0.0, 0.0)
 
@@ -149,14 +149,39 @@ class LevelSetSolid(Solid):
         return self.placed(self._inner_vertices(time), time)
 
     def contact_surface(self, tolerance: float) -> ContactSurface:
+        """Returns the surfaces of the parts, moved to where their fields say that the surface is.
+
+        Vertices of cloth are held in front of the field, which is up to cell^2 / (4 r) inside a part of radius r, and
+        rounds its edges.
+        """
         surfaces = [part.solid.contact_surface(tolerance) for part in self.parts]
-        first = np.cumsum([0, *(len(surface.vertices(0.0)) for surface in surfaces)])
+        starts = [surface.vertices(0.0) for surface in surfaces]
+        first = np.cumsum([0, *map(len, starts)])
         triangles = np.concatenate([surface.triangles + first[i] for i, surface in enumerate(surfaces)])
+        shifts = self._shifts(self.placed(np.concatenate(starts), 0.0), tolerance) @ self.frame(0.0)[0]
+        own = [  # in the frame of each part, because parts may move in this one
+            shift @ part.solid.frame(0.0)[0]
+            for part, shift in zip(self.parts, np.split(shifts, first[1:-1]), strict=True)
+        ]
 
         def vertices(time: float) -> np.ndarray:
-            return self.placed(np.concatenate([surface.vertices(time) for surface in surfaces]), time)
+            moved = [
+                surface.vertices(time) + shift @ part.solid.frame(time)[0].T
+                for surface, part, shift in zip(surfaces, self.parts, own, strict=True)
+            ]
+            return self.placed(np.concatenate(moved), time)
 
         return ContactSurface(self, triangles.astype(np.int32), vertices)
+
+    def _shifts(self, positions: np.ndarray, distance: float) -> np.ndarray:
+        """Returns what moves positions in the world at time 0, near the surface, to a distance from its field."""
+        device = str(self.shape.parts.device)
+        alone, x = Solids([self], device), positions.copy()
+        for _ in range(SHIFTS):
+            found = alone.closest_points_of(0, wp.array(x.astype(numpy_real), dtype=vec3, device=device), 0.0)
+            off = distance - found["distance"]
+            x += np.where(np.abs(off) < NEAR_CELLS * self.cell, off, 0.0)[:, None] * found["normal"]
+        return x - positions
 
     def _inner_vertices(self, time: float) -> np.ndarray:
         return np.concatenate([part.solid.vertices(time) for part in self.parts])
