@@ -29,12 +29,17 @@ from toile.plugins import Plugin, quantity
 
 # Limit on the steps along a path. A path that grazes the surface needs many; it counts as a contact.
 MAX_SWEEP_STEPS = wp.constant(48)
+# Thickness of contacts between triangles of cloth and of solids, and tolerance of the triangles that stand for a curved
+# solid: fractions of the distance at which vertices are held. Contacts begin at twice the thickness: flat cloth at
+# rest, which its vertices hold already, must not be in contact besides.
+SURFACE_THICKNESS, SURFACE_TOLERANCE = 0.2, 0.25
 
 
 class Collider(Plugin):
     """Settings of a solid: its start pose, its motion, its friction."""
 
     bounded: ClassVar[bool] = True  # whether it has a finite size, and can be part of a level set
+    exact: ClassVar[bool] = True  # whether its distance is exact, or sampled
 
     name: str | None = quantity(None, doc="name in the certificate and exports; by default its type and number")
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="start position of the solid's origin")
@@ -141,13 +146,16 @@ class Solid:
         R, o, _, _ = self.frame(time)
         return positions @ R.T + o
 
-    def contact_surface(self, tolerance: float) -> "ContactSurface":
-        """Returns the triangles that cloth is tested against if its faces and edges take part."""
-        found = self.settings.contact_surface(tolerance)
+    def contact_surface(self, gap: float) -> "ContactSurface":
+        """Returns the triangles that cloth is tested against if its faces and edges take part; `gap` [m] is the
+        distance at which vertices are held."""
+        found = self.settings.contact_surface(SURFACE_TOLERANCE * gap)
         if found is None:
-            return ContactSurface(self, self.triangles, self.vertices)
+            return ContactSurface(self, self.triangles, self.vertices, SURFACE_THICKNESS * gap)
         positions, triangles = found
-        return ContactSurface(self, triangles, lambda time: self.placed(positions, time))
+        return ContactSurface(
+            self, triangles, lambda time: self.placed(positions, time), SURFACE_THICKNESS * gap
+        )
 
 
 @dataclass(frozen=True)
@@ -157,6 +165,7 @@ class ContactSurface:
     solid: Solid
     triangles: np.ndarray
     vertices: Callable[[float], np.ndarray]
+    thickness: float  # [m]  of contacts with cloth
 
 
 def rigid_functions(shape: Any, closest: Callable) -> Functions:

@@ -26,8 +26,6 @@ from toile.colliders.base import Collider
 
 # Vertices are held at most at this multiple of the thickness. A judgment: the cloth must not seem to float.
 MAX_GAP = 2.5
-# Tolerance of the triangles that stand for a curved solid, as a fraction of the thickness.
-SURFACE_TOLERANCE = 0.25
 # Longest diagonal of a square cell, sheared by 26 degrees, over that of the square: more is rare.
 STRETCHED = 1.2
 
@@ -44,7 +42,8 @@ def takes_part(settings: Collider, covering_radius: float, thickness: float) -> 
     """Returns whether the faces and edges of a solid take part."""
     if settings.sharp != "auto":
         return settings.sharp
-    return distance_needed(settings.smallest_radius(), covering_radius) > MAX_GAP * thickness
+    # Errors of a sampled distance may exceed what is left between triangle and solid.
+    return not settings.exact or distance_needed(settings.smallest_radius(), covering_radius) > MAX_GAP * thickness
 
 
 def distance_needed(smallest_radius: float, covering_radius: float) -> float:

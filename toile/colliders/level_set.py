@@ -20,7 +20,7 @@ Deviations  Parts stay separate and are combined in the query, not on one grid. 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import warp as wp
@@ -31,7 +31,7 @@ from toile.colliders._level_set_bake import bake_mesh, bake_shape
 from toile.colliders._level_set_cache import cached
 from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
 from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
-from toile.colliders.base import Collider, ContactSurface, Solid
+from toile.colliders.base import SURFACE_TOLERANCE, Collider, ContactSurface, Solid
 from toile.colliders.solids import Solids
 from toile.errors import InputError
 from toile.math.types import mat33, numpy_real, precision, vec3
@@ -53,6 +53,8 @@ MAX_KEYFRAMES = 4
 
 class LevelSet(Collider):
     """Closed meshes and shapes as distance fields on grids."""
+
+    exact: ClassVar[bool] = False
 
     cell: float = quantity(0.01, unit="m", doc="width of a cell; features smaller than two cells are rounded", gt=0)
     band: float | None = quantity(
@@ -76,6 +78,9 @@ class LevelSet(Collider):
                 if getattr(part, name) != type(part).model_fields[name].default:
                     raise _wrong(f"a part has no {name} of its own. Set it on the level set.", i, name)
         return self
+
+    def smallest_radius(self) -> float:
+        return min(part.smallest_radius() for part in self.parts)
 
     def check(self, folder: Path, allow_outside: bool) -> None:
         lines = []
@@ -148,17 +153,20 @@ class LevelSetSolid(Solid):
     def vertices(self, time: float) -> np.ndarray:
         return self.placed(self._inner_vertices(time), time)
 
-    def contact_surface(self, tolerance: float) -> ContactSurface:
+    def contact_surface(self, gap: float) -> ContactSurface:
         """Returns the surfaces of the parts, moved to where their fields say that the surface is.
 
         Vertices of cloth are held in front of the field, which is up to cell^2 / (4 r) inside a part of radius r, and
         rounds its edges.
         """
-        surfaces = [part.solid.contact_surface(tolerance) for part in self.parts]
+        surfaces = [part.solid.contact_surface(gap) for part in self.parts]
         starts = [surface.vertices(0.0) for surface in surfaces]
         first = np.cumsum([0, *map(len, starts)])
         triangles = np.concatenate([surface.triangles + first[i] for i, surface in enumerate(surfaces)])
-        shifts = self._shifts(self.placed(np.concatenate(starts), 0.0), tolerance) @ self.frame(0.0)[0]
+        x = self.placed(np.concatenate(starts), 0.0)
+        if not any(part.solid.moves for part in self.parts):
+            triangles = triangles[~self._buried(x[triangles])]
+        shifts = self._shifts(x, SURFACE_TOLERANCE * gap) @ self.frame(0.0)[0]
         own = [  # in the frame of each part, because parts may move in this one
             shift @ part.solid.frame(0.0)[0]
             for part, shift in zip(self.parts, np.split(shifts, first[1:-1]), strict=True)
@@ -171,17 +179,29 @@ class LevelSetSolid(Solid):
             ]
             return self.placed(np.concatenate(moved), time)
 
-        return ContactSurface(self, triangles.astype(np.int32), vertices)
+        return ContactSurface(self, triangles.astype(np.int32), vertices, surfaces[0].thickness)
 
     def _shifts(self, positions: np.ndarray, distance: float) -> np.ndarray:
         """Returns what moves positions in the world at time 0, near the surface, to a distance from its field."""
-        device = str(self.shape.parts.device)
-        alone, x = Solids([self], device), positions.copy()
+        x = positions.copy()
         for _ in range(SHIFTS):
-            found = alone.closest_points_of(0, wp.array(x.astype(numpy_real), dtype=vec3, device=device), 0.0)
+            found = self._closest_points(x)
             off = distance - found["distance"]
             x += np.where(np.abs(off) < NEAR_CELLS * self.cell, off, 0.0)[:, None] * found["normal"]
         return x - positions
+
+    def _buried(self, corners: np.ndarray) -> np.ndarray:
+        """Returns which triangles (triangles, 3, 3) are inside, in the world at time 0: no point of a triangle is
+        farther from any corner than its longest edge."""
+        phi = self._closest_points(corners.reshape(-1, 3))["distance"].reshape(-1, 3)
+        longest = np.linalg.norm(np.roll(corners, -1, axis=1) - corners, axis=2).max(axis=1)
+        return np.asarray(phi.min(axis=1) < -longest - self.cell)
+
+    def _closest_points(self, x: np.ndarray) -> np.ndarray:
+        """Returns the closest points of positions in the world at time 0, as records of Closest."""
+        device = str(self.shape.parts.device)
+        at = wp.array(x.astype(numpy_real), dtype=vec3, device=device)
+        return Solids([self], device).closest_points_of(0, at, 0.0)
 
     def _inner_vertices(self, time: float) -> np.ndarray:
         return np.concatenate([part.solid.vertices(time) for part in self.parts])

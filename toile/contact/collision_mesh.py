@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from toile.colliders.base import ContactSurface
 
 MAX_PLANES = wp.constant(3)  # per particle
-# Thickness of pairs of cloth and solid, as a fraction of the distance at which particles are held. Contacts begin at
-# twice that: flat cloth at rest, which particles hold already, must not be in contact besides.
-SOLID_THICKNESS = 0.25
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,8 @@ class Planes:
 class CollisionMesh:
     """Positions at both ends of a step, and the inverse mass of every vertex."""
 
-    def __init__(
-        self, model: Model, surfaces: "Sequence[ContactSurface]", thickness: np.ndarray, gap: float, device: str
-    ):
-        """`surfaces` are those of solids that take part. `thickness` [m] is that of the cloth at each particle, `gap`
-        [m] the distance at which particles are held in front of solids."""
+    def __init__(self, model: Model, surfaces: "Sequence[ContactSurface]", thickness: np.ndarray, device: str):
+        """`surfaces` are those of solids that take part; `thickness` [m] is that of the cloth at each particle."""
         self.device, self.moving_count = device, model.particle_count
         starts = [surface.vertices(0.0) for surface in surfaces]
         first = np.cumsum([self.moving_count, *map(len, starts)])
@@ -65,9 +59,11 @@ class CollisionMesh:
             np.full(len(x), surface.solid.settings.friction) for surface, x in zip(surfaces, starts, strict=True)
         ]
         # A pair closer than twice its thickness must be a candidate, whatever the thickness of the cloth.
-        thinnest = min(SOLID_THICKNESS * gap, float(np.min(thickness, initial=np.inf)))
-        of_solid = np.full(self.count - self.moving_count, thinnest)
-        self.rest = make_rest_geometry(model, np.concatenate([thickness, of_solid]), device)
+        thinnest = float(np.min(thickness, initial=np.inf))
+        of_solids = [
+            np.full(len(x), min(surface.thickness, thinnest)) for surface, x in zip(surfaces, starts, strict=True)
+        ]
+        self.rest = make_rest_geometry(model, np.concatenate([thickness, *of_solids]), device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
         # Friction of solids; -1 stands for cloth, whose friction is one value for all cloths.

@@ -76,8 +76,7 @@ class SelfContactCorrection(Correction):
         model = context.model
         thickness = model.thicknesses(settings.thickness)
         device = str(context.masses.device)
-        gap = settings.thickness if context.solid_contacts is None else context.solid_contacts.settings.thickness
-        self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, gap, device)
+        self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
         self.springs = ContactSprings(
             self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import warp as wp
 
-from toile.colliders.features import SURFACE_TOLERANCE, held_distance, largest_covering_radius, takes_part
+from toile.colliders.features import held_distance, largest_covering_radius, takes_part
 from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.scene_constraints import SceneConstraints
@@ -185,12 +185,13 @@ def _build_solids(scene: Scene, model: Model, device: str) -> Solids:
         warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
     rho, thickness = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_thickness(scene)
+    gaps = [held_distance(solid.settings, rho, thickness) for solid in solids]
     surfaces = [
-        solid.contact_surface(SURFACE_TOLERANCE * thickness)
-        for solid in solids
+        solid.contact_surface(gap)
+        for solid, gap in zip(solids, gaps, strict=True)
         if takes_part(solid.settings, rho, thickness)
     ]
-    return Solids(solids, device, surfaces, [held_distance(solid.settings, rho, thickness) for solid in solids])
+    return Solids(solids, device, surfaces, gaps)
 
 
 def _solid_thickness(scene: Scene) -> float:
