@@ -64,6 +64,10 @@ class CollisionMesh:
             np.full(len(x), min(surface.thickness, thinnest)) for surface, x in zip(surfaces, starts, strict=True)
         ]
         self.rest = make_rest_geometry(model, np.concatenate([thickness, *of_solids]), device)
+        # Margin of each vertex in searches [m]: for two cloths the sum is twice their thickness, for cloth and solid
+        # at least twice that of the solid. That of a solid may be negative.
+        reach = np.concatenate([thickness, *(2.0 * each - thinnest for each in of_solids)])
+        self.reach = wp.array(reach.astype(numpy_real), dtype=real, device=device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
         # Friction of solids; -1 stands for cloth, whose friction is one value for all cloths.
