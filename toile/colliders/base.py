@@ -153,9 +153,7 @@ class Solid:
         if found is None:
             return ContactSurface(self, self.triangles, self.vertices, SURFACE_THICKNESS * gap)
         positions, triangles = found
-        return ContactSurface(
-            self, triangles, lambda time: self.placed(positions, time), SURFACE_THICKNESS * gap
-        )
+        return ContactSurface(self, triangles, lambda time: self.placed(positions, time), SURFACE_THICKNESS * gap)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from them: the triangle is outside the solid if this is at least R, at every ins
 plane has R infinite, a solid with an edge R = 0. For a right angle rho is half the longest edge L, for equal edges
 L / sqrt(3), never more: triangles sag by at most about L^2 / (6 R), and edges by L^2 / (8 R).
 
-Vertices are held at the distance that this asks for, if it is not much larger than the thickness of the contact. Where
-it is, the faces and edges of the solid take part in the contacts between cloths.
+Vertices are held at the distance that this asks for, if it is not much larger than the thickness of solid_contact.
+Otherwise the faces and edges of the solid take part in the contacts between cloths.
 
 Source      none
 Symbols     R  smallest radius of the solid [m]     gap  distance at which vertices are held [m]
@@ -24,26 +24,26 @@ import numpy as np
 
 from toile.colliders.base import Collider
 
-# Vertices are held at most at this multiple of the thickness. A judgment: the cloth must not seem to float.
-MAX_GAP = 2.5
+# Vertices are held at most so much farther away than the thickness [m]. A judgment: cloth must not seem to float.
+MAX_LIFT = 1.5e-3
 # Longest diagonal of a square cell, sheared by 26 degrees, over that of the square: more is rare.
 STRETCHED = 1.2
 
 
 def held_distance(settings: Collider, covering_radius: float, thickness: float) -> float:
-    """Returns the distance at which vertices are held in front of a solid [m]."""
+    """Returns the distance at which solid_contact holds vertices in front of a solid [m]."""
     needed = distance_needed(settings.smallest_radius(), covering_radius)
-    if settings.sharp != "auto" or needed > MAX_GAP * thickness:
+    if settings.sharp != "auto" or needed > thickness + MAX_LIFT:
         return thickness
     return max(thickness, needed)
 
 
-def takes_part(settings: Collider, covering_radius: float, thickness: float) -> bool:
+def takes_part(settings: Collider, covering_radius: float, gap: float) -> bool:
     """Returns whether the faces and edges of a solid take part."""
     if settings.sharp != "auto":
         return settings.sharp
     # Errors of a sampled distance may exceed what is left between triangle and solid.
-    return not settings.exact or distance_needed(settings.smallest_radius(), covering_radius) > MAX_GAP * thickness
+    return not settings.exact or distance_needed(settings.smallest_radius(), covering_radius) > gap
 
 
 def distance_needed(smallest_radius: float, covering_radius: float) -> float:

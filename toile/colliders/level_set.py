@@ -27,13 +27,14 @@ import warp as wp
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from toile.colliders._closest_points import closest_points
 from toile.colliders._level_set_bake import bake_mesh, bake_shape
 from toile.colliders._level_set_cache import cached
 from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
 from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
 from toile.colliders.base import SURFACE_TOLERANCE, Collider, ContactSurface, Solid
-from toile.colliders.solids import Solids
 from toile.errors import InputError
+from toile.math.solid import Pose
 from toile.math.types import mat33, numpy_real, precision, vec3
 from toile.model.solid_mesh import require_closed
 from toile.plugins import choice, quantity
@@ -199,9 +200,9 @@ class LevelSetSolid(Solid):
 
     def _closest_points(self, x: np.ndarray) -> np.ndarray:
         """Returns the closest points of positions in the world at time 0, as records of Closest."""
-        device = str(self.shape.parts.device)
-        at = wp.array(x.astype(numpy_real), dtype=vec3, device=device)
-        return Solids([self], device).closest_points_of(0, at, 0.0)
+        device = self.shape.parts.device
+        poses = wp.array(np.stack([self.move(0.0, 0.0)]), dtype=Pose, device=device)
+        return closest_points(self, poses, 0, wp.array(x.astype(numpy_real), dtype=vec3, device=device))
 
     def _inner_vertices(self, time: float) -> np.ndarray:
         return np.concatenate([part.solid.vertices(time) for part in self.parts])

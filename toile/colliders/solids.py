@@ -1,16 +1,15 @@
 """All solids of a scene: their motion from step to step, and queries of their surfaces."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Protocol
 
 import numpy as np
 import warp as wp
 
-from toile.colliders.base import ContactSurface, Functions, Solid
+from toile.colliders._closest_points import closest_points
+from toile.colliders.base import ContactSurface, Solid
 from toile.errors import InputError
-from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
-from toile.math.types import real, vec3
+from toile.math.solid import Pose
 
 
 class SolidContactSettings(Protocol):
@@ -72,34 +71,7 @@ class Solids:
     def closest_points_of(self, s: int, x: wp.array, time: float) -> np.ndarray:
         """Returns the closest point of the surface of solid s to every x, as records of Closest in the world."""
         self.move(time, time)
-        solid, found = self.solids[s], wp.zeros(len(x), dtype=Closest, device=self.device)
-        inputs = [solid.shape, self.poses, s, ANYWHERE, x, found]
-        wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
-        return found.numpy().copy()
-
-
-@cache
-def closest_points_kernel(functions: Functions) -> wp.Kernel:
-    """Makes the kernel that queries the closest points of one type of collider."""
-    shape_type, closest = functions.shape, functions.closest
-
-    def find_closest(
-        # solid
-        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, reach: real,
-        # in
-        x: wp.array(dtype=vec3),
-        # out
-        closest_out: wp.array(dtype=Closest),
-    ):  # fmt: skip
-        i = wp.tid()
-        pose = poses[solid]
-        p = end_frame(pose, x[i])
-        found = closest(shape, p, reach)
-        found.velocity = end_velocity(pose, p - found.distance * found.normal, found.velocity)
-        found.normal = pose.R * found.normal
-        closest_out[i] = found
-
-    return wp.Kernel(find_closest, module=wp.get_module(f"toile.closest_points.{functions.kind}"))
+        return closest_points(self.solids[s], self.poses, s, x)
 
 
 def inside_at_start(

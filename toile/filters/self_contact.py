@@ -78,9 +78,7 @@ class SelfContactCorrection(Correction):
         device = str(context.masses.device)
         self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
-        self.springs = ContactSprings(
-            self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts
-        )
+        self.springs = ContactSprings(self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts)
         self.contact_forces = (self.springs,)
         mesh = self.collision_mesh
         inverse_masses = np.where(mesh.masses > 0.0, 1.0 / np.maximum(mesh.masses, 1e-300), 0.0)  # [1/kg]

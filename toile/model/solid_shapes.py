@@ -124,7 +124,7 @@ def box_around(size: tuple[float, float, float], rounding: float, tolerance: flo
     steps = -(-segments_within(rounding, 0.5 * tolerance) // 8) * 2
     # A corner of a triangle is at most the diagonal of a quad from its center.
     more = rounding * (1.0 / np.cos(0.25 * np.pi * np.sqrt(2.0) / steps) - 1.0)
-    return box(tuple(length + 2.0 * more for length in size), rounding + more, steps)  # type: ignore[arg-type]
+    return box(tuple(length + 2.0 * more for length in size), rounding + more, steps)
 
 
 def segments_within(radius: float, tolerance: float) -> int:

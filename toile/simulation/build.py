@@ -184,22 +184,19 @@ def _build_solids(scene: Scene, model: Model, device: str) -> Solids:
         solid.name = name
         warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
-    rho, thickness = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_thickness(scene)
-    gaps = [held_distance(solid.settings, rho, thickness) for solid in solids]
+    rho, contact = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_contact(scene)
+    if contact is None:  # a filter in its place holds vertices at its own distance
+        gaps = [min(getattr(item, "thickness", 0.0) for item in scene.filters if item.keeps_out_of_solids)] * len(
+            solids
+        )
+    else:
+        gaps = [held_distance(solid.settings, rho, contact.thickness) for solid in solids]
     surfaces = [
-        solid.contact_surface(gap)
+        solid.contact_surface(gap or SolidContact().thickness)
         for solid, gap in zip(solids, gaps, strict=True)
-        if takes_part(solid.settings, rho, thickness)
+        if takes_part(solid.settings, rho, gap)
     ]
     return Solids(solids, device, surfaces, gaps)
-
-
-def _solid_thickness(scene: Scene) -> float:
-    """Returns the thickness of the contact with solids [m]."""
-    settings = _solid_contact(scene)
-    if settings is not None:
-        return settings.thickness
-    return min(float(getattr(item, "thickness", 0.0)) for item in scene.filters if item.keeps_out_of_solids)
 
 
 def _solid_contact(scene: Scene) -> SolidContact | None:

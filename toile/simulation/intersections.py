@@ -37,7 +37,9 @@ class Intersections:
         first_vertices = np.cumsum([model.particle_count, *(len(surface.vertices(0.0)) for surface in surfaces)])
         of_solids = [surface.triangles + first for surface, first in zip(surfaces, first_vertices[:-1], strict=True)]
         self._audit = Audit(np.concatenate([model.triangles, *of_solids]), model.particle_count, device)
-        names = [f'cloth "{part.name}"' for part in model.parts] + [f'solid "{surface.solid.name}"' for surface in surfaces]
+        names = [f'cloth "{part.name}"' for part in model.parts] + [
+            f'solid "{surface.solid.name}"' for surface in surfaces
+        ]
         counts = [part.triangles.stop - part.triangles.start for part in model.parts]
         counts += [len(surface.triangles) for surface in surfaces]
         self._owners = list(zip(names, np.cumsum([0, *counts])[:-1].tolist(), strict=True))

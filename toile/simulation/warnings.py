@@ -106,10 +106,10 @@ def _no_effect(parts: Parts) -> list[str]:
     solids = [surface.solid for surface in parts.solids.contact_surfaces]
     if not solids:
         return []
-    also = {1: "its", 2: "and one other: their"}.get(len(solids), f"and {len(solids) - 1} others: their")
+    also = {1: ": its", 2: " and one other: their"}.get(len(solids), f" and {len(solids) - 1} others: their")
     return [
-        f'solid "{solids[0].name}"{":" if len(solids) == 1 else ""} {also} faces and edges may pass through triangles of '
-        "cloth. List the filter self_contact to keep them apart, or set sharp: false if held vertices are enough."
+        f'solid "{solids[0].name}"{also} faces and edges may pass through triangles of cloth. List the filter '
+        "self_contact to keep them apart, or set sharp: false if held vertices are enough."
     ]
 
 

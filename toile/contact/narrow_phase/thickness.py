@@ -4,7 +4,8 @@
     tau = that of the solid, if one of them belongs to a solid
 
 Vertices are held in front of a solid at a distance of their own. The thickness of a solid is a fraction of it, so that
-triangles between held vertices are not in contact besides, unless they sag. Neighbors in one chart are close by construction: without the limit cloth would be in contact with itself at rest.
+triangles between held vertices are not in contact besides, unless they sag. Neighbors in one chart are close by
+construction: without the limit cloth would be in contact with itself at rest.
 
 Source      none
 Symbols     tau  thickness of a pair [m]     w  weights of the closest points [-]
