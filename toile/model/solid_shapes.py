@@ -122,8 +122,9 @@ def box_around(size: tuple[float, float, float], rounding: float, tolerance: flo
     if rounding == 0.0:
         return box(size)
     steps = -(-segments_within(rounding, 0.5 * tolerance) // 8) * 2
-    # A corner of a triangle is at most the diagonal of a quad from its center.
-    more = rounding * (1.0 / np.cos(0.25 * np.pi * np.sqrt(2.0) / steps) - 1.0)
+    # Half the diagonal of a quad, and a little more where three roundings meet.
+    angle = 1.15 * 0.25 * np.pi * np.sqrt(2.0) / steps
+    more = rounding * (1.0 / np.cos(angle) - 1.0)
     return box(tuple(length + 2.0 * more for length in size), rounding + more, steps)
 
 
