@@ -94,7 +94,7 @@ def test_triangles_at_the_distance_needed_stay_out(R: float) -> None:
     small = np.array([largest_covering_radius(one[None]) <= rho for one in uv])
     assert small.any()
     assert np.linalg.norm(samples(corners[small], 20), axis=2).min() >= R - 1e-12
-    across = np.array([[rho, 0.0, 0.0], [-rho, 0.0, 0.0], [0.0, rho, 0.0]]) + [0.0, 0.0, R]
+    across = np.array([[rho, 0.0, R], [-rho, 0.0, R], [0.0, rho, R]])
     assert np.linalg.norm(across, axis=1).min() == pytest.approx(R + gap)
     assert np.linalg.norm(samples(across[None], 20), axis=2).min() == pytest.approx(R)
 
