@@ -95,7 +95,7 @@ def test_pins_that_force_cloth_through_a_blade_are_named(device: str) -> None:
     messages = remedy(
         scene(sheet("sheet"), solids=[blade(-0.06)], constraints=[pinned("sheet", 1.0)], time=TIME), device
     )
-    assert messages.startswith('Pins move cloth "sheet" and a sharp solid through each other at vertex ')
+    assert messages.startswith('Pins move cloth "sheet" and a solid through each other at vertex ')
 
 
 def test_pins_are_not_named_where_free_cloth_fails(device: str) -> None:

@@ -377,4 +377,7 @@ def test_contact_is_the_last_filter(filters: list[str]) -> None:
 def test_a_sharp_solid_without_contact_is_reported(device: str) -> None:
     simulation = Simulation(Scene(cloth=[{"shape": {"type": "grid"}}], solids=[{"type": "box", "sharp": True,
                             "translation": [0, 0, -2]}]), device)  # fmt: skip
-    assert simulation.warnings == ['solid "box": sharp does nothing without the filter self_contact.']
+    assert simulation.warnings == [
+        'solid "box": its faces and edges may pass through triangles of cloth. List the filter self_contact to keep '
+        "them apart, or set sharp: false if held vertices are enough."
+    ]

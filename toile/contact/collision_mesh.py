@@ -1,4 +1,4 @@
-"""The mesh that contact is detected on: all particles of the cloths, and the vertices of solids with sharp features.
+"""The mesh that contact is detected on: all particles of the cloths, and the vertices of solids whose faces take part.
 
 Particles come first, then the vertices of solids, which impulses do not move. Positions are those at the two ends of
 the step; in between every vertex moves along a straight line.
@@ -15,7 +15,7 @@ Deviations  none
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -26,6 +26,9 @@ from toile.math.types import mat33, numpy_real, real, vec3
 from toile.model.constraint_state import ConstraintState
 from toile.model.mesh import find_edges
 from toile.model.model import Model
+
+if TYPE_CHECKING:
+    from toile.colliders.base import ContactSurface
 
 MAX_PLANES = wp.constant(3)  # per particle
 
@@ -41,20 +44,30 @@ class Planes:
 class CollisionMesh:
     """Positions at both ends of a step, and the inverse mass of every vertex."""
 
-    def __init__(self, model: Model, solids: Sequence[Any], thickness: np.ndarray, solid_thickness: float, device: str):
-        """`solids` are those whose triangles take part; `thickness` [m] is that of the cloth at each particle."""
-        self.solids, self.device = tuple(solids), device
-        self.moving_count = model.particle_count
-        first = np.cumsum([self.moving_count, *(len(solid.positions) for solid in self.solids)])
+    def __init__(self, model: Model, surfaces: "Sequence[ContactSurface]", thickness: np.ndarray, device: str):
+        """`surfaces` are those of solids that take part; `thickness` [m] is that of the cloth at each particle."""
+        self.device, self.moving_count = device, model.particle_count
+        starts = [surface.vertices(0.0) for surface in surfaces]
+        first = np.cumsum([self.moving_count, *map(len, starts)])
         self.count = int(first[-1])
-        numbered = list(zip(self.solids, first[:-1], strict=True))
-        triangles = [model.triangles, *(solid.triangles + start for solid, start in numbered)]
-        edges = [model.edges, *(find_edges(solid.triangles).edges + start for solid, start in numbered)]
+        self._surfaces = list(zip(surfaces, first[:-1].tolist(), strict=True))
+        triangles = [model.triangles, *(surface.triangles + start for surface, start in self._surfaces)]
+        edges = [model.edges, *(find_edges(surface.triangles).edges + start for surface, start in self._surfaces)]
         self.triangles = np.concatenate(triangles).astype(np.int32).reshape(-1, 3)
         self.edges = np.concatenate(edges).astype(np.int32).reshape(-1, 2)
-        frictions = [np.full(len(solid.positions), solid.settings.friction) for solid in self.solids]
-        of_solid = np.full(self.count - self.moving_count, solid_thickness)
-        self.rest = make_rest_geometry(model, np.concatenate([thickness, of_solid]), device)
+        frictions = [
+            np.full(len(x), surface.solid.settings.friction) for surface, x in zip(surfaces, starts, strict=True)
+        ]
+        # A pair closer than twice its thickness must be a candidate, whatever the thickness of the cloth.
+        thinnest = float(np.min(thickness, initial=np.inf))
+        of_solids = [
+            np.full(len(x), min(surface.thickness, thinnest)) for surface, x in zip(surfaces, starts, strict=True)
+        ]
+        self.rest = make_rest_geometry(model, np.concatenate([thickness, *of_solids]), device)
+        # Margin of each vertex in searches [m]: for two cloths the sum is twice their thickness, for cloth and solid
+        # at least twice that of the solid. That of a solid may be negative.
+        reach = np.concatenate([thickness, *(2.0 * each - thinnest for each in of_solids)])
+        self.reach = wp.array(reach.astype(numpy_real), dtype=real, device=device)
         self.thickest = float(np.max(thickness, initial=0.0))
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
         # Friction of solids; -1 stands for cloth, whose friction is one value for all cloths.
@@ -63,18 +76,25 @@ class CollisionMesh:
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
         self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
+        for x, start in zip(starts, first[:-1].tolist(), strict=True):
+            for to in (self.x, self.x_end):
+                self._upload(x, start, to)
         self._launch = Launcher(device)
 
     def begin(self, x: wp.array, v: wp.array, constraints: ConstraintState, begin: float, end: float) -> None:
         """Starts a step from `begin` to `end` [s]: the motion of solids, and that to which velocities lead."""
         wp.copy(self.x, x, count=self.moving_count)
         self._launch(predict, self.moving_count, [x, v, end - begin, constraints, self.x_end])
-        if self.solids:
-            start, stop = (np.concatenate([solid.vertices(time) for solid in self.solids]) for time in (begin, end))
-            rows = ((self.x, start), (self.x_end, stop), (self.v_end, (stop - start) / (end - begin)))
-            for to, values in rows:
-                given = wp.array(values.astype(numpy_real), dtype=vec3, device=self.device)
-                wp.copy(to, given, dest_offset=self.moving_count)
+        for surface, first in self._surfaces:
+            if surface.solid.moves:  # others are where they were at the start
+                x_start, x_stop = surface.vertices(begin), surface.vertices(end)
+                self._upload(x_start, first, self.x)
+                self._upload(x_stop, first, self.x_end)
+                self._upload((x_stop - x_start) / (end - begin), first, self.v_end)
+
+    def _upload(self, values: np.ndarray, first: int, to: wp.array) -> None:
+        """Copies values of vertices from `first` on to the device."""
+        wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=first)
 
     def set_candidate(self, x_end: wp.array, v_end: wp.array | None = None) -> None:
         """Copies the end of a candidate step."""

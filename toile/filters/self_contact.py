@@ -75,9 +75,8 @@ class SelfContactCorrection(Correction):
         self.settings, self.context = settings, context
         model = context.model
         thickness = model.thicknesses(settings.thickness)
-        sharp = [solid for solid in context.solids if solid.settings.sharp]
         device = str(context.masses.device)
-        self.collision_mesh = CollisionMesh(model, sharp, thickness, settings.thickness, device)
+        self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
         self.springs = ContactSprings(self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts)
         self.contact_forces = (self.springs,)
@@ -171,7 +170,7 @@ class SelfContactCorrection(Correction):
             return None
         own = {f'cloth "{part.name}"': part.particles for part in self.context.model.parts}
         names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]
-        names += ["a sharp solid"] if len(solid) else []
+        names += ["a solid"] if len(solid) else []
         where = next(f"{held[0] - of.start} of {name}" for name, of in own.items() if held[0] < of.stop)
         through = "each other" if len(names) > 1 else "itself"
         return f"Pins move {' and '.join(names)} through {through} at vertex {where}: change their motion."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import warp as wp
 
+from toile.colliders.features import held_distance, largest_covering_radius, takes_part
 from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.scene_constraints import SceneConstraints
@@ -35,7 +36,6 @@ from toile.system.system import System
 from toile.system.terms import ForceTerm, Term, make_term
 
 if TYPE_CHECKING:
-    from toile.colliders.base import Solid
     from toile.energies.base import Energy
     from toile.model.mesh import Mesh
     from toile.post.base import FrameProcessor
@@ -72,14 +72,14 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     model = _build_model(scene, meshes)
     positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
     state = State.of(positions, _start_velocities(scene, model, positions), device)
-    solids = Solids(_build_solids(scene, device), device)
+    solids = _build_solids(scene, model, device)
     timers = Timers(device)
     control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
     energies = _build_energies(scene, meshes)
     terms = _build_terms(scene, energies, model, device, forces)
     masses = wp.array(model.masses, dtype=real, device=device)
     corrections = Corrections(model.particle_count, device)
-    settings = _solid_contact(scene, bool(solids) and model.particle_count > 0)
+    settings = _solid_contact(scene) if solids and model.particle_count else None
     constraints = SceneConstraints(
         constrained_particles(scene, model), model.particle_count, device, with_contacts=settings is not None
     )
@@ -184,21 +184,31 @@ def _build_terms(
     return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
 
 
-def _build_solids(scene: Scene, device: str) -> list[Solid]:
-    """The scene's solids, each with a name of its own."""
+def _build_solids(scene: Scene, model: Model, device: str) -> Solids:
+    """The scene's solids, each with a name of its own, and those of them whose faces and edges take part."""
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
     for solid, name in zip(solids, solid_names(scene.solids), strict=True):
         solid.name = name
         warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
-    return solids
+    rho, contact = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_contact(scene)
+    if contact is None:  # a filter in its place holds vertices at its own distance
+        gaps = [min(getattr(item, "thickness", 0.0) for item in scene.filters if item.keeps_out_of_solids)] * len(
+            solids
+        )
+    else:
+        gaps = [held_distance(solid.settings, rho, contact.thickness) for solid in solids]
+    surfaces = [
+        solid.contact_surface(gap or SolidContact().thickness)
+        for solid, gap in zip(solids, gaps, strict=True)
+        if takes_part(solid.settings, rho, gap)
+    ]
+    return Solids(solids, device, surfaces, gaps)
 
 
-def _solid_contact(scene: Scene, needed: bool) -> SolidContact | None:
+def _solid_contact(scene: Scene) -> SolidContact | None:
     """Returns the settings of contact with solids: the scene's own, or the default unless a filter replaces it."""
     given = [cast(SolidContact, item) for item in scene.constraints if item.keeps_out_of_solids]
-    if not needed:
-        return None
     if given:
         return given[0]
     return None if any(item.keeps_out_of_solids for item in scene.filters) else SolidContact()

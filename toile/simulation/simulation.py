@@ -60,7 +60,7 @@ class Simulation:
         self._files = input_hashes(parts)
         content = hash_of(scene.model_dump_json().encode(), *map(str.encode, self._files.values()))
         self.certificate = Certificate(scene.name, content, self.device, scene.seed)
-        self.intersections = Intersections(scene, self.model, self.solids, audit, self.device)
+        self.intersections = Intersections(scene, self.model, parts.solids.contact_surfaces, audit, self.device)
         self.warnings = [
             *(warning for mesh in parts.meshes for warning in mesh.warnings),
             *(warning for solid in self.solids for warning in solid.warnings),

@@ -103,8 +103,14 @@ def _no_effect(parts: Parts) -> list[str]:
         ]
     if any(item.resolves_cloth_contact for item in scene.filters):
         return []
-    sharp = [solid.name for solid in parts.solids if solid.settings.sharp]
-    return [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
+    solids = [surface.solid for surface in parts.solids.contact_surfaces]
+    if not solids:
+        return []
+    also = {1: ": its", 2: " and one other: their"}.get(len(solids), f" and {len(solids) - 1} others: their")
+    return [
+        f'solid "{solids[0].name}"{also} faces and edges may pass through triangles of cloth. List the filter '
+        "self_contact to keep them apart, or set sharp: false if held vertices are enough."
+    ]
 
 
 def _keeps_out(parts: Parts) -> SolidContactSettings | None:

@@ -8,7 +8,9 @@
                step recovers a tenth of the overlap
 
 A contact is made of a pair that starts closer than 2 tau, with its closest points there; and of a pair for which
-continuous collision detection finds an impact, with the closest points at that time. Contacts found in one call are in
+continuous collision detection finds an impact, with the closest points at that time. Vertices of cloth in front of
+triangles of solids are held by constraints (toile/contact/solid): these pairs are contacts only where they collide.
+Contacts found in one call are in
 the order of their elements, on every device and with any number of threads: impulses depend on it.
 
 Source      [BFA02] secs. 6, 7
@@ -68,6 +70,7 @@ class NearPair:
     kind: wp.int32
     distance: real  # [m]  at the start
     thickness: real  # [m]
+    impacts_only: wp.int32  # 1: not in contact unless it collides
 
 
 @wp.struct
@@ -261,7 +264,8 @@ def find_near_pairs(
             return
     found = closest_points(kind, a, b, c, d)
     apart = bool(False)
-    if found.distance > CLOSE_DISTANCE * tau or on_boundary(found.weights):
+    held = kind == VERTEX_TRIANGLE and at[1] >= rest.first_solid
+    if held or found.distance > CLOSE_DISTANCE * tau or on_boundary(found.weights):
         apart = stays_apart(found, MARGIN * tau, slack, kind, a, b, c, d, a_end, b_end, c_end, d_end)
     if apart:
         return
@@ -275,6 +279,7 @@ def find_near_pairs(
         entry.kind = kind
         entry.distance = found.distance
         entry.thickness = pair_thickness(rest, kind, at, found.weights, MAX_REST_FRACTION)
+        entry.impacts_only = wp.where(held, 1, 0)
         near_pairs_out[n] = entry
 
 
@@ -344,7 +349,7 @@ def find_close_pairs(
 ):  # fmt: skip
     """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
-    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
+    if near_pairs[k].impacts_only == 1 or near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
         return
     at = near_pairs[k].vertices
     if not on_boundary(closest_points(near_pairs[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):

@@ -156,7 +156,7 @@ class ContactResolver:
     def _find_near_pairs(self, only: wp.array | None) -> None:
         """Runs the broad phase and updates the near pairs, all or those of some vertices."""
         mesh = self.mesh
-        at = [self._x_searched, self._motion.mean, mesh.rest.thickness, self._slack]
+        at = [self._x_searched, self._motion.mean, mesh.reach, self._slack]
         self._launch(prepare_search, mesh.count, [*at, self._x_searched_relative, self._reach])
         pairs = self.broad_phase.find(mesh.x, self._x_searched_relative, self._reach, only)
         self.contact_set.find_near_pairs(pairs, self._x_searched_relative, self._slack, only)

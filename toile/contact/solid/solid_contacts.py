@@ -188,5 +188,5 @@ class SolidContacts:
     def _make_parameters(self, s: int) -> Any:
         parameters = SolidParameters()
         parameters.solid, parameters.poses = s, self.solids.poses
-        parameters.mu, parameters.gap = float(self.solids.solids[s].settings.friction), self.settings.thickness
+        parameters.mu, parameters.gap = float(self.solids.solids[s].settings.friction), self.solids.gaps[s]
         return parameters
