@@ -21,7 +21,7 @@ from toile.math.types import real, vec3
 from toile.model.state_dict import StateDict
 
 MAX_CONTACTS = wp.constant(3)  # contacts of a particle
-FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
+FREE, SLIDING, LOCKED, PINCHED = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
 
 UNKNOWN = wp.constant(real(-1.0))  # load of a contact that was not part of any solve yet
 
@@ -51,6 +51,7 @@ class SolidContactArrays:
     plane: wp.array(dtype=vec3)  # [m]  a point of the plane that the particle may not cross
     stick: wp.array(dtype=vec3)  # [m]  where the material in contact is at the end of the step
     velocity: wp.array(dtype=vec3)  # [m/s]  velocity of that material
+    carried: wp.array(dtype=vec3)  # [m]  where the solid's material would carry the particle in the step
     lasting: wp.array(dtype=wp.int32)  # 1: in contact before this step; `stick` is carried along from there
     target: wp.array(dtype=real)  # [m]  distance from the surface at which the particle is held
     mu: wp.array(dtype=real)
@@ -76,7 +77,7 @@ PER_PARTICLE = {
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
-    "stick": vec3, "velocity": vec3, "lasting": wp.int32, "target": real, "mu": real, "load": real,
+    "stick": vec3, "velocity": vec3, "carried": vec3, "lasting": wp.int32, "target": real, "mu": real, "load": real,
 }  # fmt: skip
 
 
@@ -168,6 +169,7 @@ def exchange_slots(contacts: SolidContactArrays, a: wp.int32, b: wp.int32):
     exchange(contacts.plane, a, b)
     exchange(contacts.stick, a, b)
     exchange(contacts.velocity, a, b)
+    exchange(contacts.carried, a, b)
     exchange(contacts.lasting, a, b)
     exchange(contacts.target, a, b)
     exchange(contacts.mu, a, b)

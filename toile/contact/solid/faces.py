@@ -1,23 +1,40 @@
-"""A particle in contact with several faces at once: the force of each, and squeezing between two of them.
+"""A particle in contact with several faces at once: the force of each, and pinching between two that oppose each other.
 
     e = sum of load_k normal_k
+    pinched: d_a(x) = d_b(x),    v = (v_a + v_b)/2    while d < target there, where n_a . n_b < 0
 
-A particle squeezed between two opposite faces is held halfway between them while the gap is smaller than its
-thickness. Once the gap is larger, the contact that carries less load is removed.
+Two faces that oppose each other may leave less room than the cloth takes up. The line where both are at their targets
+is then far away, or nowhere. The particle is instead held where both are equally near, the surface of minima, and moves
+with the mean of the two materials. With friction it keeps its place on that surface; without any it slides along it.
 
-Source      [BW98] sec. 5.4 for e, the force of one contact
-Symbols     e  force of all contacts of a particle [N]     load  normal force [N]
-Deviations  The paper does not treat particles in contact with several solids.
+A particle is caught when faces that leave no room approach each other, or overlap so much that they would move it by
+more than the thickness, and is let go when there is room for it again. Faces at rest relative to each other, as those
+of a groove, hold it at both targets.
+
+Source      [BW98] sec. 5.4 for e, the force of one contact; [BMF03] sec. 5.1 for the surface of minima
+Symbols     e  force of all contacts of a particle [N]     load  normal force [N]     d_a, d_b  distances of faces [m]
+Deviations  [BW98] does not treat particles in contact with several solids.
 """
 
 import warp as wp
 
-from toile.contact.solid.contact_arrays import MAX_CONTACTS, SolidContactArrays, drop, exchange_slots
-from toile.math.types import real, vec3
+from toile.contact.solid.contact_arrays import MAX_CONTACTS, PINCHED, SolidContactArrays, drop, exchange_slots
+from toile.math.types import TINY, real, vec3
 
-# Two faces closer to parallel than this count as one, or squeeze the particle between them [sine of the angle]: their
-# line of intersection would be far away.
-PARALLEL = wp.constant(real(0.2))
+# Two faces closer to parallel than this count as one [sine of the angle]: their line of intersection would be far away.
+# Faces that oppose each other hold a particle on that line only where it is near, so that a smaller number serves.
+PARALLEL, OPPOSITE = wp.constant(real(0.2)), wp.constant(real(0.02))
+# Particles are caught by faces that approach each other faster than this fraction of thickness/h, and let go where
+# they are in front of their targets up to this fraction of them: not by rounding.
+CLOSING = wp.constant(real(1.0e-3))
+ROUNDING = wp.constant(real(1.0e-9))
+
+
+@wp.func
+def independent(n: vec3, m: vec3) -> wp.bool:
+    """Whether faces with these normals hold a particle in two directions."""
+    bound = wp.where(wp.dot(n, m) < real(0.0), OPPOSITE, PARALLEL)
+    return wp.length_sq(wp.cross(n, m)) > bound * bound
 
 
 @wp.func
@@ -33,14 +50,14 @@ def loads(contacts: SolidContactArrays, i: wp.int32, count: wp.int32, e: vec3) -
             n1 = contacts.normal[a + 1]
             e1 = wp.dot(e, n1)
             g = wp.dot(n0, n1)
-            rest = real(1.0) - g * g
-            if rest > PARALLEL * PARALLEL:
-                n[0] = (e0 - g * e1) / rest
-                n[1] = (e1 - g * e0) / rest
-            elif g < real(0.0):  # opposite faces: the one that the particle is pressed against carries the load
+            if g < real(0.0) and (contacts.mode[i] == PINCHED or not independent(n0, n1)):
+                # Of two opposite faces, the one that the particle is pressed against carries the load.
                 n[0] = wp.max(e0, real(0.0))
                 n[1] = wp.max(e1, real(0.0))
-            if count == 3:
+            elif independent(n0, n1):
+                n[0] = (e0 - g * e1) / (real(1.0) - g * g)
+                n[1] = (e1 - g * e0) / (real(1.0) - g * g)
+            if count == 3 and contacts.mode[i] != PINCHED:
                 n2 = contacts.normal[a + 2]
                 basis = wp.matrix_from_cols(n0, n1, n2)
                 if wp.abs(wp.determinant(basis)) > PARALLEL * PARALLEL:
@@ -48,55 +65,91 @@ def loads(contacts: SolidContactArrays, i: wp.int32, count: wp.int32, e: vec3) -
     return n
 
 
-@wp.func
-def are_opposite(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> wp.bool:
-    """Whether the faces of two slots face each other."""
-    n = contacts.normal[a]
-    m = contacts.normal[b]
-    return wp.dot(n, m) < real(0.0) and wp.length(wp.cross(n, m)) < PARALLEL
+@wp.struct
+class Meeting:
+    """Two faces that oppose each other, near a particle that moves with the mean of their materials."""
+
+    carried: vec3  # [m]  where the mean motion leads
+    place: vec3  # [m]  the nearest point from there at which both faces are equally near
+    room: real  # [m]  by which they are farther there than their targets; negative where they leave none
+    closing: real  # [m/s]  rate at which that shrinks
+    to_line: real  # [m]  distance from `carried` to the line where both are at their targets
 
 
 @wp.func
-def between_faces(contacts: SolidContactArrays, i: wp.int32) -> wp.bool:
-    """Whether two of a particle's contacts have opposite faces."""
-    found = bool(False)
-    for k in range(1, contacts.count[i]):
-        for j in range(k):
-            found = found or are_opposite(contacts, MAX_CONTACTS * i + j, MAX_CONTACTS * i + k)
+def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
+    """Measures two slots with opposing faces."""
+    n, m = contacts.normal[a], contacts.normal[b]
+    apart = n - m
+    length = wp.length(apart)
+    found = Meeting()
+    found.carried = real(0.5) * (contacts.carried[a] + contacts.carried[b])
+    above_a = wp.dot(n, found.carried - contacts.plane[a])
+    above_b = wp.dot(m, found.carried - contacts.plane[b])
+    further = (above_b + contacts.target[b]) - (above_a + contacts.target[a])
+    found.place = found.carried + (further / (length * length)) * apart
+    found.room = real(0.5) * (above_a + above_b)
+    found.closing = real(0.25) * wp.dot(contacts.velocity[a] - contacts.velocity[b], apart)
+    g = wp.dot(n, m)
+    squared = above_a * above_a + above_b * above_b - real(2.0) * g * above_a * above_b
+    found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / wp.max(real(1.0) - g * g, TINY))
     return found
 
 
 @wp.func
-def sink(contacts: SolidContactArrays, a: wp.int32, depth: real):
-    """Holds a particle nearer to a face by `depth`."""
-    n = contacts.normal[a]
-    contacts.plane[a] = contacts.plane[a] - depth * n
-    contacts.stick[a] = contacts.stick[a] - depth * n
-    contacts.target[a] = contacts.target[a] - depth
+def settle_faces(
+    contacts: SolidContactArrays, i: wp.int32, known: wp.int32, was_pinched: wp.bool, x_end: vec3, thickness: real,
+    h: real, max_recovery: real,
+) -> wp.bool:  # fmt: skip
+    """Whether two faces pinch a particle that would otherwise move to x_end. They are then its first two contacts, and
+    `stick` is where it is held.
 
-
-@wp.func
-def squeeze(contacts: SolidContactArrays, i: wp.int32, known: wp.int32) -> wp.bool:
-    """Moves the planes of two opposite faces together halfway, and puts one of them first. Where they leave a gap, the
-    contact that carries less load is removed. Pairs among the first `known` contacts are settled already."""
-    squeezed = bool(False)
-    k = wp.max(known, 1)
+    Of two opposing faces that leave room, and meet farther away than the step leads, the one with the smaller load is
+    removed; pairs among the first `known` contacts have been looked at before.
+    """
+    tightest = real(0.0)
+    first, second = int(-1), int(-1)
+    place = vec3()
+    k = int(1)
     while k < contacts.count[i]:
         removed = int(-1)
+        b = MAX_CONTACTS * i + k
         for j in range(k):
             a = MAX_CONTACTS * i + j
-            b = MAX_CONTACTS * i + k
-            if removed < 0 and are_opposite(contacts, a, b):
-                overlap = wp.dot(contacts.normal[b], contacts.plane[b] - contacts.plane[a])
-                if overlap <= real(0.0):
+            if removed < 0 and wp.dot(contacts.normal[a], contacts.normal[b]) < real(0.0):
+                found = meet(contacts, a, b)
+                caught = (
+                    was_pinched or found.closing > CLOSING * thickness / h or found.to_line > thickness
+                ) and found.room < -ROUNDING * wp.abs(contacts.target[b])
+                if caught and found.room < tightest:
+                    tightest = found.room
+                    first, second = j, k
+                    way = found.place - found.carried
+                    length = wp.length(way)
+                    place = found.carried + wp.min(real(1.0), max_recovery / wp.max(length, TINY)) * way
+                leads_there = found.to_line <= wp.length(x_end - found.carried) + thickness
+                together = leads_there and independent(contacts.normal[a], contacts.normal[b])
+                if not caught and not together and k >= known:
                     removed = wp.where(contacts.load[b] > contacts.load[a], j, k)
-                else:
-                    sink(contacts, a, real(0.5) * overlap)
-                    sink(contacts, b, real(0.5) * overlap)
-                    exchange_slots(contacts, MAX_CONTACTS * i, a)
-                    squeezed = bool(True)
         if removed < 0:
             k += 1
         else:
             drop(contacts, i, removed)
-    return squeezed
+            k = 1
+            tightest = real(0.0)
+            first = -1
+    if first < 0:
+        return False
+    a = MAX_CONTACTS * i
+    if first > 0:
+        exchange_slots(contacts, a, a + first)
+    if second > 1:
+        exchange_slots(contacts, a + 1, a + second)
+    contacts.stick[a] = place
+    return True
+
+
+@wp.func
+def mean_velocity(contacts: SolidContactArrays, i: wp.int32) -> vec3:
+    """Returns the velocity of a pinched particle."""
+    return real(0.5) * (contacts.velocity[MAX_CONTACTS * i] + contacts.velocity[MAX_CONTACTS * i + 1])

@@ -18,6 +18,7 @@ from toile.contact.solid.contact_arrays import (
     IN_CONTACT,
     LOCKED,
     MAX_CONTACTS,
+    PINCHED,
     SLIDING,
     WRONG,
     SolidContactArrays,
@@ -25,7 +26,7 @@ from toile.contact.solid.contact_arrays import (
     drop,
     exchange_slots,
 )
-from toile.contact.solid.faces import between_faces, loads, squeeze
+from toile.contact.solid.faces import loads, settle_faces
 from toile.contact.solid.friction import SlidingFriction
 from toile.contact.solid.holding import CREEP, creep_speed
 from toile.math.types import real, vec3
@@ -119,8 +120,8 @@ def give_way(contacts: SolidContactArrays, i: wp.int32):
 @wp.kernel
 def choose_modes(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real,
-    before: SolidContactArrays,
+    first: wp.int32, masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), gravity: vec3,
+    h: real, thickness: real, max_recovery: real, before: SolidContactArrays,
     # in and out
     now_out: SolidContactArrays,
 ):  # fmt: skip
@@ -130,9 +131,11 @@ def choose_modes(
         return
     a = MAX_CONTACTS * i
     choose_lead(now_out, i, before)
+    was_pinched = before.mode[i] == PINCHED
+    pinched = settle_faces(now_out, i, 0, was_pinched, x[i] + h * v[i], thickness, h, max_recovery)
     same = before.count[i] > 0 and before.solid[a] == now_out.solid[a]
-    if squeeze(now_out, i, 0):
-        now_out.mode[i] = LOCKED
+    if pinched:
+        now_out.mode[i] = PINCHED
     elif before.mode[i] == FREE or (not same and now_out.lasting[a] == 0):
         land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED and same:
@@ -226,7 +229,8 @@ def judge_friction(
 def judge_forces(
     # in
     first: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction,
-    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: SolidContactArrays,
+    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, max_recovery: real,
+    before: SolidContactArrays,
     # in and out
     contacts_out: SolidContactArrays,
     # out
@@ -246,11 +250,15 @@ def judge_forces(
             land(contacts_out, i, masses[i], u[i], vec3(), h)
         elif contacts_out.mode[i] == LOCKED:
             give_way(contacts_out, i)
-        if squeeze(contacts_out, i, found.known):
-            contacts_out.mode[i] = LOCKED
+        x = contacts_out.x_checked[i]
+        if contacts_out.mode[i] != PINCHED and settle_faces(
+            contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, h, max_recovery
+        ):
+            contacts_out.mode[i] = PINCHED
+            contacts_out.recovery[i] = contacts_out.stick[MAX_CONTACTS * i] - x
         return
     contacts_out.limit[i] = found.limit
-    if between_faces(contacts_out, i):
+    if contacts_out.mode[i] == PINCHED:
         return
 
     worst = int(0)

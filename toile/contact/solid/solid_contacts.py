@@ -102,7 +102,8 @@ class SolidContacts:
             of_solid = [solid.shape, parameters, h * self._recovery]
             inputs = [*of_solid, self.masses, state.x, state.v, h, self.constraints.S_user, self._first, before, now]
             self._launch.split(predict, n, inputs, fewest=1)
-        self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
+        at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
+        self._launch.split(choose_modes, n, [*at_start, before, now])
         self._step, self._solves = h, 0
         self.hold(h)
 
@@ -132,8 +133,8 @@ class SolidContacts:
             inputs = [*of_solid, state.x, x, again, self._step, self.constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(now.x_checked, x)
-        at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h, before, now]
-        self._launch.split(judge_forces, n, [*at, self._urgent])
+        at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h]
+        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, before, now, self._urgent])
         urgent = total(self._readback)
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
