@@ -24,10 +24,12 @@ from toile.math.types import TINY, real, vec3
 # Two faces closer to parallel than this count as one [sine of the angle]: their line of intersection would be far away.
 # Faces that oppose each other hold a particle on that line only where it is near, so that a smaller number serves.
 PARALLEL, OPPOSITE = wp.constant(real(0.2)), wp.constant(real(0.02))
-# Particles are caught by faces that approach each other faster than this fraction of thickness/h, and let go where
-# they are in front of their targets up to this fraction of them: not by rounding.
-CLOSING = wp.constant(real(1.0e-3))
-ROUNDING = wp.constant(real(1.0e-9))
+# Particles are caught by faces that approach each other in a step by more than the first fraction of the thickness, and
+# let go where less than the second is missing: not by rounding.
+CLOSING, ROUNDING = wp.constant(real(1.0e-3)), wp.constant(real(1.0e-9))
+# Two faces that leave room hold a particle together only if their line is within its motion and this fraction of the
+# thickness: a groove in which it rests.
+SLACK = wp.constant(real(0.1))
 
 
 @wp.func
@@ -72,7 +74,7 @@ class Meeting:
     carried: vec3  # [m]  where the mean motion leads
     place: vec3  # [m]  the nearest point from there at which both faces are equally near
     room: real  # [m]  by which they are farther there than their targets; negative where they leave none
-    closing: real  # [m/s]  rate at which that shrinks
+    closing: real  # [m]  by which that shrinks in the step
     to_line: real  # [m]  distance from `carried` to the line where both are at their targets
 
 
@@ -89,7 +91,7 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
     further = (above_b + contacts.target[b]) - (above_a + contacts.target[a])
     found.place = found.carried + (further / (length * length)) * apart
     found.room = real(0.5) * (above_a + above_b)
-    found.closing = real(0.25) * wp.dot(contacts.velocity[a] - contacts.velocity[b], apart)
+    found.closing = real(0.25) * wp.dot(contacts.carried[a] - contacts.carried[b], apart)
     g = wp.dot(n, m)
     squared = above_a * above_a + above_b * above_b - real(2.0) * g * above_a * above_b
     found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / wp.max(real(1.0) - g * g, TINY))
@@ -99,7 +101,7 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
 @wp.func
 def settle_faces(
     contacts: SolidContactArrays, i: wp.int32, known: wp.int32, was_pinched: wp.bool, x_end: vec3, thickness: real,
-    h: real, max_recovery: real,
+    max_recovery: real,
 ) -> wp.bool:  # fmt: skip
     """Whether two faces pinch a particle that would otherwise move to x_end. They are then its first two contacts, and
     `stick` is where it is held.
@@ -118,17 +120,17 @@ def settle_faces(
             a = MAX_CONTACTS * i + j
             if removed < 0 and wp.dot(contacts.normal[a], contacts.normal[b]) < real(0.0):
                 found = meet(contacts, a, b)
-                caught = (
-                    was_pinched or found.closing > CLOSING * thickness / h or found.to_line > thickness
-                ) and found.room < -ROUNDING * wp.abs(contacts.target[b])
+                tight = found.room < -ROUNDING * thickness
+                caught = was_pinched or found.closing > CLOSING * thickness or found.to_line > thickness
+                caught = caught and tight
                 if caught and found.room < tightest:
                     tightest = found.room
                     first, second = j, k
                     way = found.place - found.carried
                     length = wp.length(way)
                     place = found.carried + wp.min(real(1.0), max_recovery / wp.max(length, TINY)) * way
-                leads_there = found.to_line <= wp.length(x_end - found.carried) + thickness
-                together = leads_there and independent(contacts.normal[a], contacts.normal[b])
+                leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
+                together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
                 if not caught and not together and k >= known:
                     removed = wp.where(contacts.load[b] > contacts.load[a], j, k)
         if removed < 0:

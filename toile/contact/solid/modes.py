@@ -132,7 +132,7 @@ def choose_modes(
     a = MAX_CONTACTS * i
     choose_lead(now_out, i, before)
     was_pinched = before.mode[i] == PINCHED
-    pinched = settle_faces(now_out, i, 0, was_pinched, x[i] + h * v[i], thickness, h, max_recovery)
+    pinched = settle_faces(now_out, i, 0, was_pinched, x[i] + h * v[i], thickness, max_recovery)
     same = before.count[i] > 0 and before.solid[a] == now_out.solid[a]
     if pinched:
         now_out.mode[i] = PINCHED
@@ -252,7 +252,7 @@ def judge_forces(
             give_way(contacts_out, i)
         x = contacts_out.x_checked[i]
         if contacts_out.mode[i] != PINCHED and settle_faces(
-            contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, h, max_recovery
+            contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, max_recovery
         ):
             contacts_out.mode[i] = PINCHED
             contacts_out.recovery[i] = contacts_out.stick[MAX_CONTACTS * i] - x
