@@ -27,6 +27,9 @@ PARALLEL, OPPOSITE = wp.constant(real(0.2)), wp.constant(real(0.02))
 # Particles are caught by faces that approach each other in a step by more than the first fraction of the thickness, and
 # let go where less than the second is missing: not by rounding.
 CLOSING, ROUNDING = wp.constant(real(1.0e-3)), wp.constant(real(1.0e-9))
+# Faces that fold up catch a particle before they oppose each other: up to this cosine between their normals. They fold up
+# if the line between them moves away from both materials by more than this fraction of the motion between the two.
+FOLDING, FLAT, AWAY = wp.constant(real(0.9)), wp.constant(real(0.99)), wp.constant(real(0.4))
 # Two faces that leave room hold a particle together only if their line is within its motion and this fraction of the
 # thickness: a groove in which it rests.
 SLACK = wp.constant(real(0.1))
@@ -76,6 +79,7 @@ class Meeting:
     room: real  # [m]  by which they are farther there than their targets; negative where they leave none
     closing: real  # [m]  by which that shrinks in the step
     to_line: real  # [m]  distance from `carried` to the line where both are at their targets
+    folding: wp.bool  # whether that line moves away from both materials
 
 
 @wp.func
@@ -94,7 +98,12 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
     found.closing = real(0.25) * wp.dot(contacts.carried[a] - contacts.carried[b], apart)
     g = wp.dot(n, m)
     squared = above_a * above_a + above_b * above_b - real(2.0) * g * above_a * above_b
-    found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / wp.max(real(1.0) - g * g, TINY))
+    rest = wp.max(real(1.0) - g * g, TINY)
+    found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / rest)
+    # Each material moves to or from the other; the line follows the other's face within its own.
+    between = contacts.carried[a] - contacts.carried[b]
+    away = wp.min(wp.abs(wp.dot(m, between)), wp.abs(wp.dot(n, between))) / wp.sqrt(rest)
+    found.folding = g < real(0.0) or away > AWAY * wp.length(between)
     return found
 
 
@@ -118,11 +127,12 @@ def settle_faces(
         b = MAX_CONTACTS * i + k
         for j in range(k):
             a = MAX_CONTACTS * i + j
-            if removed < 0 and wp.dot(contacts.normal[a], contacts.normal[b]) < real(0.0):
+            g = wp.dot(contacts.normal[a], contacts.normal[b])
+            if removed < 0 and (g < FOLDING or (was_pinched and g < FLAT)):
                 found = meet(contacts, a, b)
                 tight = found.room < -ROUNDING * thickness
-                caught = was_pinched or found.closing > CLOSING * thickness or found.to_line > thickness
-                caught = caught and tight
+                closing = found.closing > CLOSING * thickness and found.folding
+                caught = tight and (was_pinched or closing or found.to_line > thickness)
                 if caught and found.room < tightest:
                     tightest = found.room
                     first, second = j, k
@@ -131,7 +141,7 @@ def settle_faces(
                     place = found.carried + wp.min(real(1.0), max_recovery / wp.max(length, TINY)) * way
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
                 together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
-                if not caught and not together and k >= known:
+                if g < real(0.0) and not caught and not together and k >= known:
                     removed = wp.where(contacts.load[b] > contacts.load[a], j, k)
         if removed < 0:
             k += 1
