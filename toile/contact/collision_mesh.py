@@ -32,7 +32,11 @@ MAX_PLANES = wp.constant(3)  # per particle
 
 @dataclass(frozen=True)
 class Planes:
-    """Planes of solids that particles in contact must not cross; plane k of particle i is entry 3 i + k."""
+    """Planes of solids that particles in contact must not cross; plane k of particle i is entry 3 i + k.
+
+    Those of a pinched particle, whose count is -1, do not keep it out. It moves across them, so that layers caught
+    between two solids keep their order.
+    """
 
     count: wp.array  # per particle
     normal: wp.array
@@ -134,4 +138,10 @@ def update_inverse_mass_on_solids(
             free += wp.outer(n, n)
     elif plane_count[i] > 1:
         free = S_user[i]
+    elif plane_count[i] < 0:
+        n = S_user[i] * (plane_normal[MAX_PLANES * i] - plane_normal[MAX_PLANES * i + 1])
+        if wp.length_sq(n) > real(0.0):
+            n = wp.normalize(n)
+            n = n - free * n
+            free += wp.outer(n, n)
     W_out[i] = free / masses[i]

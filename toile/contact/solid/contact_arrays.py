@@ -23,6 +23,10 @@ from toile.model.state_dict import StateDict
 MAX_CONTACTS = wp.constant(3)  # contacts of a particle
 FREE, SLIDING, LOCKED, PINCHED = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
 
+# In contact before this step: `stick` is carried along from there. Too far for contact, but near enough to pinch a
+# particle that is in contact with another solid.
+LASTING, OPPOSES = wp.constant(1), wp.constant(2)
+
 UNKNOWN = wp.constant(real(-1.0))  # load of a contact that was not part of any solve yet
 
 # Indices of the counters: contacts that the solve missed or that pulled, contacts whose friction is far from Coulomb's,
@@ -37,6 +41,7 @@ class SolidContactArrays:
 
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
+    planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -52,7 +57,7 @@ class SolidContactArrays:
     stick: wp.array(dtype=vec3)  # [m]  where the material in contact is at the end of the step
     velocity: wp.array(dtype=vec3)  # [m/s]  velocity of that material
     carried: wp.array(dtype=vec3)  # [m]  where the solid's material would carry the particle in the step
-    lasting: wp.array(dtype=wp.int32)  # 1: in contact before this step; `stick` is carried along from there
+    lasting: wp.array(dtype=wp.int32)  # LASTING, OPPOSES, or 0
     target: wp.array(dtype=real)  # [m]  distance from the surface at which the particle is held
     mu: wp.array(dtype=real)
     load: wp.array(dtype=real)  # [N]  normal force
@@ -72,7 +77,7 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
     "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {

@@ -16,8 +16,10 @@ from typing import Any
 import warp as wp
 
 from toile.contact.solid.contact_arrays import (
+    LASTING,
     LOCKED,
     MAX_CONTACTS,
+    OPPOSES,
     PINCHED,
     UNKNOWN,
     WRONG,
@@ -35,6 +37,8 @@ TOO_NEAR = wp.constant(real(0.5))
 # Particles nearer than this multiple of the gap are in contact. In the first step of a run they are held: cloth at rest
 # has no velocity towards the solid. Later on they are those just released, which come back by themselves if they must.
 CONTACT_RANGE = wp.constant(real(1.1))
+# Particles in contact with a solid may be pinched by another within this multiple of the gap.
+OPPOSING_RANGE = wp.constant(real(1.6))
 # Surfaces are searched this many times as far as needed, so that the next steps need not search.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -144,7 +148,12 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 if clearance < CONTACT_RANGE * gap:  # already in contact, with the material of the start
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MAX_CONTACTS * i + now_out.count[i] - 1] = end_world(pose, carried_to)
-                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = 1
+                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = LASTING
+            elif hit.clearance < OPPOSING_RANGE * gap and before.count[i] > 0 and now_out.count[i] < MAX_CONTACTS:
+                opposite = closest(shape, q, OPPOSING_RANGE * gap)
+                if opposite.distance < OPPOSING_RANGE * gap:
+                    add(now_out, i, solid, pose, p + h * opposite.velocity, q, opposite, target, mu)
+                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = OPPOSES
             return
         carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
         here = Closest()
@@ -165,14 +174,14 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             if there.distance > target + follows + TOO_NEAR * gap:
                 hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
                 if hit.found != 0:
-                    add(now_out, i, solid, pose, carried.point, hit.point, hit.closest, target, mu)
+                    add(now_out, i, solid, pose, p + h * there.velocity, hit.point, hit.closest, target, mu)
                 return
             target = within_reach(target, clearance, there.distance + path + max_recovery)
-            add(now_out, i, solid, pose, carried.point, q, there, target, mu)
+            add(now_out, i, solid, pose, p + h * there.velocity, q, there, target, mu)
         else:
-            add(now_out, i, solid, pose, carried.point, carried.point, here, target, mu)
+            add(now_out, i, solid, pose, p + h * carried.velocity, carried.point, here, target, mu)
         if now_out.count[i] > count:
-            now_out.lasting[MAX_CONTACTS * i + count] = 1
+            now_out.lasting[MAX_CONTACTS * i + count] = LASTING
             placed = carried.point + (target - clearance) * carried.normal
             now_out.stick[MAX_CONTACTS * i + count] = end_world(pose, placed)
             now_out.load[MAX_CONTACTS * i + count] = wp.max(before.load[a], real(0.0))

@@ -18,15 +18,28 @@ Deviations  [BW98] does not treat particles in contact with several solids.
 
 import warp as wp
 
-from toile.contact.solid.contact_arrays import MAX_CONTACTS, PINCHED, SolidContactArrays, drop, exchange_slots
+from toile.contact.solid.contact_arrays import (
+    MAX_CONTACTS,
+    OPPOSES,
+    PINCHED,
+    SolidContactArrays,
+    drop,
+    exchange_slots,
+)
 from toile.math.types import TINY, real, vec3
 
 # Two faces closer to parallel than this count as one [sine of the angle]: their line of intersection would be far away.
 # Faces that oppose each other hold a particle on that line only where it is near, so that a smaller number serves.
 PARALLEL, OPPOSITE = wp.constant(real(0.2)), wp.constant(real(0.02))
 # Particles are caught by faces that approach each other in a step by more than the first fraction of the thickness, and
-# let go where less than the second is missing: not by rounding.
+# let go where less than the second is missing: not by rounding. Faces that approach each other catch it while there is
+# still this fraction of their targets to spare, so that layers of cloth between them keep their order; it is let go
+# when there is a little more.
 CLOSING, ROUNDING = wp.constant(real(1.0e-3)), wp.constant(real(1.0e-9))
+SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
+# A particle off the surface of minima by less than the thickness approaches it by this fraction in a step: contacts
+# between cloths hold layers apart. One that is farther off comes as near as that at once.
+APPROACH = wp.constant(real(0.2))
 # Faces that fold up catch a particle before they oppose each other: up to this cosine between their normals. They fold up
 # if the line between them moves away from both materials by more than this fraction of the motion between the two.
 FOLDING, FLAT, AWAY = wp.constant(real(0.9)), wp.constant(real(0.99)), wp.constant(real(0.4))
@@ -132,13 +145,18 @@ def settle_faces(
                 found = meet(contacts, a, b)
                 tight = found.room < -ROUNDING * thickness
                 closing = found.closing > CLOSING * thickness and found.folding
-                caught = tight and (was_pinched or closing or found.to_line > thickness)
-                if caught and found.room < tightest:
+                caught = (
+                    (tight and found.to_line > thickness)
+                    or (closing and found.room < SPARE * thickness)
+                    or (was_pinched and found.room < SPARE_OUT * thickness)
+                )
+                if caught and (first < 0 or found.room < tightest):
                     tightest = found.room
                     first, second = j, k
                     way = found.place - found.carried
                     length = wp.length(way)
-                    place = found.carried + wp.min(real(1.0), max_recovery / wp.max(length, TINY)) * way
+                    nearer = length - (real(1.0) - APPROACH) * wp.min(length, thickness)
+                    place = found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
                 together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
                 if g < real(0.0) and not caught and not together and k >= known:
@@ -151,6 +169,10 @@ def settle_faces(
             tightest = real(0.0)
             first = -1
     if first < 0:
+        for back in range(contacts.count[i]):
+            j = contacts.count[i] - 1 - back
+            if contacts.lasting[MAX_CONTACTS * i + j] == OPPOSES:
+                drop(contacts, i, j)
         return False
     a = MAX_CONTACTS * i
     if first > 0:

@@ -16,6 +16,7 @@ from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
+    LASTING,
     LOCKED,
     MAX_CONTACTS,
     PINCHED,
@@ -134,9 +135,11 @@ def choose_modes(
     was_pinched = before.mode[i] == PINCHED
     pinched = settle_faces(now_out, i, 0, was_pinched, x[i] + h * v[i], thickness, max_recovery)
     same = before.count[i] > 0 and before.solid[a] == now_out.solid[a]
+    if now_out.count[i] == 0:
+        return
     if pinched:
         now_out.mode[i] = PINCHED
-    elif before.mode[i] == FREE or (not same and now_out.lasting[a] == 0):
+    elif before.mode[i] == FREE or (not same and now_out.lasting[a] != LASTING):
         land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED and same:
         now_out.mode[i] = LOCKED
@@ -299,7 +302,9 @@ def end_step(
     if now_out.mode[i] == SLIDING and now_out.stops[i] >= PATIENCE:
         now_out.mode[i] = LOCKED
         now_out.stops[i] = 0
+    now_out.planes[i] = wp.where(now_out.mode[i] == PINCHED, -1, now_out.count[i])
     landed = now_out.count[i] > before.count[i]
+    caught = (now_out.mode[i] == PINCHED) != (before.mode[i] == PINCHED)
     discontinuous_out[i] = wp.where(landed or now_out.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)
-    if (landed and now_out.limit[i] > real(0.0)) or wp.length_sq(now_out.recovery[i]) > real(0.0):
+    if (landed and now_out.limit[i] > real(0.0)) or caught or wp.length_sq(now_out.recovery[i]) > real(0.0):
         discontinuous_out[i] = DISCONTINUOUS
