@@ -42,6 +42,7 @@ class SolidContactArrays:
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
     planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
+    slack: wp.array(dtype=real)  # [m]  by which impulses may move it towards solids
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -77,7 +78,7 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
     "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {

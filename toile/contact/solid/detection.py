@@ -38,7 +38,7 @@ TOO_NEAR = wp.constant(real(0.5))
 # has no velocity towards the solid. Later on they are those just released, which come back by themselves if they must.
 CONTACT_RANGE = wp.constant(real(1.1))
 # Particles in contact with a solid may be pinched by another within this multiple of the gap.
-OPPOSING_RANGE = wp.constant(real(1.6))
+OPPOSING_RANGE = wp.constant(real(4.0))
 # Surfaces are searched this many times as far as needed, so that the next steps need not search.
 LOOK_AHEAD = wp.constant(real(2.0))
 

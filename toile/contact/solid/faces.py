@@ -40,6 +40,9 @@ SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
 # A particle off the surface of minima by less than the thickness approaches it by this fraction in a step: contacts
 # between cloths hold layers apart. One that is farther off comes as near as that at once.
 APPROACH = wp.constant(real(0.2))
+# Where another face approaches, contacts between cloths may push a particle this fraction of the thickness towards the
+# face that it is on.
+YIELD = wp.constant(real(0.9))
 # Faces that fold up catch a particle before they oppose each other: up to this cosine between their normals. They fold up
 # if the line between them moves away from both materials by more than this fraction of the motion between the two.
 FOLDING, FLAT, AWAY = wp.constant(real(0.9)), wp.constant(real(0.99)), wp.constant(real(0.4))
@@ -157,6 +160,8 @@ def settle_faces(
                     length = wp.length(way)
                     nearer = length - (real(1.0) - APPROACH) * wp.min(length, thickness)
                     place = found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
+                if found.closing > CLOSING * thickness and g < real(0.0):
+                    contacts.slack[i] = YIELD * thickness
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
                 together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
                 if g < real(0.0) and not caught and not together and k >= known:

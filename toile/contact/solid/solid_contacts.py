@@ -162,7 +162,7 @@ class SolidContacts:
 
     def planes(self) -> Planes:
         """The planes that contacts hold particles at in the present step."""
-        return Planes(self._now.planes, self._now.normal)
+        return Planes(self._now.planes, self._now.normal, self._now.slack)
 
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
