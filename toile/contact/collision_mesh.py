@@ -40,7 +40,7 @@ class Planes:
 
     count: wp.array  # per particle
     normal: wp.array
-    slack: wp.array  # [m]  per particle: by which it may cross its planes, between two solids that approach each other
+    slack: wp.array  # [m]  per particle: by which it may cross its planes, between two solids
 
 
 class CollisionMesh:

@@ -149,7 +149,11 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MAX_CONTACTS * i + now_out.count[i] - 1] = end_world(pose, carried_to)
                     now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = LASTING
-            elif hit.clearance < OPPOSING_RANGE * gap and before.count[i] > 0 and now_out.count[i] < MAX_CONTACTS:
+            elif (
+                hit.clearance < OPPOSING_RANGE * gap
+                and parameters.poses.shape[0] > 1
+                and now_out.count[i] < MAX_CONTACTS
+            ):
                 opposite = closest(shape, q, OPPOSING_RANGE * gap)
                 if opposite.distance < OPPOSING_RANGE * gap:
                     add(now_out, i, solid, pose, p + h * opposite.velocity, q, opposite, target, mu)

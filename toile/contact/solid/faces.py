@@ -40,7 +40,7 @@ SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
 # A particle off the surface of minima by less than the thickness approaches it by this fraction in a step: contacts
 # between cloths hold layers apart. One that is farther off comes as near as that at once.
 APPROACH = wp.constant(real(0.2))
-# Where another face approaches, contacts between cloths may push a particle this fraction of the thickness towards the
+# Between faces that oppose each other, contacts between cloths may push a particle this fraction of the thickness towards the
 # face that it is on.
 YIELD = wp.constant(real(0.9))
 # Faces that fold up catch a particle before they oppose each other: up to this cosine between their normals. They fold up
@@ -95,6 +95,7 @@ class Meeting:
     room: real  # [m]  by which they are farther there than their targets; negative where they leave none
     closing: real  # [m]  by which that shrinks in the step
     to_line: real  # [m]  distance from `carried` to the line where both are at their targets
+    farther_a: wp.bool  # whether the first of them is the farther one
     folding: wp.bool  # whether that line moves away from both materials
 
 
@@ -109,6 +110,7 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
     above_a = wp.dot(n, found.carried - contacts.plane[a])
     above_b = wp.dot(m, found.carried - contacts.plane[b])
     further = (above_b + contacts.target[b]) - (above_a + contacts.target[a])
+    found.farther_a = further < real(0.0)
     found.place = found.carried + (further / (length * length)) * apart
     found.room = real(0.5) * (above_a + above_b)
     found.closing = real(0.25) * wp.dot(contacts.carried[a] - contacts.carried[b], apart)
@@ -148,11 +150,11 @@ def settle_faces(
                 found = meet(contacts, a, b)
                 tight = found.room < -ROUNDING * thickness
                 closing = found.closing > CLOSING * thickness and found.folding
-                caught = (
-                    (tight and found.to_line > thickness)
-                    or (closing and found.room < SPARE * thickness)
-                    or (was_pinched and found.room < SPARE_OUT * thickness)
-                )
+                one = contacts.lasting[a] != OPPOSES or contacts.lasting[b] != OPPOSES
+                both = contacts.lasting[a] != OPPOSES and contacts.lasting[b] != OPPOSES
+                early = closing and g < real(0.0) and found.room < SPARE * thickness
+                late = was_pinched and found.room < SPARE_OUT * thickness
+                caught = one and (early or late or (both and tight and (closing or found.to_line > thickness)))
                 if caught and (first < 0 or found.room < tightest):
                     tightest = found.room
                     first, second = j, k
@@ -160,12 +162,14 @@ def settle_faces(
                     length = wp.length(way)
                     nearer = length - (real(1.0) - APPROACH) * wp.min(length, thickness)
                     place = found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
-                if found.closing > CLOSING * thickness and g < real(0.0):
+                if g < real(0.0):
                     contacts.slack[i] = YIELD * thickness
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
                 together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
-                if g < real(0.0) and not caught and not together and k >= known:
+                if both and g < real(0.0) and not caught and not together and k >= known:
+                    farther = wp.where(found.farther_a, j, k)
                     removed = wp.where(contacts.load[b] > contacts.load[a], j, k)
+                    removed = wp.where(was_pinched, farther, removed)
         if removed < 0:
             k += 1
         else:
