@@ -152,9 +152,9 @@ def settle_faces(
                 closing = found.closing > CLOSING * thickness and found.folding
                 one = contacts.lasting[a] != OPPOSES or contacts.lasting[b] != OPPOSES
                 both = contacts.lasting[a] != OPPOSES and contacts.lasting[b] != OPPOSES
-                early = closing and g < real(0.0) and found.room < SPARE * thickness
+                early = closing and found.room < SPARE * thickness
                 late = was_pinched and found.room < SPARE_OUT * thickness
-                caught = one and (early or late or (both and tight and (closing or found.to_line > thickness)))
+                caught = one and (early or late or (both and tight and found.to_line > thickness))
                 if caught and (first < 0 or found.room < tightest):
                     tightest = found.room
                     first, second = j, k
@@ -162,7 +162,7 @@ def settle_faces(
                     length = wp.length(way)
                     nearer = length - (real(1.0) - APPROACH) * wp.min(length, thickness)
                     place = found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
-                if g < real(0.0):
+                if found.folding:
                     contacts.slack[i] = YIELD * thickness
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
                 together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
