@@ -178,10 +178,11 @@ def settle_faces(
             tightest = real(0.0)
             first = -1
     if first < 0:
-        for back in range(contacts.count[i]):
-            j = contacts.count[i] - 1 - back
-            if contacts.lasting[MAX_CONTACTS * i + j] == OPPOSES:
-                drop(contacts, i, j)
+        k = contacts.count[i] - 1
+        while k >= 0:
+            if contacts.lasting[MAX_CONTACTS * i + k] == OPPOSES:
+                drop(contacts, i, k)
+            k -= 1
         return False
     a = MAX_CONTACTS * i
     if first > 0:

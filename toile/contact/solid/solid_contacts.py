@@ -26,6 +26,7 @@ from toile.contact.solid.contact_arrays import (
     GROSS,
     IN_CONTACT,
     MAX_CONTACTS,
+    PINCHED,
     WRONG,
     SolidParameters,
     contacts_state_dict,
@@ -167,6 +168,10 @@ class SolidContacts:
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
         return int(np.count_nonzero(self._before.count.numpy()))
+
+    def pinched(self) -> np.ndarray:
+        """Particles that are pinched between two solids."""
+        return np.flatnonzero(self._before.mode.numpy() == int(PINCHED))
 
     def counts(self) -> np.ndarray:
         """Number of particles in contact with each solid."""
