@@ -37,8 +37,8 @@ PARALLEL, OPPOSITE = wp.constant(real(0.2)), wp.constant(real(0.02))
 # when there is a little more.
 CLOSING, ROUNDING = wp.constant(real(1.0e-3)), wp.constant(real(1.0e-9))
 SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
-# A particle off the surface of minima by less than the thickness approaches it by this fraction in a step: contacts
-# between cloths hold layers apart. One that is farther off comes as near as that at once.
+# A particle off the surface of minima by less than the thickness approaches it by this fraction in a step in which the
+# faces close: contacts between cloths hold layers apart. One that is farther off comes as near as that at once.
 APPROACH = wp.constant(real(0.2))
 # Between faces that oppose each other, contacts between cloths may push a particle this fraction of the thickness towards the
 # face that it is on.
@@ -160,7 +160,8 @@ def settle_faces(
                     first, second = j, k
                     way = found.place - found.carried
                     length = wp.length(way)
-                    nearer = length - (real(1.0) - APPROACH) * wp.min(length, thickness)
+                    approach = wp.where(closing, APPROACH, real(0.0))
+                    nearer = length - (real(1.0) - approach) * wp.min(length, thickness)
                     place = found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
                 if found.folding:
                     contacts.slack[i] = YIELD * thickness
