@@ -134,4 +134,4 @@ def test_layers_between_plates_keep_their_order(device: str, layers: int) -> Non
     assert report["summary"]["ok"]
     assert report["summary"]["pinched"] == 81 * layers
     assert report["frames"][-1]["pinched"] == 0
-    assert report["summary"]["max_strain"] < 0.02
+    assert report["summary"]["max_strain"] < 0.25  # what edges may stretch in contact

@@ -181,8 +181,10 @@ def settle_faces(
     if first < 0:
         k = contacts.count[i] - 1
         while k >= 0:
-            if contacts.lasting[MAX_CONTACTS * i + k] == OPPOSES:
-                drop(contacts, i, k)
+            a = MAX_CONTACTS * i + k
+            above = wp.dot(contacts.normal[a], contacts.carried[a] - contacts.plane[a])
+            if contacts.lasting[a] == OPPOSES or (was_pinched and k >= known and above > real(0.0)):
+                drop(contacts, i, k)  # where it is let go, it is not drawn to either face
             k -= 1
         return False
     a = MAX_CONTACTS * i
