@@ -111,7 +111,9 @@ class Certificate:
                 "intersections_start": start,
                 "intersections_end": counted[-1] if counted else without,
                 "solid_depth": max((entry["solid_depth"] for entry in frames), default=0.0),
-                "pinched": max((e["pinched"] for e in frames if e["pinched"] is not None), default=None if frames else 0),
+                "pinched": max(
+                    (e["pinched"] for e in frames if e["pinched"] is not None), default=None if frames else 0
+                ),
                 # While tangled cloth comes apart there may be more for a moment; clean cloth never has any.
                 "ok": self.complete and (counted[-1] <= start if start and counted else max(counted, default=0) == 0),
             },

@@ -78,8 +78,8 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
-    "recovery": vec3,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real,
+    "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,

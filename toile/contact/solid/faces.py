@@ -7,9 +7,8 @@ Two faces that oppose each other may leave less room than the cloth takes up. Th
 is then far away, or nowhere. The particle is instead held where both are equally near, the surface of minima, and moves
 with the mean of the two materials. With friction it keeps its place on that surface; without any it slides along it.
 
-A particle is caught when faces that leave no room approach each other, or overlap so much that they would move it by
-more than the thickness, and is let go when there is room for it again. Faces at rest relative to each other, as those
-of a groove, hold it at both targets.
+A particle is caught by faces that close, or that overlap so much that they would move it by more than the thickness.
+It is let go where it is when there is room for it again. Faces at rest, as those of a groove, hold it at both targets.
 
 Source      [BW98] sec. 5.4 for e, the force of one contact; [BMF03] sec. 5.1 for the surface of minima
 Symbols     e  force of all contacts of a particle [N]     load  normal force [N]     d_a, d_b  distances of faces [m]
@@ -31,20 +30,20 @@ from toile.math.types import TINY, real, vec3
 # Two faces closer to parallel than this count as one [sine of the angle]: their line of intersection would be far away.
 # Faces that oppose each other hold a particle on that line only where it is near, so that a smaller number serves.
 PARALLEL, OPPOSITE = wp.constant(real(0.2)), wp.constant(real(0.02))
-# Particles are caught by faces that approach each other in a step by more than the first fraction of the thickness, and
-# let go where less than the second is missing: not by rounding. Faces that approach each other catch it while there is
-# still this fraction of their targets to spare, so that layers of cloth between them keep their order; it is let go
-# when there is a little more.
+# Faces catch a particle that close in a step by more than the first fraction of the thickness, or leave too little room
+# by more than the second: not by rounding.
 CLOSING, ROUNDING = wp.constant(real(1.0e-3)), wp.constant(real(1.0e-9))
+# Faces that close catch it while there is still this fraction of the thickness to spare, so that layers between them
+# have not come together yet; it is let go when there is a little more.
 SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
 # A particle off the surface of minima by less than the thickness approaches it by this fraction in a step in which the
 # faces close: contacts between cloths hold layers apart. One that is farther off comes as near as that at once.
 APPROACH = wp.constant(real(0.2))
-# Between faces that oppose each other, contacts between cloths may push a particle this fraction of the thickness towards the
-# face that it is on.
+# Between such faces, contacts between cloths may push a particle this fraction of the thickness toward the one it is on.
 YIELD = wp.constant(real(0.9))
-# Faces that fold up catch a particle before they oppose each other: up to this cosine between their normals. They fold up
-# if the line between them moves away from both materials by more than this fraction of the motion between the two.
+# Faces that fold up catch a particle before they oppose each other, up to the first cosine between their normals, and
+# keep it up to the second. They fold up if the line between them moves away from both materials by more than a fraction
+# of the motion between these: a blade that pushes cloth along the floor carries that line with it.
 FOLDING, FLAT, AWAY = wp.constant(real(0.9)), wp.constant(real(0.99)), wp.constant(real(0.4))
 # Two faces that leave room hold a particle together only if their line is within its motion and this fraction of the
 # thickness: a groove in which it rests.
@@ -88,41 +87,74 @@ def loads(contacts: SolidContactArrays, i: wp.int32, count: wp.int32, e: vec3) -
 
 @wp.struct
 class Meeting:
-    """Two faces that oppose each other, near a particle that moves with the mean of their materials."""
+    """Two faces near a particle that moves with the mean of their materials."""
 
     carried: vec3  # [m]  where the mean motion leads
     place: vec3  # [m]  the nearest point from there at which both faces are equally near
+    cosine: real  # between the normals; negative: they oppose each other
     room: real  # [m]  by which they are farther there than their targets; negative where they leave none
     closing: real  # [m]  by which that shrinks in the step
     to_line: real  # [m]  distance from `carried` to the line where both are at their targets
-    farther_a: wp.bool  # whether the first of them is the farther one
-    folding: wp.bool  # whether that line moves away from both materials
+    first_is_farther: wp.bool
+    folding: wp.bool  # whether they oppose each other or fold up
 
 
 @wp.func
 def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
-    """Measures two slots with opposing faces."""
+    """Measures the faces of two slots."""
     n, m = contacts.normal[a], contacts.normal[b]
     apart = n - m
-    length = wp.length(apart)
+    length = wp.max(wp.length(apart), TINY)
     found = Meeting()
+    found.cosine = wp.dot(n, m)
     found.carried = real(0.5) * (contacts.carried[a] + contacts.carried[b])
     above_a = wp.dot(n, found.carried - contacts.plane[a])
     above_b = wp.dot(m, found.carried - contacts.plane[b])
-    further = (above_b + contacts.target[b]) - (above_a + contacts.target[a])
-    found.farther_a = further < real(0.0)
-    found.place = found.carried + (further / (length * length)) * apart
+    farther = (above_b + contacts.target[b]) - (above_a + contacts.target[a])
+    found.place = found.carried + (farther / (length * length)) * apart
+    found.first_is_farther = farther < real(0.0)
     found.room = real(0.5) * (above_a + above_b)
-    found.closing = real(0.25) * wp.dot(contacts.carried[a] - contacts.carried[b], apart)
-    g = wp.dot(n, m)
-    squared = above_a * above_a + above_b * above_b - real(2.0) * g * above_a * above_b
-    rest = wp.max(real(1.0) - g * g, TINY)
-    found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / rest)
-    # Each material moves to or from the other; the line follows the other's face within its own.
     between = contacts.carried[a] - contacts.carried[b]
-    away = wp.min(wp.abs(wp.dot(m, between)), wp.abs(wp.dot(n, between))) / wp.sqrt(rest)
-    found.folding = g < real(0.0) or away > AWAY * wp.length(between)
+    found.closing = real(0.25) * wp.dot(between, apart)
+    squared_sine = wp.max(real(1.0) - found.cosine * found.cosine, TINY)
+    squared = above_a * above_a + above_b * above_b - real(2.0) * found.cosine * above_a * above_b
+    found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / squared_sine)
+    # The line stays on both faces. Along each of them it moves as the other face, seen from there, cuts it.
+    away = wp.min(wp.abs(wp.dot(m, between)), wp.abs(wp.dot(n, between))) / wp.sqrt(squared_sine)
+    found.folding = found.cosine < real(0.0) or away > AWAY * wp.length(between)
     return found
+
+
+@wp.func
+def catches(found: Meeting, was_pinched: wp.bool, in_contact: wp.bool, thickness: real) -> wp.bool:
+    """Whether two faces pinch the particle; `in_contact` tells whether it is in contact with both."""
+    closes = found.closing > CLOSING * thickness and found.folding and found.room < SPARE * thickness
+    kept = was_pinched and found.room < SPARE_OUT * thickness
+    too_far = in_contact and found.room < -ROUNDING * thickness and found.to_line > thickness
+    return closes or kept or too_far
+
+
+@wp.func
+def place_between(found: Meeting, thickness: real, max_recovery: real) -> vec3:
+    """Returns where a pinched particle is held."""
+    way = found.place - found.carried
+    length = wp.length(way)
+    approach = wp.where(found.closing > CLOSING * thickness and found.folding, APPROACH, real(0.0))
+    nearer = length - (real(1.0) - approach) * wp.min(length, thickness)
+    return found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
+
+
+@wp.func
+def let_go(contacts: SolidContactArrays, i: wp.int32, known: wp.int32, was_pinched: wp.bool):
+    """Removes faces that only might have pinched a particle, and those in front of which it is let go: it is drawn to
+    neither of them."""
+    k = contacts.count[i] - 1
+    while k >= 0:
+        a = MAX_CONTACTS * i + k
+        above = wp.dot(contacts.normal[a], contacts.carried[a] - contacts.plane[a])
+        if contacts.lasting[a] == OPPOSES or (was_pinched and k >= known and above > real(0.0)):
+            drop(contacts, i, k)
+        k -= 1
 
 
 @wp.func
@@ -134,7 +166,8 @@ def settle_faces(
     `stick` is where it is held.
 
     Of two opposing faces that leave room, and meet farther away than the step leads, the one with the smaller load is
-    removed; pairs among the first `known` contacts have been looked at before.
+    removed, or the farther one of a particle that was pinched; pairs among the first `known` contacts have been looked
+    at before.
     """
     tightest = real(0.0)
     first, second = int(-1), int(-1)
@@ -145,47 +178,32 @@ def settle_faces(
         b = MAX_CONTACTS * i + k
         for j in range(k):
             a = MAX_CONTACTS * i + j
-            g = wp.dot(contacts.normal[a], contacts.normal[b])
-            if removed < 0 and (g < FOLDING or (was_pinched and g < FLAT)):
-                found = meet(contacts, a, b)
-                tight = found.room < -ROUNDING * thickness
-                closing = found.closing > CLOSING * thickness and found.folding
+            found = meet(contacts, a, b)
+            if removed < 0 and (found.cosine < FOLDING or (was_pinched and found.cosine < FLAT)):
                 one = contacts.lasting[a] != OPPOSES or contacts.lasting[b] != OPPOSES
                 both = contacts.lasting[a] != OPPOSES and contacts.lasting[b] != OPPOSES
-                early = closing and found.room < SPARE * thickness
-                late = was_pinched and found.room < SPARE_OUT * thickness
-                caught = one and (early or late or (both and tight and found.to_line > thickness))
+                caught = one and catches(found, was_pinched, both, thickness)
                 if caught and (first < 0 or found.room < tightest):
                     tightest = found.room
                     first, second = j, k
-                    way = found.place - found.carried
-                    length = wp.length(way)
-                    approach = wp.where(closing, APPROACH, real(0.0))
-                    nearer = length - (real(1.0) - approach) * wp.min(length, thickness)
-                    place = found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
+                    place = place_between(found, thickness, max_recovery)
                 if found.folding:
                     contacts.slack[i] = YIELD * thickness
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
-                together = (tight or leads_there) and independent(contacts.normal[a], contacts.normal[b])
-                if both and g < real(0.0) and not caught and not together and k >= known:
-                    farther = wp.where(found.farther_a, j, k)
+                together = found.room < -ROUNDING * thickness or leads_there
+                together = together and independent(contacts.normal[a], contacts.normal[b])
+                if both and found.cosine < real(0.0) and not caught and not together and k >= known:
                     removed = wp.where(contacts.load[b] > contacts.load[a], j, k)
-                    removed = wp.where(was_pinched, farther, removed)
+                    if was_pinched:
+                        removed = wp.where(found.first_is_farther, j, k)
         if removed < 0:
             k += 1
         else:
             drop(contacts, i, removed)
             k = 1
-            tightest = real(0.0)
             first = -1
     if first < 0:
-        k = contacts.count[i] - 1
-        while k >= 0:
-            a = MAX_CONTACTS * i + k
-            above = wp.dot(contacts.normal[a], contacts.carried[a] - contacts.plane[a])
-            if contacts.lasting[a] == OPPOSES or (was_pinched and k >= known and above > real(0.0)):
-                drop(contacts, i, k)  # where it is let go, it is not drawn to either face
-            k -= 1
+        let_go(contacts, i, known, was_pinched)
         return False
     a = MAX_CONTACTS * i
     if first > 0:
