@@ -81,8 +81,8 @@ def test_a_particle_between_faces_is_never_flung(device: str, integrator: str) -
 
 @pytest.mark.parametrize("friction", [0.0, 0.3])
 def test_two_balls_hold_a_particle_on_their_surface_of_minima(device: str, friction: float) -> None:
-    """Off the line of centers, with different radii. It approaches the surface by a fifth in each of the last 12 steps
-    of closing, from at most half a thickness: 0.8^12/2 = 0.035."""
+    """Off the line of centers, with different radii. Caught with a quarter of the thickness to spare, it moves by that at
+    most besides the motion of the balls."""
     near, far, overlap = 0.05, 0.08, 0.01
     start, end = near + far + 0.02, near + far - overlap
     path = along(lambda t: np.array((-min(2.0 * t, 1.0) * (start - end), 0.0, 0.0)), 0.5, 2)
@@ -98,9 +98,9 @@ def test_two_balls_hold_a_particle_on_their_surface_of_minima(device: str, frict
     to_near = np.linalg.norm(x, axis=1) - near
     to_far = np.linalg.norm(x - (end, 0.0, 0.0), axis=1) - far
     assert np.all(to_near < 0.0)
-    np.testing.assert_allclose(to_near, to_far, rtol=0.0, atol=0.035 * THICKNESS * 2.0)
+    np.testing.assert_allclose(to_near, to_far, rtol=0.0, atol=1e-3 * THICKNESS)
     moved = np.linalg.norm(np.diff(steps, axis=0), axis=2)
-    assert moved.max() <= (start - end) / 0.5 * H + 0.2 * THICKNESS
+    assert moved.max() <= (start - end) / 0.5 * H + 0.25 * THICKNESS
     assert simulation.report()["frames"][-1]["pinched"] == 4
 
 

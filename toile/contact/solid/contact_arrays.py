@@ -39,6 +39,7 @@ BLOCK = wp.constant(SHARE)  # particles per counter, at least: threads count sep
 class SolidContactArrays:
     """Fields per particle first, then per slot; slot k of particle i has index 3 i + k."""
 
+    offset: real  # [m]  by which layers that are pinched may be off the surface of minima
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
     planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
@@ -87,9 +88,12 @@ PER_SLOT = {
 }  # fmt: skip
 
 
-def make_solid_contacts(particles: int, solids: int, device: str) -> tuple[SolidContactArrays, SolidContactArrays]:
+def make_solid_contacts(
+    particles: int, solids: int, offset: float, device: str
+) -> tuple[SolidContactArrays, SolidContactArrays]:
     """Allocates the contacts of the present step and of the step before."""
     now, before = (_make_arrays(particles, solids, device) for _ in range(2))
+    now.offset = before.offset = offset
     now.x_checked = before.x_checked = wp.zeros(particles, dtype=vec3, device=device)
     return now, before
 

@@ -36,8 +36,8 @@ CLOSING, ROUNDING = wp.constant(real(1.0e-3)), wp.constant(real(1.0e-9))
 # Faces that close catch it while there is still this fraction of the thickness to spare, so that layers between them
 # have not come together yet; it is let go when there is a little more.
 SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
-# A particle off the surface of minima by less than the thickness approaches it by this fraction in a step in which the
-# faces close: contacts between cloths hold layers apart. One that is farther off comes as near as that at once.
+# Where contacts between cloths hold layers apart, a particle off the surface of minima by less than the thickness
+# approaches it by this fraction in a step in which the faces close.
 APPROACH = wp.constant(real(0.2))
 # Between such faces, contacts between cloths may push a particle this fraction of the thickness toward the one it is on.
 YIELD = wp.constant(real(0.9))
@@ -45,6 +45,8 @@ YIELD = wp.constant(real(0.9))
 # keep it up to the second. They fold up if the line between them moves away from both materials by more than a fraction
 # of the motion between these: a blade that pushes cloth along the floor carries that line with it.
 FOLDING, FLAT, AWAY = wp.constant(real(0.9)), wp.constant(real(0.99)), wp.constant(real(0.4))
+# Faces at right angles oppose each other only beyond this cosine: not by rounding.
+OPPOSED = wp.constant(real(-0.1))
 # Two faces that leave room hold a particle together only if their line is within its motion and this fraction of the
 # thickness: a groove in which it rests.
 SLACK = wp.constant(real(0.1))
@@ -94,6 +96,7 @@ class Meeting:
     cosine: real  # between the normals; negative: they oppose each other
     room: real  # [m]  by which they are farther there than their targets; negative where they leave none
     closing: real  # [m]  by which that shrinks in the step
+    motion: real  # [m]  between the two materials in the step
     to_line: real  # [m]  distance from `carried` to the line where both are at their targets
     first_is_farther: wp.bool
     folding: wp.bool  # whether they oppose each other or fold up
@@ -116,12 +119,13 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
     found.room = real(0.5) * (above_a + above_b)
     between = contacts.carried[a] - contacts.carried[b]
     found.closing = real(0.25) * wp.dot(between, apart)
+    found.motion = wp.length(between)
     squared_sine = wp.max(real(1.0) - found.cosine * found.cosine, TINY)
     squared = above_a * above_a + above_b * above_b - real(2.0) * found.cosine * above_a * above_b
     found.to_line = wp.sqrt(wp.max(squared, real(0.0)) / squared_sine)
     # The line stays on both faces. Along each of them it moves as the other face, seen from there, cuts it.
     away = wp.min(wp.abs(wp.dot(m, between)), wp.abs(wp.dot(n, between))) / wp.sqrt(squared_sine)
-    found.folding = found.cosine < real(0.0) or away > AWAY * wp.length(between)
+    found.folding = found.cosine < OPPOSED or away > AWAY * found.motion
     return found
 
 
@@ -130,17 +134,19 @@ def catches(found: Meeting, was_pinched: wp.bool, in_contact: wp.bool, thickness
     """Whether two faces pinch the particle; `in_contact` tells whether it is in contact with both."""
     closes = found.closing > CLOSING * thickness and found.folding and found.room < SPARE * thickness
     kept = was_pinched and found.room < SPARE_OUT * thickness
-    too_far = in_contact and found.room < -ROUNDING * thickness and found.to_line > thickness
+    # Faces that pass each other are known only to half of their motion.
+    missing = -found.room - real(0.5) * found.motion
+    too_far = in_contact and missing > ROUNDING * thickness and found.to_line > thickness
     return closes or kept or too_far
 
 
 @wp.func
-def place_between(found: Meeting, thickness: real, max_recovery: real) -> vec3:
-    """Returns where a pinched particle is held."""
+def place_between(found: Meeting, thickness: real, offset: real, max_recovery: real) -> vec3:
+    """Returns where a pinched particle is held; it comes as near to the surface of minima as `offset` at once."""
     way = found.place - found.carried
     length = wp.length(way)
     approach = wp.where(found.closing > CLOSING * thickness and found.folding, APPROACH, real(0.0))
-    nearer = length - (real(1.0) - approach) * wp.min(length, thickness)
+    nearer = length - (real(1.0) - approach) * wp.min(length, offset)
     return found.carried + (wp.min(nearer, max_recovery) / wp.max(length, TINY)) * way
 
 
@@ -186,7 +192,7 @@ def settle_faces(
                 if caught and (first < 0 or found.room < tightest):
                     tightest = found.room
                     first, second = j, k
-                    place = place_between(found, thickness, max_recovery)
+                    place = place_between(found, thickness, contacts.offset, max_recovery)
                 if found.folding:
                     contacts.slack[i] = YIELD * thickness
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness

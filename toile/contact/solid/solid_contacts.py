@@ -71,7 +71,9 @@ class SolidContacts:
         masses: wp.array,
         gravity: Vector,
         max_step: float,
+        layers: bool = False,
     ):
+        """With `layers`, contacts between cloths hold layers apart that solids pinch."""
         # Recovery is a speed [m/s]. Were it a distance per step, cloth that it stretches too much would be stretched as
         # much in a step of any size.
         self._recovery = settings.max_recovery / max_step
@@ -80,7 +82,9 @@ class SolidContacts:
         self._corrections = corrections
         self.device, n = solids.device, len(masses)
         self.friction = make_friction(n, self.device)
-        self._now, self._before = make_solid_contacts(n, len(solids), self.device)
+        self._now, self._before = make_solid_contacts(
+            n, len(solids), settings.thickness if layers else 0.0, self.device
+        )
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._parameters = [self._make_parameters(s) for s in range(len(solids))]
         self._urgent = make_counts(n, self.device)
