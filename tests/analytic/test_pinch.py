@@ -81,8 +81,8 @@ def test_a_particle_between_faces_is_never_flung(device: str, integrator: str) -
 
 @pytest.mark.parametrize("friction", [0.0, 0.3])
 def test_two_balls_hold_a_particle_on_their_surface_of_minima(device: str, friction: float) -> None:
-    """Off the line of centers, with different radii. Caught with a quarter of the thickness to spare, it moves by that at
-    most besides the motion of the balls."""
+    """Off the line of centers, with different radii. Caught with a quarter of the thickness to spare, it moves by at
+    most that besides the motion of the balls."""
     near, far, overlap = 0.05, 0.08, 0.01
     start, end = near + far + 0.02, near + far - overlap
     path = along(lambda t: np.array((-min(2.0 * t, 1.0) * (start - end), 0.0, 0.0)), 0.5, 2)

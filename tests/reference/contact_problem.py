@@ -118,7 +118,7 @@ def relaxed(
     progress = SolverProgress()
     progress.sweeps, progress.unsettled = (wp.zeros(n, dtype=wp.int32, device=device) for n in (1, 3))
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
-    solids = Planes(array(count, wp.int32), array(normal, vec3))
+    solids = Planes(array(count, wp.int32), array(normal, vec3), array(np.zeros(len(count)), real))
     response = make_response(inverse_mass, solids, array(clearance, real))
     inputs = [contacts, response, False, tolerance, sweeps]
     out = [make_impulses(contacts.normal_impulse, contacts.friction_impulse), d, progress]
