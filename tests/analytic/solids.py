@@ -99,3 +99,8 @@ def forces(simulation: Simulation) -> np.ndarray:
 def weight(simulation: Simulation) -> float:
     """Weight of all cloth [N]."""
     return float(G * simulation.model.masses.sum())
+
+
+def positions_of_frames(simulation: Simulation) -> np.ndarray:
+    """Runs a scene; returns the positions after every frame [frames, particles, 3]."""
+    return np.array([frame.positions.astype(float) for frame in simulation.run()])

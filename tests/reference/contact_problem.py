@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 from scipy.optimize import nnls
+from toile.contact.response.contact_coloring import ContactColoring
 
 from toile.contact.collision_mesh import Planes
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays, make_impulses
-from toile.contact.response.contact_coloring import ContactColoring
 from toile.contact.response.impulses import SolverProgress, make_response, relax, relax_by_color
 from toile.device.grid_barrier import CooperativeBlocks
 from toile.math.types import mat33, real, vec3
@@ -118,7 +118,7 @@ def relaxed(
     progress = SolverProgress()
     progress.sweeps, progress.unsettled = (wp.zeros(n, dtype=wp.int32, device=device) for n in (1, 3))
     number = array(np.array([len(problem.targets)], np.int32), wp.int32)
-    solids = Planes(array(count, wp.int32), array(normal, vec3))
+    solids = Planes(array(count, wp.int32), array(normal, vec3), array(np.zeros(len(count)), real))
     response = make_response(inverse_mass, solids, array(clearance, real))
     inputs = [contacts, response, False, tolerance, sweeps]
     out = [make_impulses(contacts.normal_impulse, contacts.friction_impulse), d, progress]

@@ -35,10 +35,15 @@ MAX_PLANES = wp.constant(3)  # per particle
 
 @dataclass(frozen=True)
 class Planes:
-    """Planes of solids that particles in contact must not cross; plane k of particle i is entry 3 i + k."""
+    """Planes of solids that particles in contact must not cross; plane k of particle i is entry 3 i + k.
+
+    Those of a pinched particle, whose count is -1, do not keep it out. It moves across them, so that layers caught
+    between two solids keep their order.
+    """
 
     count: wp.array  # per particle
     normal: wp.array
+    slack: wp.array  # [m]  per particle: by which it may cross its planes, between two solids
 
 
 class CollisionMesh:
@@ -155,6 +160,12 @@ def update_inverse_mass_on_solids(
             n = wp.normalize(n)
             n = n - free * n  # only the part that is not free already
             free += wp.outer(n, n)
-    else:
+    elif plane_count[i] > 1:
         free = real(1.0) * S_user[i]
+    else:
+        n = S_user[i] * (plane_normal[MAX_PLANES * i] - plane_normal[MAX_PLANES * i + 1])
+        if wp.length_sq(n) > real(0.0):
+            n = wp.normalize(n)
+            n = n - free * n
+            free += wp.outer(n, n)
     W_out[i] = free / masses[i]

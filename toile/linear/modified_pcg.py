@@ -114,7 +114,7 @@ class ModifiedPCG:
         launch = self._launch
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
-        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, 
+        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again,
                                loosen * loosen, *self._sums])  # fmt: skip
         if self._on_cpu:
             scalars = self._readback()  # a view: it changes with the scalars

@@ -85,8 +85,9 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     )
     solid_contacts = None
     if settings is not None:
+        layers = any(item.resolves_cloth_contact for item in scene.filters)
         solid_contacts = SolidContacts(
-            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step
+            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers
         )
         solid_contacts.start(state.x, 0.0)
     context = FilterContext(model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step)

@@ -57,9 +57,10 @@ class Certificate:
         solids: dict[str, dict[str, Any]],
         intersections: int | None = None,
         cloth_contacts: int = 0,
+        pinched: int | None = 0,
     ) -> dict[str, Any]:
         """Adds one frame's entry. `solids` has contacts, force and depth of each solid, `cloth_contacts` the number of
-        contacts between cloths."""
+        contacts between cloths, `pinched` that of particles pinched between solids."""
         v = state.v.numpy().astype(float)
         masses = system.model.masses
         kinetic = 0.5 * float(np.sum(masses * np.einsum("ij,ij->i", v, v)))
@@ -74,6 +75,7 @@ class Certificate:
             # Without an audit the value is null, not a zero that nobody checked.
             "intersections": intersections,
             "solid_depth": max((solid["depth"] for solid in solids.values()), default=0.0),
+            "pinched": pinched,
             "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": cloth_contacts},
             "solids": solids,
             "energy": {"kinetic": kinetic, **system.energies(state.x, state.v)},
@@ -109,6 +111,9 @@ class Certificate:
                 "intersections_start": start,
                 "intersections_end": counted[-1] if counted else without,
                 "solid_depth": max((entry["solid_depth"] for entry in frames), default=0.0),
+                "pinched": max(
+                    (e["pinched"] for e in frames if e["pinched"] is not None), default=None if frames else 0
+                ),
                 # While tangled cloth comes apart there may be more for a moment; clean cloth never has any.
                 "ok": self.complete and (counted[-1] <= start if start and counted else max(counted, default=0) == 0),
             },

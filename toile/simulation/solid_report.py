@@ -6,6 +6,9 @@ phi has slope one, so that a sample is outside if a corner is farther from the s
 others are evaluated: middles of edges with both ends nearer than half their length, and centers of triangles with all
 corners nearer than the longest edge.
 
+Particles that solids pinch are where these leave no room for them; they are counted. They, and edges and triangles that
+they belong to, have no part in the depth.
+
 Source      none
 Symbols     phi  distance from a solid, negative inside [m]
 Deviations  none
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 def measure_solids(parts: Parts, state: State, reaction: np.ndarray | None) -> dict[str, dict[str, Any]]:
     """Measures for each solid the number of particles in contact, the force on it in the last step [N], the depth of
-    the cloth inside it [m] and where it is deepest.
+    the cloth inside it [m], where solids do not pinch it, and where it is deepest.
 
     Depth is measured from positions alone, at the frame; what the contacts report does not enter. `reaction` is the
     part of the constraint forces that filters account for.
@@ -39,10 +42,13 @@ def measure_solids(parts: Parts, state: State, reaction: np.ndarray | None) -> d
     # What nobody measured is null, not zero.
     measured = parts.contacts.measure_solids(reaction)
     counts, forces = measured if measured is not None else ([None] * len(solids), [None] * len(solids))
+    pinched = parts.contacts.pinched_vertices()
     x = state.x.numpy().astype(float)
     entries = {}
     for s, (solid, found) in enumerate(zip(solids, solids.closest_points(state.x, state.t), strict=True)):
-        depth, where = _deepest(parts, s, x, found["distance"].astype(float), state.t)
+        phi = found["distance"].astype(float)
+        phi[[] if pinched is None else pinched] = np.inf
+        depth, where = _deepest(parts, s, x, phi, state.t)
         entries[solid.name] = {"contacts": counts[s], "force": forces[s], "depth": depth, "deepest": where}
     return entries
 

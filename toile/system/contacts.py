@@ -171,6 +171,10 @@ class Contacts:
         if self.solid is not None:
             self.solid.load_state_dict(state_dict)
 
+    def pinched_vertices(self) -> np.ndarray | None:
+        """Returns the particles that solids pinched in the last step; None if a filter keeps cloth out of solids."""
+        return None if self.solid is None else self.solid.pinched()
+
     def measure_solids(self, reaction: np.ndarray | None) -> tuple[list[int], list[list[float]]] | None:
         """Returns the number of particles in contact with each solid, and the force on it in the last step [N]; None if
         a filter keeps cloth out of solids, which keeps no account of contacts."""

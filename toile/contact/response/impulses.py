@@ -377,7 +377,7 @@ def end_sweep(control_out: wp.array(dtype=wp.int32), going_out: wp.array(dtype=w
 def find_clearance(
     # in
     x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
-    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
+    plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3), slack: wp.array(dtype=real),
     # out
     clearance_out: wp.array(dtype=real), clearance_v_out: wp.array(dtype=real),
 ):  # fmt: skip
@@ -385,5 +385,5 @@ def find_clearance(
     i = wp.tid()
     for p in range(plane_count[i]):
         q = MAX_PLANES * i + p
-        clearance_out[q] = wp.dot(plane_normal[q], x_end[i] - x[i])
+        clearance_out[q] = wp.dot(plane_normal[q], x_end[i] - x[i]) - slack[i]
         clearance_v_out[q] = wp.dot(plane_normal[q], v_end[i])

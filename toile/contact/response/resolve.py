@@ -60,7 +60,7 @@ class ContactResolver:
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._impulses_v = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
-        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
         self._no_planes = Planes(*none)
         self._clearance, self._clearance_v = (
             wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)
@@ -122,8 +122,8 @@ class ContactResolver:
                 make_response(mesh.inverse_mass, planes, self._clearance),
                 make_response(mesh.inverse_mass, planes, self._clearance_v),
             )
-        inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, self._clearance, self._clearance_v]
-        self._launch(find_clearance, len(planes.count), inputs)
+        inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, planes.slack]
+        self._launch(find_clearance, len(planes.count), [*inputs, self._clearance, self._clearance_v])
         return self._responses[key]
 
     def _make_impulses(self, capacity: int) -> ContactImpulses:

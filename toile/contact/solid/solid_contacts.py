@@ -26,6 +26,7 @@ from toile.contact.solid.contact_arrays import (
     GROSS,
     IN_CONTACT,
     MAX_CONTACTS,
+    PINCHED,
     WRONG,
     SolidParameters,
     contacts_state_dict,
@@ -69,7 +70,9 @@ class SolidContacts:
         masses: wp.array,
         gravity: Vector,
         max_step: float,
+        layers: bool = False,
     ):
+        """With `layers`, contacts between cloths hold layers apart that solids pinch."""
         # Recovery is a speed [m/s]. Were it a distance per step, cloth that it stretches too much would be stretched as
         # much in a step of any size.
         self._recovery = settings.max_recovery / max_step
@@ -78,7 +81,9 @@ class SolidContacts:
         self._corrections = corrections
         self.device, n = solids.device, len(masses)
         self.friction = make_friction(n, self.device)
-        self._now, self._before = make_solid_contacts(n, len(solids), self.device)
+        self._now, self._before = make_solid_contacts(
+            n, len(solids), settings.thickness if layers else 0.0, self.device
+        )
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._parameters = [self._make_parameters(s) for s in range(len(solids))]
         self._urgent = make_counts(n, self.device)
@@ -101,7 +106,8 @@ class SolidContacts:
             of_solid = [solid.shape, parameters, h * self._recovery]
             inputs = [*of_solid, self.masses, state.x, state.v, h, self.constraints.S_user, self._first, before, now]
             self._launch.split(predict, n, inputs, fewest=1)
-        self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
+        at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
+        self._launch.split(choose_modes, n, [*at_start, before, now])
         self._step, self._solves = h, 0
         self.hold(h)
 
@@ -131,8 +137,8 @@ class SolidContacts:
             inputs = [*of_solid, state.x, x, again, self._step, self.constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(now.x_checked, x)
-        at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h, before, now]
-        self._launch.split(judge_forces, n, [*at, self._urgent])
+        at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h]
+        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, before, now, self._urgent])
         urgent = total(self._readback)
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
@@ -160,11 +166,15 @@ class SolidContacts:
 
     def planes(self) -> Planes:
         """The planes that contacts hold particles at in the present step."""
-        return Planes(self._now.count, self._now.normal)
+        return Planes(self._now.planes, self._now.normal, self._now.slack)
 
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
         return int(np.count_nonzero(self._before.count.numpy()))
+
+    def pinched(self) -> np.ndarray:
+        """Particles that are pinched between two solids."""
+        return np.flatnonzero(self._before.mode.numpy() == int(PINCHED))
 
     def counts(self) -> np.ndarray:
         """Number of particles in contact with each solid."""
