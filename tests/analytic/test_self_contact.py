@@ -83,7 +83,7 @@ def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device
     assert energies[-1] < 0.9 * energies[0]
 
 
-@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_constraints_hold_during_impacts(
     integrator: str, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
@@ -258,36 +258,36 @@ def test_the_initial_capacity_changes_no_bit(device: str) -> None:
     pairs = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, tight.device, capacity=1)
     contacts.broad_phase = pairs
     contacts.contact_set = ContactSet(mesh, pairs.edges, pairs.triangles, contacts.contact_set.friction, capacity=1)
-    contact.persistent_contacts.contact_set = contacts.contact_set
+    contact.springs.contact_set = contacts._truncation.contact_set = contacts.contact_set
     assert bits(tight) == bits(thrown(device, 4.0, tolerance=1e-4))
     assert len(contacts.contact_set.contacts.normal_impulse) > 50
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("speed", [0.5, 5.0])
-def test_impact_zones_alone_keep_thrown_sheets_apart(
+def test_truncation_alone_keeps_thrown_sheets_apart(
     speed: float, integrator: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without impact impulses, impact zones resolve all collisions."""
+    """Without impact impulses, truncation resolves all collisions."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
-    simulation, zones = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
+    simulation, truncated = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
     for _ in steps(simulation, 0.04 / speed + 0.05):
-        zones += contact_of(simulation).resolver.zone_count
-    assert zones > 0
+        truncated += contact_of(simulation).resolver.truncated_count
+    assert truncated > 0
 
 
-def test_impact_zones_alone_keep_layers_on_a_ball_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two layers fall on a ball and fold; impact zones resolve all collisions."""
+def test_truncation_alone_keeps_layers_on_a_ball_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers fall on a ball and fold; truncation resolves all collisions."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     sheets = [
         {"shape": grid(0.4, 11), "translation": (0.003 * k, 0.002, 0.11 + 0.01 * k), "rotation": (0.0, 0.0, 20.0 * k)}
         for k in range(2)
     ]
     ball = {"type": "sphere", "radius": 0.1, "friction": 0.3}
-    simulation, zones = cloths(device, sheets, solids=[ball], tolerance=1e-4), 0
+    simulation, truncated = cloths(device, sheets, solids=[ball], tolerance=1e-4), 0
     for _ in steps(simulation, 0.35):
-        zones += contact_of(simulation).resolver.zone_count
-    assert zones > 0
+        truncated += contact_of(simulation).resolver.truncated_count
+    assert truncated > 0
 
 
 BLADE = {"type": "box", "size": (0.004, 0.2, 0.1), "translation": (0.0, 0.0, -0.03)}

@@ -115,8 +115,8 @@ class NewtonStep:
             launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
             if not judged:
                 return total
-            settled = contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)
-            if not settled and contacts.holds_particles:
+            contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)
+            if not last and contacts.holds_particles:
                 self._hold_again(h)
         return total
 

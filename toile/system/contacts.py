@@ -86,9 +86,9 @@ class Contacts:
     ) -> bool:
         """Whether the contacts that were solved for are those that the result shows.
 
-        If not, contacts, constraints and the linear system (A, and its residual b_out) are corrected for another solve.
-        `force` is that of the constraints. Integrators without a linear system pass no b_out. After the `last` solve
-        nothing is corrected, and the contacts that are left become those of the next step.
+        Contacts, constraints and the linear system (A, and its residual b_out) are corrected for another solve. After
+        the `last` one nothing is, and the contacts that are left become those of the next step. `force` is that of the
+        constraints. Integrators without a linear system pass no b_out, and do not solve again if the contacts fit.
         """
         consistent = True
         if b_out is not None:
@@ -97,13 +97,15 @@ class Contacts:
         if self.solid is None:
             return consistent
         with self._timers.stage("C/S"):
-            if self.solid.check(state, x, u, force, h, last) and consistent:
-                return True
+            consistent = self.solid.check(state, x, u, force, h, last) and consistent
+            if last or (consistent and b_out is None):
+                return consistent
+            # Even a few contacts that have changed must not be judged by forces of constraints that they had before.
             if b_out is not None:
                 self._add_friction(u, -h, b_out)
             self.solid.hold(h)
             self.linearize(x_ref, h, u, b_out)
-        return False
+        return consistent
 
     def restore(self, h: float) -> None:
         """Before another linearization of the same step: constraints become those that the last check left."""

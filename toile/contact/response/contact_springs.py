@@ -8,8 +8,8 @@ collapse and draw cloth in from around, and impulses would push it out again, st
 of the step before, and after each solve it becomes the force that the spring had: a lasting contact is held at its
 target without a stiffer spring, under any load. Impulses then correct what the springs left.
 
-A spring acts if its pair had a load or would come too close. After a solve, one that pulls is removed and one that is
-missing is added. Friction has the load of the last solve; its coefficient has the slip there.
+A spring acts if its pair had a load or is about as close as it may come. After a solve, one that pulls is removed and
+one that is missing is added. Friction has the load of the last solve; its coefficient has the slip there.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 STIFFNESS_RATIO = wp.constant(real(300.0))
 # Separation in a step above which a contact loses its load, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
-# A spring whose force is that of being stretched by more than this fraction of the thickness pulls.
+# A pair acts from the start if velocities leave less than this fraction of the thickness between it and its target.
+# What lies on cloth does not approach it, but would fall through it in a solve without the springs that carry its
+# weight: pairs of sliding layers are new in almost every step.
+REST_GAP = wp.constant(real(0.1))
+# A spring that pulls counts as wrong if its force is that of being stretched by more than this fraction of the
+# thickness.
 PULL_TOLERANCE = wp.constant(real(0.02))
 # A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one.
 MISS_TOLERANCE = wp.constant(real(0.1))
@@ -89,7 +94,7 @@ class ContactSprings:
         self._loads = InheritedLoads(mesh.device)
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
-        self._solves, self._h = 0, 0.0
+        self._solves, self._h, self.count = 0, 0.0, 0
         self.springs = ContactSpringArrays()
         self._capacity = -1
         self._reserve(0)
@@ -114,7 +119,11 @@ class ContactSprings:
         self._launch(add_springs, self.count, [*model, *inputs, f_out, A_out.values, self.springs, c.groups])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
-        """Updates loads; removes springs that pull and adds those that are missing, unless these are few."""
+        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few.
+
+        The system is corrected in any case before another solve: the loads in it would no longer be those of the
+        springs, which would then be judged by forces that they did not have.
+        """
         if self._solves == 1 and not last:
             self._add_impacts(x)
             self._add_new()
@@ -127,12 +136,10 @@ class ContactSprings:
         if last:
             return True
         changed, active = self._readback()
-        if changed <= MAX_SPRINGS_CHANGED * active:
-            return True
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
         self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])
-        return False
+        return bool(changed <= MAX_SPRINGS_CHANGED * active)
 
     def _add_new(self) -> None:
         """Makes springs of the contacts that have been added; they do not act yet."""
@@ -203,7 +210,7 @@ def prepare_springs(
     # in and out
     springs_out: ContactSpringArrays,
 ):  # fmt: skip
-    """Chooses the springs that act: those with a load, unless they separate, and those that velocities compress."""
+    """Chooses the springs that act: those with a load, and those of pairs that rest, unless they separate."""
     t = first + wp.tid()
     at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
     r = combine(w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]])
@@ -211,7 +218,7 @@ def prepare_springs(
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)
     springs_out.slip[t] = wp.length(r - along * n)
-    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t)
+    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + REST_GAP * tau
     springs_out.active[t] = wp.where(acts and contacts.effective_inverse_mass[t] > TINY, 1, 0)
 
 
@@ -322,8 +329,9 @@ def judge_springs(
         springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, springs_out.friction_stiffness[t], r)
         load = springs_out.load[t] - k * stretch
         springs_out.load[t] = wp.max(load, real(0.0))
-        if load < -k * PULL_TOLERANCE * tau:
+        if load < real(0.0):
             springs_out.active[t] = 0
+        if load < -k * PULL_TOLERANCE * tau:
             wp.atomic_add(counts_out, CHANGED, 1)
     elif not last and stretch < -MISS_TOLERANCE * tau and contacts.effective_inverse_mass[t] > TINY:
         springs_out.active[t] = 1

@@ -82,9 +82,7 @@ class VertexMotion:
 
 
 # Indices of the numbers that control the sweeps.
-SWEEP, MAX_SWEEP, WITH_FRICTION, UNSETTLED, GOING, SINCE_RESTART, ALL_SWEEPS, CONTROLS = (
-    wp.constant(k) for k in range(8)
-)
+SWEEP, MAX_SWEEP, WITH_FRICTION, UNSETTLED, SINCE_RESTART, CONTROLS = (wp.constant(k) for k in range(6))
 
 
 class AcceleratedJacobi:
@@ -100,7 +98,7 @@ class AcceleratedJacobi:
         self.control = wp.zeros(CONTROLS, dtype=wp.int32, device=device)
         self._tolerance = wp.zeros(1, dtype=real, device=device)
         self._going = wp.zeros(1, dtype=wp.int32, device=device)
-        self._readback = Readback(self.control)
+        self._readback = Readback(self._going)
         self._capacity, self._arrays = -1, SweepArrays()
         self._reserve(0)
 
@@ -127,12 +125,12 @@ class AcceleratedJacobi:
             launch.split(gather_impulses, self._n, gather)
             launch(end_sweep, 1, [self.control, self._going])
 
+        self._going.fill_(1)
         if self._on_cpu:
-            control = self._readback()  # a view
-            while control[GOING]:
+            going = self._readback()  # a view
+            while going[0]:
                 iterate()
         else:
-            self._going.fill_(1)
             key = (id(contacts), id(response), for_velocities, id(impulses), id(d), id(rows))
             if key not in self._loops:
                 self._loops[key] = (CudaGraph(self.device, lambda: wp.capture_while(self._going, iterate)), sweep)
@@ -162,7 +160,6 @@ def begin(
     control_out[MAX_SWEEP] = max_sweeps
     control_out[WITH_FRICTION] = 0
     control_out[UNSETTLED] = 0
-    control_out[GOING] = 1
     control_out[SINCE_RESTART] = 0
     tolerance_out[0] = tolerance
 
@@ -361,7 +358,6 @@ def end_sweep(control_out: wp.array(dtype=wp.int32), going_out: wp.array(dtype=w
     """Decides whether another sweep is needed, and whether it has friction."""
     sweep = control_out[SWEEP] + 1
     control_out[SWEEP] = sweep
-    control_out[ALL_SWEEPS] = control_out[ALL_SWEEPS] + 1
     control_out[SINCE_RESTART] = control_out[SINCE_RESTART] + 1
     settled = control_out[UNSETTLED] == 0
     control_out[UNSETTLED] = 0
@@ -369,8 +365,7 @@ def end_sweep(control_out: wp.array(dtype=wp.int32), going_out: wp.array(dtype=w
     if control_out[WITH_FRICTION] == 0 and (settled or 2 * sweep >= control_out[MAX_SWEEP]):
         control_out[WITH_FRICTION] = 1
         control_out[SINCE_RESTART] = 0
-    control_out[GOING] = wp.where(going, 1, 0)
-    going_out[0] = control_out[GOING]
+    going_out[0] = wp.where(going, 1, 0)
 
 
 @wp.kernel

@@ -17,12 +17,19 @@ import warp as wp
 from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import CollisionMesh, Planes
-from toile.contact.narrow_phase.contact_set import RECOVERY, ContactImpulses, ContactSet, make_impulses
+from toile.contact.narrow_phase.contact_set import (
+    RECOVERY,
+    ContactArrays,
+    ContactImpulses,
+    ContactSet,
+    make_impulses,
+    on_boundary,
+)
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
-from toile.math.types import real, vec3
+from toile.math.types import real, vec3, vec4
 from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
 
 # How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
@@ -82,9 +89,16 @@ class ContactResolver:
         contact_set.find_close_contacts()
 
     def add_impacts(self) -> int:
-        """Adds contacts of pairs that collide on the way to x_end; returns their number."""
+        """Adds contacts of pairs that collide on the way to x_end; returns their number.
+
+        Contacts on the boundary of an element take no part. Close contacts have not been settled yet, and such normals
+        would stop layers that slide over each other; what still collides then is found by `resolve`.
+        """
         self._search_stale()
-        return self.contact_set.find_impacts(False)
+        contact_set, first = self.contact_set, self.contact_set.contact_count
+        found = contact_set.find_impacts(False)
+        self._launch(drop_boundary_contacts, found, [first, contact_set.contacts])
+        return found
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
@@ -228,6 +242,15 @@ def mark_last_contacts(
     at = vertices[count[0] - 1 - wp.tid()]
     for c in range(4):
         changed_out[at[c]] = 1
+
+
+@wp.kernel
+def drop_boundary_contacts(first: wp.int32, contacts_out: ContactArrays):
+    """Contacts on the boundary of an element get no weights, so that nothing can move them."""
+    k = first + wp.tid()
+    if on_boundary(contacts_out.weights[k]):
+        contacts_out.weights[k] = vec4()
+        contacts_out.effective_inverse_mass[k] = real(0.0)
 
 
 @wp.kernel
