@@ -80,7 +80,10 @@ class CollisionMesh:
         self.solid_friction = wp.array(friction.astype(numpy_real), dtype=real, device=device)
         self.masses = np.concatenate([model.masses, np.zeros(self.count - self.moving_count)])
         self.x, self.x_end, self.v_end = (wp.zeros(self.count, dtype=vec3, device=device) for _ in range(3))
-        self.inverse_mass = wp.zeros(self.count, dtype=mat33, device=device)
+        # For impulses, which may move particles off solids, and for the linear system, which holds them.
+        self.inverse_mass, self.inverse_mass_in_system = (
+            wp.zeros(self.count, dtype=mat33, device=device) for _ in range(2)
+        )
         for x, start in zip(starts, first[:-1].tolist(), strict=True):
             for to in (self.x, self.x_end):
                 self._upload(x, start, to)
@@ -109,8 +112,9 @@ class CollisionMesh:
 
     def update_inverse_mass(self, masses: wp.array, S: wp.array, S_user: wp.array, planes: "Planes | None") -> None:
         """Sets the inverse masses of this step; `planes` are those of contacts with solids."""
+        self._launch(update_inverse_mass, self.moving_count, [masses, S, self.inverse_mass_in_system])
         if planes is None:
-            self._launch(update_inverse_mass, self.moving_count, [masses, S, self.inverse_mass])
+            wp.copy(self.inverse_mass, self.inverse_mass_in_system, count=self.moving_count)
         else:
             inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass]
             self._launch(update_inverse_mass_on_solids, self.moving_count, inputs)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.narrow_phase.closest_points import combine
+from toile.contact.narrow_phase.closest_points import combine, effective_inverse_mass
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
 from toile.contact.response.inherited_loads import InheritedLoads
 from toile.device.growable import Growable
@@ -53,6 +53,9 @@ PULL_TOLERANCE = wp.constant(real(0.02))
 MISS_TOLERANCE = wp.constant(real(0.1))
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
+# Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
+# all that weighs in it, and a spring would fling the rest away.
+LEAST_RESPONSE = wp.constant(real(0.1))
 # Indices of the counters.
 CHANGED, ACTIVE = wp.constant(0), wp.constant(1)
 
@@ -68,11 +71,12 @@ class ContactSpringArrays(Growable):
     load: wp.array(dtype=real)  # [N]  lambda; after a solve the force of the spring
     force: wp.array(dtype=vec3)  # [N]  in the solve, with friction
     slip: wp.array(dtype=real)  # [m]  that velocities lead to
+    effective_inverse_mass: wp.array(dtype=real)  # [1/kg]  K, of the particles as the system holds them
 
 
 SPRING_FIELDS = {
     "active": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real, "load": real,
-    "force": vec3, "slip": real,
+    "force": vec3, "slip": real, "effective_inverse_mass": real,
 }  # fmt: skip
 
 
@@ -149,7 +153,8 @@ class ContactSprings:
             self.couplings.reserve(2 * count)
             self._launch = Launcher(self.mesh.device)
         if count > self.count:
-            self._launch(clear_springs, count - self.count, [self.count, self.springs])
+            inputs = [self.count, self.contact_set.contacts, self.mesh.inverse_mass_in_system]
+            self._launch(clear_springs, count - self.count, [*inputs, self.springs])
             self.count = count
 
     @property
@@ -163,7 +168,6 @@ class ContactSprings:
         self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
-        self._launch.split(add_impulses, count, [contacts, self._h, self.springs])
         self._loads.store(contacts, self.springs.load, count)
 
     def state_dict(self) -> StateDict:
@@ -194,9 +198,22 @@ def spring_target(contacts: ContactArrays, t: wp.int32) -> real:
 
 
 @wp.kernel
-def clear_springs(first: wp.int32, springs_out: ContactSpringArrays):
+def clear_springs(
+    # in
+    first: wp.int32, contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33),
+    # out
+    springs_out: ContactSpringArrays,
+):  # fmt: skip
     """Makes springs that do not act, without a load."""
     t = first + wp.tid()
+    at = contacts.vertices[t]
+    K = effective_inverse_mass(
+        contacts.weights[t], contacts.normal[t],
+        inverse_mass[at[0]], inverse_mass[at[1]], inverse_mass[at[2]], inverse_mass[at[3]],
+    )  # fmt: skip
+    springs_out.effective_inverse_mass[t] = wp.where(
+        K < LEAST_RESPONSE * contacts.effective_inverse_mass[t], real(0.0), K
+    )
     springs_out.active[t] = 0
     springs_out.in_system[t] = 0
     springs_out.load[t] = real(0.0)
@@ -218,8 +235,10 @@ def prepare_springs(
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)
     springs_out.slip[t] = wp.length(r - along * n)
+    if springs_out.effective_inverse_mass[t] < TINY:  # the system can move nothing of it
+        springs_out.load[t] = real(0.0)
     acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + REST_GAP * tau
-    springs_out.active[t] = wp.where(acts and contacts.effective_inverse_mass[t] > TINY, 1, 0)
+    springs_out.active[t] = wp.where(acts and springs_out.effective_inverse_mass[t] > TINY, 1, 0)
 
 
 @wp.func
@@ -294,7 +313,7 @@ def add_springs(
     if springs_out.active[t] == 0:
         return
     at, w, load = contacts.vertices[t], contacts.weights[t], springs_out.load[t]
-    k = STIFFNESS_RATIO / (contacts.effective_inverse_mass[t] * h * h)
+    k = STIFFNESS_RATIO / (springs_out.effective_inverse_mass[t] * h * h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     c = friction_stiffness(contacts, t, load, k, r, springs_out.slip[t])
     springs_out.slip[t] = real(0.0)  # from the next solve on the slip is that of the solved positions
@@ -333,7 +352,7 @@ def judge_springs(
             springs_out.active[t] = 0
         if load < -k * PULL_TOLERANCE * tau:
             wp.atomic_add(counts_out, CHANGED, 1)
-    elif not last and stretch < -MISS_TOLERANCE * tau and contacts.effective_inverse_mass[t] > TINY:
+    elif not last and stretch < -MISS_TOLERANCE * tau and springs_out.effective_inverse_mass[t] > TINY:
         springs_out.active[t] = 1
         springs_out.load[t] = real(0.0)
         wp.atomic_add(counts_out, CHANGED, 1)
@@ -360,7 +379,7 @@ def correct_springs(
         block -= (h * h) * spring_block(n, springs_out.stiffness[t], springs_out.friction_stiffness[t])
     if springs_out.active[t] == 1:
         r = relative_motion(at, w, x_start, x_end, moving_count, x)
-        k = STIFFNESS_RATIO / (contacts.effective_inverse_mass[t] * h * h)
+        k = STIFFNESS_RATIO / (springs_out.effective_inverse_mass[t] * h * h)
         c = friction_stiffness(contacts, t, springs_out.load[t], k, r, real(0.0))
         springs_out.stiffness[t] = k
         springs_out.friction_stiffness[t] = c
