@@ -100,7 +100,7 @@ MAX_STATE_CHANGES = wp.constant(2)
 
 # Passes of impulses and continuous collision detection over pairs that still collide, before these move as rigid zones.
 # A pass may cause new impacts, and zones are always safe: the number weighs time against motions that zones make stiff.
-MAX_IMPACT_PASSES = 4
+MAX_IMPACT_PASSES = 10
 # Sweeps of projected Gauss-Seidel over all contacts in a pass, and the correction below which they end, as a fraction
 # of the thickness. With 20, friction between layers was 5 to 15 % too strong; most passes end after a few.
 MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
