@@ -96,10 +96,12 @@ class SelfContactCorrection(Correction):
         self._update_inverse_mass()
         if self.untangler is not None:
             self._move_apart(self.untangler)
+        self.springs.allow_rebounds()
         trouble = self.resolver.resolve(self.context.planes, h)
         if trouble is None:
             corrections = self.context.corrections
             before, after = [state_out.x, state_out.v], [mesh.x_end, mesh.v_end]
+            self.springs.add_impacts_to(state.v, state_out.v, corrections.dx, corrections.dv)
             self._launch(note_changes, mesh.moving_count, [*before, *after, corrections.dx, corrections.dv])
             mesh.finish(state_out.x, state_out.v)
         return trouble

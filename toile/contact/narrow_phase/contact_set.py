@@ -95,6 +95,8 @@ class ContactArrays(Growable):
     normal_impulse: wp.array(dtype=real)  # [kg m]  along the normal, accumulated
     friction_impulse: wp.array(dtype=vec3)  # [kg m]  tangential, accumulated
     thickness: wp.array(dtype=real)  # [m]
+    # [kg m/s]  How much of its impulse a contact may take back in the velocities at the end of the step
+    rebound: wp.array(dtype=real)
 
 
 @wp.struct
@@ -115,6 +117,7 @@ def make_impulses(normal: wp.array, friction: wp.array) -> ContactImpulses:
 CONTACT_FIELDS = {
     "vertices": wp.vec4i, "kind": wp.int32, "weights": vec4, "normal": vec3, "target": real, "mu": real,
     "effective_inverse_mass": real, "normal_impulse": real, "friction_impulse": vec3, "thickness": real,
+    "rebound": real,
 }  # fmt: skip
 
 
@@ -315,6 +318,7 @@ def write_contact(
     contacts.normal[n] = normal
     contacts.target[n] = displacement_target(gap, tau, recovery)
     contacts.thickness[n] = tau
+    contacts.rebound[n] = real(0.0)
     # A negative value stands for cloth.
     of_solid = wp.max(solid_friction[at[0]], solid_friction[at[3]])
     contacts.mu[n] = wp.where(of_solid >= real(0.0), of_solid, friction)

@@ -69,13 +69,14 @@ class ContactSpringArrays(Growable):
     stiffness: wp.array(dtype=real)  # [N/m]  k
     friction_stiffness: wp.array(dtype=real)  # [N/m]  c
     load: wp.array(dtype=real)  # [N]  lambda; after a solve the force of the spring
+    load_before: wp.array(dtype=real)  # [N]  of the step before
     force: wp.array(dtype=vec3)  # [N]  in the solve, with friction
     slip: wp.array(dtype=real)  # [m]  that velocities lead to
     effective_inverse_mass: wp.array(dtype=real)  # [1/kg]  K, of the particles as the system holds them
 
 
 SPRING_FIELDS = {
-    "active": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real, "load": real,
+    "active": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real, "load": real, "load_before": real,
     "force": vec3, "slip": real, "effective_inverse_mass": real,
 }  # fmt: skip
 
@@ -98,6 +99,7 @@ class ContactSprings:
         self._loads = InheritedLoads(mesh.device)
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
+        self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
         self._solves, self._h, self.count = 0, 0.0, 0
         self.springs = ContactSpringArrays()
         self._capacity = -1
@@ -111,6 +113,7 @@ class ContactSprings:
         self.count = 0
         self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
+        wp.copy(self.springs.load_before, self.springs.load)
         self._launch.split(prepare_springs, count, [mesh.x, mesh.x_end, contacts, self.springs])
 
     def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
@@ -156,6 +159,22 @@ class ContactSprings:
             inputs = [self.count, self.contact_set.contacts, self.mesh.inverse_mass_in_system]
             self._launch(clear_springs, count - self.count, [*inputs, self.springs])
             self.count = count
+
+    def allow_rebounds(self) -> None:
+        """Contacts that landed in this step may take back their impulses. At the end of a step of BDF2, particles that
+        a contact has stopped rebound: the scheme continues their motion before it."""
+        if self.in_system:
+            inputs = [self.springs, self._h, self.contact_set.contacts]
+            self._launch(allow_rebounds, self.count, inputs)
+
+    def add_impacts_to(self, v: wp.array, v_end: wp.array, dx: wp.array, dv: wp.array) -> None:
+        """Adds the changes of position and velocity in this step, from v to v_end, by contacts without a load before."""
+        if self.in_system:
+            mesh, contacts = self.mesh, self.contact_set.contacts
+            self._share.zero_()
+            self._launch(count_impacts, self.count, [contacts, self._share])
+            inputs = [contacts, self._share, mesh.inverse_mass_in_system, self._h, v, v_end]
+            self._launch(add_impacts_to, self.count, [*inputs, mesh.moving_count, dx, dv])
 
     @property
     def in_system(self) -> bool:
@@ -217,6 +236,7 @@ def clear_springs(
     springs_out.active[t] = 0
     springs_out.in_system[t] = 0
     springs_out.load[t] = real(0.0)
+    springs_out.load_before[t] = real(0.0)
     springs_out.slip[t] = real(0.0)
 
 
@@ -395,7 +415,53 @@ def correct_springs(
 
 
 @wp.kernel
-def add_impulses(first: wp.int32, contacts: ContactArrays, h: real, springs_out: ContactSpringArrays):
-    """Adds the normal impulse of each contact in h to the load of its spring."""
-    t = first + wp.tid()
-    springs_out.load[t] = springs_out.load[t] + contacts.normal_impulse[t] / (h * h)
+def allow_rebounds(springs: ContactSpringArrays, h: real, contacts_out: ContactArrays):
+    """The impulse of each contact that carries a load, and did not before this step."""
+    t = wp.tid()
+    landed = springs.load[t] > real(0.0) and springs.load_before[t] == real(0.0)
+    contacts_out.rebound[t] = wp.where(landed, h * springs.load[t], real(0.0))
+
+
+@wp.kernel
+def count_impacts(
+    # in
+    contacts: ContactArrays,
+    # out
+    share_out: wp.array(dtype=real),
+):  # fmt: skip
+    """The number of contacts of each vertex that have landed."""
+    t = wp.tid()
+    if contacts.rebound[t] > real(0.0):
+        for a in range(4):
+            if contacts.weights[t][a] != real(0.0):
+                wp.atomic_add(share_out, contacts.vertices[t][a], real(1.0))
+
+
+@wp.kernel
+def add_impacts_to(
+    # in
+    contacts: ContactArrays, share: wp.array(dtype=real), inverse_mass: wp.array(dtype=mat33), h: real, v: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
+    moving_count: wp.int32,
+    # in and out
+    dx_out: wp.array(dtype=vec3), dv_out: wp.array(dtype=vec3),
+):  # fmt: skip
+    """Adds the motion that contacts gave to the particles on which they landed: the impulse that the change of their
+    relative velocity needs, which is less than the load, because the load stops the cloth around them as well."""
+    t = wp.tid()
+    if contacts.rebound[t] == real(0.0):
+        return
+    at, w, n = contacts.vertices[t], contacts.weights[t], contacts.normal[t]
+    change, K = real(0.0), real(0.0)
+    for a in range(4):
+        i = at[a]
+        if i < moving_count:
+            change += w[a] * wp.dot(n, v_end[i] - v[i])
+            K += w[a] * w[a] * share[i] * wp.dot(n, inverse_mass[i] * n)
+    if K < TINY or change <= real(0.0):
+        return
+    impulse = wp.min(change / K, contacts.rebound[t])
+    for a in range(4):
+        if at[a] < moving_count:
+            dv = inverse_mass[at[a]] * ((w[a] * impulse) * n)
+            wp.atomic_add(dv_out, at[a], dv)
+            wp.atomic_add(dx_out, at[a], h * dv)

@@ -185,7 +185,10 @@ def begin_contacts(
     arrays_out.active[k] = 0
     arrays_out.part[k] = 0
     arrays_out.impulse[k] = vec3()
-    if contacts.effective_inverse_mass[k] < TINY or (for_velocities and contacts.normal_impulse[k] == real(0.0)):
+    may_rebound = contacts.rebound[k] > real(0.0)
+    if contacts.effective_inverse_mass[k] < TINY:
+        return
+    if for_velocities and contacts.normal_impulse[k] == real(0.0) and not may_rebound:
         return
     at, w, n = contacts.vertices[k], contacts.weights[k], contacts.normal[k]
     along, across = vec4(), vec4()
@@ -200,7 +203,11 @@ def begin_contacts(
     arrays_out.normal[k] = impulses.normal[k]
     arrays_out.friction[k] = impulses.friction[k]
     r = combine(w, d[at[0]], d[at[1]], d[at[2]], d[at[3]])
-    if impulses.normal[k] > real(0.0) or violation_of(contacts, k, for_velocities, r) > real(0.0):
+    if (
+        impulses.normal[k] > real(0.0)
+        or (for_velocities and may_rebound)
+        or violation_of(contacts, k, for_velocities, r) > real(0.0)
+    ):
         arrays_out.active[k] = 1
         arrays_out.impulse[k] = impulses.normal[k] * n + impulses.friction[k]
 
@@ -298,14 +305,15 @@ def sweep_contacts(
         return
     K = shared(arrays_out.along[k], at, motion.share)
     before, from_normal = impulses_out.normal[k], arrays_out.normal[k]
-    normal = wp.max(from_normal + violation / K, real(0.0))
+    least = -wp.where(for_velocities, real(1.0) * contacts.rebound[k], real(0.0))
+    normal = wp.max(from_normal + violation / K, least)
     before_friction, from_friction = impulses_out.friction[k], arrays_out.friction[k]
     friction = before_friction
     K_across = K
     if control_out[WITH_FRICTION] != 0:
         K_across = shared(arrays_out.across[k], at, motion.share)
         slip = r - wp.dot(n, r) * n
-        friction = within_cone(from_friction - slip / K_across, contacts.mu[k] * normal)
+        friction = within_cone(from_friction - slip / K_across, contacts.mu[k] * wp.max(normal, real(0.0)))
     change = K * wp.abs(normal - from_normal) + K_across * wp.length(friction - from_friction)
     if change > tolerance[0]:
         control_out[UNSETTLED] = 1
@@ -318,12 +326,13 @@ def sweep_contacts(
     back = K * (from_normal - normal) * step + K_across * wp.dot(from_friction - friction, step_friction)
     if back > real(0.0):
         beta = real(0.0)
-    ahead = wp.max(normal + beta * step, real(0.0))
-    ahead_friction = within_cone(friction + beta * step_friction, contacts.mu[k] * ahead)
+    ahead = wp.max(normal + beta * step, least)
+    ahead_friction = within_cone(friction + beta * step_friction, contacts.mu[k] * wp.max(ahead, real(0.0)))
     arrays_out.normal[k] = ahead
     arrays_out.friction[k] = ahead_friction
     arrays_out.impulse[k] = ahead * n + ahead_friction
-    arrays_out.active[k] = wp.where(ahead > real(0.0) or normal > real(0.0) or violation > real(0.0), 1, 0)
+    acts = ahead > real(0.0) or normal > real(0.0) or violation > real(0.0) or least < real(0.0)
+    arrays_out.active[k] = wp.where(acts, 1, 0)
 
 
 @wp.kernel
