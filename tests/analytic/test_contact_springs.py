@@ -68,7 +68,7 @@ def test_springs_carry_the_weight_of_a_pile(integrator: str, density: float, dev
 
 PULLS = pytest.mark.xfail(
     strict=True,
-    reason="some springs pull, with 3 to 11 % of the weight; layers move at 3 cm/s, and gaps are 0.8 to 1.1 thicknesses",
+    reason="some springs pull, with 3 to 11 % of the weight; layers move at 3 cm/s; gaps are 0.8 to 1.1 thicknesses",
 )
 
 
