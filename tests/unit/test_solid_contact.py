@@ -13,7 +13,7 @@ from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 from toile.simulation.step import StepLoop
 from toile.simulation.step_control import StepControl
-from toile.simulation.strain import Changes, Strain
+from toile.simulation.strain import Strain
 
 H = 1.0 / 60.0
 

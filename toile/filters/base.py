@@ -75,10 +75,6 @@ class Correction:
         """Corrects `state_out`. Returns why that is impossible and the step must be shorter, or None."""
         raise NotImplementedError
 
-    def extend_system(self) -> bool:
-        """Adds the contacts that it has just resolved to the linear system; returns whether there are any."""
-        return False
-
     def accept(self) -> None:
         """The step stands."""
 

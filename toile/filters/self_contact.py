@@ -1,6 +1,6 @@
 """Cloth on cloth: nothing passes through anything, in any step, whatever the integrator did.
 
-    repulsion inside the thickness, with friction -> impulses for colliding pairs -> a fail-safe
+    springs in the linear system, with friction -> impulses for what they left -> a fail-safe
 
 It changes the candidate of a step: positions and velocities at its end. Held directions do not change. A step whose
 contacts cannot be resolved is repeated with half its size.

@@ -6,8 +6,7 @@
     restore          before another linearization of the same step: the constraints that the last check left
     project          after the last solve of an integrator: particles inside a solid move onto its surface
     correct          after the integrator: the filters of the scene, impulses between cloths among them
-    extend_system    after the filters: contacts between cloths that they resolved are added to the linear system
-    accept           the step stands: contacts persist into the next one
+    accept           the step stands: contacts pass their loads on to the next one
 
 toile/step_limits.py has the diagram of a step, and the limits of its loops.
 

@@ -122,6 +122,7 @@ class ContactResolver:
         self.truncated_count = 0
         if not hits:
             return None
+        self._mark_last_contacts(hits)
         if not self._truncation.apply(h):
             self.caught_vertices = self._truncation.stuck()
             return CLOTH_CAUGHT
