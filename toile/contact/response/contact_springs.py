@@ -89,7 +89,7 @@ class ContactSprings:
         self._loads = InheritedLoads(mesh.device)
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
-        self._solves, self._h = 0, 0.0
+        self.count, self._solves, self._h = 0, 0, 0.0
         self.springs = ContactSpringArrays()
         self._capacity = -1
         self._reserve(0)
