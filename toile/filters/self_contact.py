@@ -31,8 +31,10 @@ from toile.plugins import quantity
 
 # Distance by which one step moves tangled cloth apart, in thicknesses
 UNTANGLING = 1.0
-# Cloth thicker than this fraction of its shortest edge gives a warning. Neighbors in one cloth keep half of their rest
-# distance.
+# Thickness [m] of cloth that has none of its own in a scene that gives none, unless THICK allows less
+USUAL_THICKNESS = 1e-3
+# Largest thickness by default, as a fraction of the shortest edge of a cloth; given ones that are larger are kept, with
+# a warning. Neighbors in one cloth keep half of their rest distance.
 THICK = 0.5
 
 
@@ -42,17 +44,19 @@ class SelfContact(Filter):
     resolves_cloth_contact: ClassVar[bool] = True
     must_be_last: ClassVar[bool] = True
 
-    thickness: float = quantity(
-        1e-3, unit="m", doc="distance that layers of cloth keep; a cloth may have its own", gt=0
+    thickness: float | None = quantity(
+        None,
+        unit="m",
+        doc="distance that layers keep; by default 1 mm, at most half the shortest edge; a cloth may have its own",
+        gt=0,
     )
     friction: float = quantity(0.3, doc="Coulomb's coefficient between cloths", ge=0)
 
     def advice(self, model: Model, max_step: float | None) -> list[str]:
         """Warns of cloths that are too thick for their meshes."""
-        warnings, lengths, thickness = [], model.edge_lengths(0.0), model.thicknesses(self.thickness)
-        for part in model.parts:
-            first, own = part.particles.start, model.edges[:, 0]
-            shortest = float(lengths[(own >= first) & (own < part.particles.stop)].min())
+        warnings, thickness = [], self.thicknesses(model)
+        for part, shortest in zip(model.parts, shortest_edges(model), strict=True):
+            first = part.particles.start
             if thickness[first] > THICK * shortest:
                 whose = "the thickness of self_contact" if part.thickness is None else "its thickness"
                 warnings.append(
@@ -62,8 +66,27 @@ class SelfContact(Filter):
                 )
         return warnings
 
+    def thicknesses(self, model: Model) -> np.ndarray:
+        """Returns the thickness of the cloth at each particle [m]."""
+        if self.thickness is not None:
+            return model.thicknesses(self.thickness)
+        found = model.thicknesses(USUAL_THICKNESS)
+        for part, shortest in zip(model.parts, shortest_edges(model), strict=True):
+            if part.thickness is None:
+                found[part.particles] = min(USUAL_THICKNESS, THICK * shortest)
+        return found
+
     def start(self, context: FilterContext) -> Correction:
         return SelfContactCorrection(self, context)
+
+
+def shortest_edges(model: Model) -> list[float]:
+    """Returns the rest length of the shortest edge of each cloth [m]."""
+    lengths, own = model.edge_lengths(0.0), model.edges[:, 0]
+    return [
+        float(np.min(lengths[(own >= part.particles.start) & (own < part.particles.stop)], initial=np.inf))
+        for part in model.parts
+    ]
 
 
 class SelfContactCorrection(Correction):
@@ -74,7 +97,7 @@ class SelfContactCorrection(Correction):
     def __init__(self, settings: SelfContact, context: FilterContext):
         self.settings, self.context = settings, context
         model = context.model
-        thickness = model.thicknesses(settings.thickness)
+        thickness = settings.thicknesses(model)
         device = str(context.masses.device)
         self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
@@ -151,7 +174,7 @@ class SelfContactCorrection(Correction):
     def _move_apart(self, untangler: Untangler) -> None:
         """Moves tangled cloth apart."""
         mesh = self.collision_mesh
-        d = untangler.displacements(mesh.x, UNTANGLING * self.settings.thickness)
+        d = untangler.displacements(mesh.x, UNTANGLING * (self.settings.thickness or mesh.thickest))
         inputs = [mesh.inverse_mass, self.context.masses, d, mesh.x_end]
         self._launch(add_displacements, mesh.moving_count, inputs)
 

@@ -64,7 +64,7 @@ class Solution:
         """Returns the record of this solve and of a later one together."""
         return Solution(
             self.iterations + later.iterations,
-            max(self.residual, later.residual),
+            float(np.maximum(self.residual, later.residual)),  # NaN stays NaN
             later.converged,
             self.solves + later.solves,
         )

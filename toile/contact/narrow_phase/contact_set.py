@@ -262,9 +262,9 @@ def find_near_pairs(
     tau = mean_thickness(rest, kind, at)
     # Most pairs are far apart along the line between the centers, which costs a fifth of the closest points.
     line = center_line(kind, a, b, c, d)
-    if gap_along(line, kind, a, b, c, d) > CLOSE_DISTANCE * tau:
-        if gap_along(line, kind, a_end, b_end, c_end, d_end) - real(2.0) * slack > MARGIN * tau:
-            return
+    gap, gap_end = gap_along(line, kind, a, b, c, d), gap_along(line, kind, a_end, b_end, c_end, d_end)
+    if gap > CLOSE_DISTANCE * tau and gap_end - real(2.0) * slack > MARGIN * tau:
+        return
     found = closest_points(kind, a, b, c, d)
     apart = bool(False)
     held = kind == VERTEX_TRIANGLE and at[1] >= rest.first_solid

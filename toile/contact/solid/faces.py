@@ -39,7 +39,7 @@ SPARE, SPARE_OUT = wp.constant(real(0.25)), wp.constant(real(0.3))
 # Where contacts between cloths hold layers apart, a particle off the surface of minima by less than the thickness
 # approaches it by this fraction in a step in which the faces close.
 APPROACH = wp.constant(real(0.2))
-# Between such faces, contacts between cloths may push a particle this fraction of the thickness toward the one it is on.
+# Between such faces, contacts between cloths may push a particle this fraction of the thickness toward one of them.
 YIELD = wp.constant(real(0.9))
 # Faces that fold up catch a particle before they oppose each other, up to the first cosine between their normals, and
 # keep it up to the second. They fold up if the line between them moves away from both materials by more than a fraction
