@@ -100,12 +100,12 @@ class NewtonStep:
         do not fit the result are corrected, and the system is solved again."""
         system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
         n, launch, A, x, u, du = len(self.u), self._launch, system.A, state_out.x, self.u, self.du
-        total, last = Solution(0, 0.0, True), False
+        total, last, found = Solution(0, 0.0, True), False, contacts.found
         while not last:
             last = total.solves + 1 >= max_solves
             with self.context.timers.stage("CG"):
                 # secs. 5.2, 5.3
-                solution = self.solver.solve(again, 1.0 if last else LOOSE)
+                solution = self.solver.solve(again, 1.0 if last or not found else LOOSE)
             total, again = total.then(solution), 1.0
             if not solution.converged:
                 return total
@@ -116,6 +116,8 @@ class NewtonStep:
             if not judged:
                 return total
             contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)
+            if not found and not contacts.found:
+                return total  # nothing is near anything
             if not last and contacts.holds_particles:
                 self._hold_again(h)
         return total

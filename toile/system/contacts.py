@@ -154,6 +154,12 @@ class Contacts:
         return self.solid is not None or bool(self._system.contact_forces)
 
     @property
+    def found(self) -> bool:
+        """Whether any contact is known, by detection or by the last check."""
+        by_solids = self.solid is not None and self.solid.any
+        return by_solids or any(force.count > 0 for force in self._system.contact_forces)
+
+    @property
     def holds_particles(self) -> bool:
         """Whether contacts with solids may hold particles."""
         return self.solid is not None

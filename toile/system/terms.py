@@ -70,6 +70,10 @@ class ContactForce(Protocol):
 
     couplings: Couplings  # its off-diagonal part of the matrix
 
+    @property
+    def count(self) -> int:
+        """Contacts of this step."""
+
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
         """Finds the contacts of a step of h that begins with x and v; they stay the same until the next step."""
 

@@ -14,7 +14,7 @@ Deviations  see the files of its parts
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase.broad_phase import BroadPhase
+from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
 from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import CollisionMesh, Planes
 from toile.contact.narrow_phase.contact_set import (
@@ -61,7 +61,8 @@ class ContactResolver:
         # the first.
         self._x_searched_relative, self._x_searched, self._d = vectors(), vectors(), vectors()
         self._motion = RelativeMotion(mesh.moving_count, self.device)
-        self._slack = 0.0
+        self._slack, self._must_search = 0.0, True
+        self._pairs: CandidatePairs | None = None  # of the last search, if it was for all vertices
         self._stale, self._stale_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._readback = Readback(self._stale_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
@@ -84,8 +85,12 @@ class ContactResolver:
         """Finds the contacts of pairs that start close, for a step of h."""
         contact_set = self.contact_set
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
-        # Without motion there are few pairs to search. Where the first solve leads, all are searched again.
-        self._search(self.mesh.x)
+        if self._pairs is not None and self._count_stale(self.mesh.x) == 0:
+            # The last search covers where the step before ended, but not where this one leads.
+            contact_set.find_near_pairs(self._pairs, self.mesh.x, self._slack)
+            self._must_search = True
+        else:  # without motion there are few pairs
+            self._search(self.mesh.x)
         contact_set.find_close_contacts()
 
     def add_impacts(self) -> int:
@@ -154,19 +159,23 @@ class ContactResolver:
         # A power of two, because packed launches are keyed by their numbers.
         self._slack = float(2.0 ** np.floor(np.log2(max(slack, least))))
         wp.copy(self._x_searched, x_end)
+        self._must_search = False
         self._find_near_pairs(None)
 
     def _search_stale(self) -> None:
         """Searches again for ends that have moved farther than the last search allows."""
         mesh = self.mesh
-        at = [mesh.x_end, self._slack, self._x_searched, self._stale, self._stale_count]
-        self._stale_count.zero_()
-        self._launch(find_stale, mesh.count, at)
-        count = int(self._readback()[0])
-        if count > MAX_STALE * mesh.count:
+        if self._must_search or (count := self._count_stale(mesh.x_end)) > MAX_STALE * mesh.count:
             self._search(mesh.x_end)
         elif count:
             self._find_near_pairs(self._stale)
+
+    def _count_stale(self, x_end: wp.array) -> int:
+        """Marks the vertices that are farther than the slack from where they were searched; returns their number."""
+        self._stale_count.zero_()
+        at = [x_end, self._slack, self._x_searched, self._stale, self._stale_count]
+        self._launch(find_stale, self.mesh.count, at)
+        return int(self._readback()[0])
 
     def _find_near_pairs(self, only: wp.array | None) -> None:
         """Runs the broad phase and updates the near pairs, all or those of some vertices."""
@@ -175,6 +184,7 @@ class ContactResolver:
         self._launch(prepare_search, mesh.count, [*at, self._x_searched_relative, self._reach])
         pairs = self.broad_phase.find(mesh.x, self._x_searched_relative, self._reach, only)
         self.contact_set.find_near_pairs(pairs, self._x_searched_relative, self._slack, only)
+        self._pairs = pairs if only is None else None  # a search for some vertices overwrites those of all
 
     def _apply_impulses(self, response: ParticleResponse) -> None:
         """Solves for the contact impulses and moves x_end by them."""

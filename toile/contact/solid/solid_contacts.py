@@ -90,6 +90,7 @@ class SolidContacts:
         self._readback = Readback(self._urgent)
         self._launch = Launcher(self.device)
         self._step, self._solves, self._first = 0.0, 0, True
+        self.any = True  # whether any particle is in contact, as far as the last check knows
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
@@ -140,6 +141,7 @@ class SolidContacts:
         at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h]
         self._launch.split(judge_forces, n, [*at, self._step * self._recovery, before, now, self._urgent])
         urgent = total(self._readback)
+        self.any = bool(urgent[IN_CONTACT])
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
@@ -158,10 +160,10 @@ class SolidContacts:
         self._first = False
 
     def state_dict(self) -> StateDict:
-        return {"first": self._first, **contacts_state_dict(self._before)}
+        return {"first": self._first, "any": self.any, **contacts_state_dict(self._before)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        self._first = bool(state_dict["first"])
+        self._first, self.any = bool(state_dict["first"]), bool(state_dict["any"])
         load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
