@@ -59,8 +59,6 @@ MAX_STRETCH_CHANGE = 0.15
 # time.max_excess gets one, because its steps are halved instead, at most MAX_EXCESS_HALVINGS times: a load stretches
 # cloth at any step size.
 MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
-# Strain beyond the extension that does not count: another linearization costs as much as the step did.
-EXCESS_TOLERANCE = 0.01
 
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3

@@ -113,6 +113,7 @@ def test_layers_between_plates_keep_their_order(device: str, layers: int) -> Non
         keys = [(0.0, 0.0), (0.5, -side * way), (0.7, -side * way), (1.2, 0.0)]
         motion = [{"time": time, "translation": (0.0, 0.0, z)} for time, z in keys]
         place = {"size": (1.0, 1.0, 0.2), "translation": (0.0, 0.0, side * 0.11), "friction": 0.3}
+        place["sharp"] = False  # faces that take part would have to cut the cloth (docs/limits.md)
         return {"type": "box", **place, "motion": {"keyframes": motion}}
 
     shape = {"type": "grid", "size": (0.2, 0.2), "resolution": (9, 9)}
@@ -128,7 +129,8 @@ def test_layers_between_plates_keep_their_order(device: str, layers: int) -> Non
     )
     simulation = Simulation(scene, device)
     for frame in simulation.run():
-        z = frame.positions[:, 2].reshape(layers, -1)
+        # A sheet is 3 mm beside the one below it, over whose rim its own may hang.
+        z = frame.positions[:, 2].reshape(layers, 9, 9)[:, 1:-1, 1:-1]
         assert np.all(np.diff(z, axis=0) > 0.0)
     report = simulation.report()
     assert report["summary"]["ok"]

@@ -62,15 +62,13 @@ def test_sheets_thrown_at_each_other_keep_their_momentum(
 
 
 # docs/limits.md lists what the two strict expected failures of this file violate, and by how much.
-GAINED = pytest.mark.xfail(
-    strict=True, reason="kinetic energy grows within a step, by 12 and 1.6 % of that before the impact"
-)
-SLOW_IMPACTS = [pytest.param(speed, "implicit_bdf2", marks=GAINED) for speed in (0.5, 5.0)]
+GAINED = pytest.mark.xfail(strict=True, reason="kinetic energy grows within a step, by 0.7 % of that before the impact")
+BY_BDF2 = [(0.5, "implicit_bdf2"), pytest.param(5.0, "implicit_bdf2", marks=GAINED), (50.0, "implicit_bdf2")]
 
 
 @pytest.mark.parametrize(
     ("speed", "integrator"),
-    [*SLOW_IMPACTS, (50.0, "implicit_bdf2"), *((speed, "implicit_euler") for speed in (0.5, 5.0, 50.0))],
+    [*BY_BDF2, *((speed, "implicit_euler") for speed in (0.5, 5.0, 50.0))],
 )
 def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device: str) -> None:
     """Impacts are inelastic: kinetic energy never exceeds that before the impact, nor does it grow from step to step.
@@ -201,7 +199,7 @@ def test_a_plane_carries_the_weight_of_a_stack(count: int, integrator: str, devi
 
 @pytest.mark.xfail(
     strict=True,
-    reason="single particles are released and sink to 0.55 (implicit_bdf2) and 0.52 (implicit_euler) of the thickness",
+    reason="single particles are released and sink to 0.84 (implicit_bdf2) and 0.89 (implicit_euler) of the thickness",
 )
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: str) -> None:
@@ -292,7 +290,7 @@ def test_truncation_alone_keeps_layers_on_a_ball_apart(device: str, monkeypatch:
     assert truncated > 0
 
 
-BLADE = {"type": "box", "size": (0.004, 0.2, 0.1), "translation": (0.0, 0.0, -0.03)}
+BLADE: dict[str, Any] = {"type": "box", "size": (0.004, 0.2, 0.1), "translation": (0.0, 0.0, -0.03)}
 CORNER = {"type": "box", "size": (0.05, 0.05, 0.05), "rotation": (45.0, 35.0, 0.0)}
 UPWARDS = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, "translation": (0.0, 0.0, 2.0)}]}
 
@@ -321,6 +319,6 @@ def test_sharp_solids_do_not_pass_through_cloth(
 def test_solids_that_are_not_sharp_may_pass_through_cloth(device: str) -> None:
     """The test above is not vacuous: the same blade comes through, and the certificate does not check it."""
     sheet = {"shape": grid(0.3, 4), "translation": (0.01, 0.02, 0.1), "rotation": (0.0, 0.0, 20.0)}
-    simulation = cloths(device, [sheet], solids=[BLADE])
+    simulation = cloths(device, [sheet], solids=[{**BLADE, "sharp": False}])
     walk_on(simulation, 0.3)
     assert positions(simulation)[:, 2].max() < BLADE["translation"][2]  # type: ignore[index]

@@ -28,7 +28,7 @@ from toile.model.mesh import find_edges
 from toile.model.model import Model
 
 if TYPE_CHECKING:
-    from toile.colliders.base import ContactSurface
+    from toile.colliders.base import ContactSurface, Solid
 
 MAX_PLANES = wp.constant(3)  # per particle
 
@@ -84,6 +84,8 @@ class CollisionMesh:
         self.inverse_mass, self.inverse_mass_in_system = (
             wp.zeros(self.count, dtype=mat33, device=device) for _ in range(2)
         )
+        # 1 for particles that solids pinch: faces of solids cannot keep them out.
+        self.pinched = wp.zeros(self.count, dtype=wp.int32, device=device)
         for x, start in zip(starts, first[:-1].tolist(), strict=True):
             for to in (self.x, self.x_end):
                 self._upload(x, start, to)
@@ -104,6 +106,13 @@ class CollisionMesh:
         """Copies values of vertices from `first` on to the device."""
         wp.copy(to, wp.array(values.astype(numpy_real), dtype=vec3, device=self.device), dest_offset=first)
 
+    def of_solids(self) -> list[tuple["Solid", slice]]:
+        """The solids that take part, and their vertices."""
+        counts = [len(surface.vertices(0.0)) for surface, _ in self._surfaces]
+        return [
+            (surface.solid, slice(first, first + n)) for (surface, first), n in zip(self._surfaces, counts, strict=True)
+        ]
+
     def set_candidate(self, x_end: wp.array, v_end: wp.array | None = None) -> None:
         """Copies the end of a candidate step."""
         wp.copy(self.x_end, x_end, count=self.moving_count)
@@ -116,7 +125,7 @@ class CollisionMesh:
         if planes is None:
             wp.copy(self.inverse_mass, self.inverse_mass_in_system, count=self.moving_count)
         else:
-            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass]
+            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass, self.pinched]
             self._launch(update_inverse_mass_on_solids, self.moving_count, inputs)
 
     def finish(self, x_out: wp.array, v_out: wp.array) -> None:
@@ -150,7 +159,7 @@ def update_inverse_mass_on_solids(
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
-    W_out: wp.array(dtype=mat33),
+    W_out: wp.array(dtype=mat33), pinched_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Inverse mass of particles on solids, which may move away from the solid as well; those that the last solve held
     and its forces released have no plane any more."""
@@ -173,3 +182,4 @@ def update_inverse_mass_on_solids(
             n = n - free * n
             free += wp.outer(n, n)
     W_out[i] = free / masses[i]
+    pinched_out[i] = wp.where(plane_count[i] < 0, 1, 0)

@@ -18,6 +18,7 @@ from toile.model.state_dict import StateDict
 from toile.plugins import Plugin
 
 if TYPE_CHECKING:
+    from toile.colliders.base import Solid
     from toile.colliders.solids import Solids
     from toile.contact.solid.solid_contacts import SolidContacts
     from toile.system.terms import ContactForce
@@ -87,6 +88,14 @@ class Correction:
 
     def contact_count(self) -> int:
         """Returns the number of contacts between cloths in the last step."""
+        return 0
+
+    def forces_on_solids(self) -> "list[tuple[Solid, np.ndarray]]":
+        """Returns the force [N] on each solid whose faces and edges it kept cloth from in the last step."""
+        return []
+
+    def truncated_count(self) -> int:
+        """Returns the number of vertices whose paths the last step shortened."""
         return 0
 
     def vertices_in_contact(self) -> np.ndarray:

@@ -12,7 +12,7 @@ Source      [BFA02]; its parts are in toile/contact
 Deviations  see there
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import warp as wp
@@ -28,6 +28,9 @@ from toile.model.model import Model
 from toile.model.state import State
 from toile.model.state_dict import StateDict
 from toile.plugins import quantity
+
+if TYPE_CHECKING:
+    from toile.colliders.base import Solid
 
 # Distance by which one step moves tangled cloth apart, in thicknesses
 UNTANGLING = 1.0
@@ -181,17 +184,35 @@ class SelfContactCorrection(Correction):
     def contact_count(self) -> int:
         return self.resolver.contact_count
 
+    def forces_on_solids(self) -> "list[tuple[Solid, np.ndarray]]":
+        solids = self.collision_mesh.of_solids()
+        if not solids or not self.springs.in_system:
+            return []
+        forces = self.springs.forces_on_vertices()
+        return [(solid, forces[vertices].sum(axis=0)) for solid, vertices in solids]
+
+    def truncated_count(self) -> int:
+        return self.resolver.truncated_count
+
     def vertices_in_contact(self) -> np.ndarray:
         found = np.unique(self.resolver.contact_set.vertices_of(0))
         return found[found < self.collision_mesh.moving_count]
 
     def remedy(self, trouble: str, pinned: np.ndarray) -> str | None:
-        """Names pins that drive cloth through cloth, because they do so in steps of any size."""
+        """Names pins that drive cloth through cloth, and solids that leave it no room, at any step size."""
         mesh, caught = self.collision_mesh, self.resolver.caught_vertices
         solid = caught[caught >= len(pinned)]
         held = caught[np.isin(caught, np.flatnonzero(pinned))]
         way = (mesh.x_end.numpy() - mesh.x.numpy())[[*held, *solid]]
-        if trouble != CLOTH_CAUGHT or not len(held) or np.ptp(way, axis=0).max() == 0.0:
+        if trouble != CLOTH_CAUGHT:
+            return None
+        if not len(held) and len(solid):
+            of = (one for one, vertices in mesh.of_solids() if vertices.start <= solid[0] < vertices.stop)
+            return (
+                f'The faces of solid "{next(of).name}" leave cloth no room at vertex {caught[0]}: set sharp: false on '
+                "it, so that cloth there is pinched, or change its motion."
+            )
+        if not len(held) or np.ptp(way, axis=0).max() == 0.0:
             return None
         own = {f'cloth "{part.name}"': part.particles for part in self.context.model.parts}
         names = [name for name, of in own.items() if ((caught >= of.start) & (caught < of.stop)).any()]

@@ -92,7 +92,8 @@ class StagedStepper(Stepper):
         while not consistent:
             again = self.advance(state, state_out, h)
             residual = float(np.maximum(solution.residual, again.residual))  # keeps NaN
-            solution = Solution(solution.iterations + again.iterations, residual, again.converged)
+            spent, solves = solution.iterations + again.iterations, solution.solves + again.solves
+            solution = Solution(spent, residual, again.converged, solves)
             if not solution.converged:
                 return solution
             change = [self.system.masses, state.v, state_out.v, self.impulse, h]

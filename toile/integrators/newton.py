@@ -22,6 +22,8 @@ Deviations  Position alteration of a contact with a solid is part of u = v_held 
             solve; then the same system is solved again.
 """
 
+from dataclasses import replace
+
 import warp as wp
 
 from toile.device.launcher import Launcher
@@ -106,6 +108,8 @@ class NewtonStep:
             with self.context.timers.stage("CG"):
                 # secs. 5.2, 5.3
                 solution = self.solver.solve(again, 1.0 if last or not found else LOOSE)
+            if found and not last and solution.converged:
+                solution = replace(solution, residual=0.0)  # that of the last solve counts
             total, again = total.then(solution), 1.0
             if not solution.converged:
                 return total

@@ -66,7 +66,7 @@ class StepLoop:
         self.parts.integrator.accept(self.state, self.candidate, h)
         self.parts.contacts.accept()
         self.control.succeeded(h)
-        tally.add_step(h, solution.iterations, solution.residual)
+        tally.add_step(h, solution, self.parts.contacts.count_truncated())
         self.state, self.candidate = self.candidate, self.state
         self.state.t = t
 

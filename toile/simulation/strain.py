@@ -15,7 +15,7 @@ from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import real, vec3
 from toile.model.model import Model
-from toile.step_limits import EXCESS_TOLERANCE, MAX_IMPROVEMENTS, MAX_STRETCH_CHANGE
+from toile.step_limits import MAX_IMPROVEMENTS, MAX_STRETCH_CHANGE
 
 # A frame's strain entry, in the order in which the kernels write it
 STRAINS = ("warp_max", "warp_mean", "weft_max", "weft_mean", "edge_max")
@@ -64,7 +64,7 @@ class Strain:
         """Whether another linearization should be added to a step, after `added` others: it costs less than two steps
         of half the size."""
         change, excess = self.changes(x_before, x)
-        return (change > MAX_STRETCH_CHANGE or excess > EXCESS_TOLERANCE) and added < self._max_improvements
+        return (change > MAX_STRETCH_CHANGE or excess > 0.0) and added < self._max_improvements
 
     def move(self, time: float) -> None:
         """Brings rest lengths to a time."""

@@ -139,6 +139,10 @@ class Contacts:
         """Number of contacts between cloths in the last step."""
         return sum(correction.contact_count() for correction in self.corrections)
 
+    def count_truncated(self) -> int:
+        """Number of vertices whose paths the last step shortened, because nothing else kept them apart."""
+        return sum(correction.truncated_count() for correction in self.corrections)
+
     def vertices_on_solids(self) -> np.ndarray:
         """Particles in contact with a solid in the last step."""
         return np.flatnonzero(self.sliding_friction.in_contact.numpy())
@@ -187,7 +191,12 @@ class Contacts:
         a filter keeps cloth out of solids, which keeps no account of contacts."""
         if self.solid is None:
             return None
-        return self.solid.counts().tolist(), self.solid.forces(reaction).tolist()
+        forces = self.solid.forces(reaction)
+        solids = list(self.solid.solids)
+        for correction in self.corrections:
+            for solid, force in correction.forces_on_solids():
+                forces[solids.index(solid)] += force
+        return self.solid.counts().tolist(), forces.tolist()
 
     def _add_friction(self, u: wp.array, h: float, b_out: wp.array) -> None:
         A = self._system.A

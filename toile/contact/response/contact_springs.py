@@ -20,6 +20,7 @@ Deviations  none
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
@@ -142,6 +143,17 @@ class ContactSprings:
             self._launch(count_impacts, self.count, [contacts, self._share])
             inputs = [contacts, self._share, mesh.inverse_mass_in_system, self._h, v, v_end]
             self._launch(add_impacts_to, self.count, [*inputs, mesh.moving_count, dx, dv])
+
+    def forces_on_vertices(self) -> np.ndarray:
+        """The force of contacts on every vertex of the collision mesh in the last step [N]; on the host."""
+        contacts, springs, n = self.contact_set.contacts, self.springs, self.contact_set.contact_count
+        arrays = (contacts.normal, contacts.friction_impulse, springs.force, contacts.vertices, contacts.weights)
+        normal, friction, force, vertices, weights = (array.numpy()[:n] for array in arrays)
+        total = (contacts.normal_impulse.numpy()[:n, None] * normal + friction) / self._h**2
+        total += (springs.in_system.numpy()[:n, None] == 1) * force
+        found = np.zeros((self.mesh.count, 3))
+        np.add.at(found, vertices, weights[:, :, None] * total[:, None])
+        return found
 
     @property
     def in_system(self) -> bool:

@@ -229,11 +229,19 @@ def judge_friction(
     return error
 
 
+@wp.struct
+class SolveResult:
+    """What a solve found for every particle."""
+
+    force: wp.array(dtype=vec3)  # [N]  of the constraints
+    u: wp.array(dtype=vec3)  # [m/s]
+
+
 @wp.kernel
 def judge_forces(
     # in
     first: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction,
-    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, max_recovery: real,
+    solved: SolveResult, thickness: real, h: real, max_recovery: real, last: wp.bool,
     before: SolidContactArrays,
     # in and out
     contacts_out: SolidContactArrays,
@@ -241,17 +249,18 @@ def judge_forces(
     urgent_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Compares each state with the force that it needed: a contact that pulls is released, one beyond Coulomb's limit
-    slips. Counts what was wrong."""
+    slips. Counts what was wrong. Before the `last` solve only what pulls hard is released: a load near zero is
+    rounding, and the particle has yet to be brought to its place."""
     i = first + wp.tid()
     if contacts_out.count[i] == 0:
         return
     count_one(urgent_out, IN_CONTACT, first)
     sliding = contacts_out.mode[i] == SLIDING
-    found = split_force(i, masses, constraints, friction, force[i], u[i], contacts_out)
+    found = split_force(i, masses, constraints, friction, solved.force[i], solved.u[i], contacts_out)
     if found.known < contacts_out.count[i]:  # some contacts have no force to be judged by yet
         if contacts_out.mode[i] == FREE:
             choose_lead(contacts_out, i, before)
-            land(contacts_out, i, masses[i], u[i], vec3(), h)
+            land(contacts_out, i, masses[i], solved.u[i], vec3(), h)
         elif contacts_out.mode[i] == LOCKED:
             give_way(contacts_out, i)
         x = contacts_out.x_checked[i]
@@ -269,8 +278,9 @@ def judge_forces(
     for k in range(contacts_out.count[i]):
         if found.n[k] < found.n[worst]:
             worst = k
-    if found.n[worst] < real(0.0) and contacts_out.changes[i] < MAX_STATE_CHANGES:
-        if found.n[worst] < -(URGENT * thickness * masses[i] / (h * h)):
+    urgent = found.n[worst] < -(URGENT * thickness * masses[i] / (h * h))
+    if (urgent or (last and found.n[worst] < real(0.0))) and contacts_out.changes[i] < MAX_STATE_CHANGES:
+        if urgent:
             count_one(urgent_out, WRONG, first)
             contacts_out.changes[i] = contacts_out.changes[i] + 1
         drop(contacts_out, i, worst)

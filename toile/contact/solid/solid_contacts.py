@@ -38,7 +38,7 @@ from toile.contact.solid.contact_arrays import (
 from toile.contact.solid.detection import detection_kernels
 from toile.contact.solid.friction import make_friction
 from toile.contact.solid.holding import find_drag_velocity, hold_contacts, project_out
-from toile.contact.solid.modes import begin_step, choose_modes, end_step, judge_forces
+from toile.contact.solid.modes import SolveResult, begin_step, choose_modes, end_step, judge_forces
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import vec3
@@ -89,8 +89,10 @@ class SolidContacts:
         self._urgent = make_counts(n, self.device)
         self._readback = Readback(self._urgent)
         self._launch = Launcher(self.device)
+        self._results: dict[tuple[int, int], SolveResult] = {}
         self._step, self._solves, self._first = 0.0, 0, True
-        self.any = True  # whether any particle is in contact, as far as the last check knows
+        # Whether any particle is in contact, as far as the last check knows; and that of the last step that stands.
+        self.any = self._any_before = True
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
@@ -109,7 +111,7 @@ class SolidContacts:
             self._launch.split(predict, n, inputs, fewest=1)
         at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
         self._launch.split(choose_modes, n, [*at_start, before, now])
-        self._step, self._solves = h, 0
+        self._step, self._solves, self.any = h, 0, self._any_before
         self.hold(h)
 
     def hold(self, h: float) -> None:
@@ -138,14 +140,22 @@ class SolidContacts:
             inputs = [*of_solid, state.x, x, again, self._step, self.constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(now.x_checked, x)
-        at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h]
-        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, before, now, self._urgent])
+        at = [self.masses, self.constraints, self.friction, self._result(force, u), self.settings.thickness, h]
+        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, last, before, now, self._urgent])
         urgent = total(self._readback)
         self.any = bool(urgent[IN_CONTACT])
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
         return last or not (wrong or gross or inexact)
+
+    def _result(self, force: wp.array, u: wp.array) -> SolveResult:
+        """The arrays of a solve as one argument; made once, because packed launches are keyed by identity."""
+        key = (id(force), id(u))
+        if key not in self._results:
+            self._results[key] = SolveResult()
+            self._results[key].force, self._results[key].u = force, u
+        return self._results[key]
 
     def correct(self, state_out: State) -> None:
         """After the last solve: projects what is inside a solid onto its surface, and marks discontinuous motion."""
@@ -157,13 +167,13 @@ class SolidContacts:
     def accept(self) -> None:
         """The step stands: its contacts are where the next one starts from."""
         self._now, self._before = self._before, self._now
-        self._first = False
+        self._first, self._any_before = False, self.any
 
     def state_dict(self) -> StateDict:
-        return {"first": self._first, "any": self.any, **contacts_state_dict(self._before)}
+        return {"first": self._first, "any": self._any_before, **contacts_state_dict(self._before)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        self._first, self.any = bool(state_dict["first"]), bool(state_dict["any"])
+        self._first, self._any_before = bool(state_dict["first"]), bool(state_dict["any"])
         load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
