@@ -49,7 +49,7 @@ CASES: dict[str, dict[str, Any]] = {
         "constraints": [CORNERS],
         "integrator": "implicit_euler",
     },
-    "friction on a solid that moves": {"solids": [BALL]},
+    "friction on a solid that moves": {"solids": [{**BALL, "sharp": False}]},
     "forecast": {"solids": [BALL], "filters": ["forecast"], "time": SMALL_STEPS},
     "cloth on cloth": {
         "cloth": [CLOTH, ABOVE],

@@ -96,7 +96,9 @@ class Contacts:
         if self.solid is None:
             return consistent
         with self._timers.stage("C/S"):
-            consistent = self.solid.check(state, x, u, force, h, last) and consistent
+            # Without a linear system this solve is the last, unless contacts turn out not to fit it.
+            release = last or b_out is None
+            consistent = self.solid.check(state, x, u, force, h, last, release) and consistent
             if last or (consistent and b_out is None):
                 return consistent
             # Even a few contacts that have changed must not be judged by forces of constraints that they had before.

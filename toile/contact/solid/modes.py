@@ -241,7 +241,7 @@ class SolveResult:
 def judge_forces(
     # in
     first: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction,
-    solved: SolveResult, thickness: real, h: real, max_recovery: real, last: wp.bool,
+    solved: SolveResult, thickness: real, h: real, max_recovery: real, release: wp.bool,
     before: SolidContactArrays,
     # in and out
     contacts_out: SolidContactArrays,
@@ -249,8 +249,8 @@ def judge_forces(
     urgent_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Compares each state with the force that it needed: a contact that pulls is released, one beyond Coulomb's limit
-    slips. Counts what was wrong. Before the `last` solve only what pulls hard is released: a load near zero is
-    rounding, and the particle has yet to be brought to its place."""
+    slips. Counts what was wrong. Without `release` only what pulls hard is released: a load near zero is rounding,
+    and the particle has yet to be brought to its place."""
     i = first + wp.tid()
     if contacts_out.count[i] == 0:
         return
@@ -279,7 +279,7 @@ def judge_forces(
         if found.n[k] < found.n[worst]:
             worst = k
     urgent = found.n[worst] < -(URGENT * thickness * masses[i] / (h * h))
-    if (urgent or (last and found.n[worst] < real(0.0))) and contacts_out.changes[i] < MAX_STATE_CHANGES:
+    if (urgent or (release and found.n[worst] < real(0.0))) and contacts_out.changes[i] < MAX_STATE_CHANGES:
         if urgent:
             count_one(urgent_out, WRONG, first)
             contacts_out.changes[i] = contacts_out.changes[i] + 1

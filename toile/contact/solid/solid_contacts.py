@@ -123,11 +123,14 @@ class SolidContacts:
         """Finds the velocity that carries each sliding particle along with its solid."""
         self._launch.split(find_drag_velocity, len(x_ref), [self._now, x_ref, h, self.friction.v_drag])
 
-    def check(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float, last: bool) -> bool:
+    def check(
+        self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float, last: bool, release: bool
+    ) -> bool:
         """Compares a solve with its contacts, and corrects them. Returns False if so many were wrong that the step has
         to be solved again.
 
-        `h` is the integrator's own: that of x = x_ref + h u.
+        `h` is the integrator's own: that of x = x_ref + h u. With `release` contacts that pull ever so little are
+        released.
         """
         n, now, before = len(x), self._now, self._before
         self._solves += 1
@@ -141,7 +144,7 @@ class SolidContacts:
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(now.x_checked, x)
         at = [self.masses, self.constraints, self.friction, self._result(force, u), self.settings.thickness, h]
-        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, last, before, now, self._urgent])
+        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, release, before, now, self._urgent])
         urgent = total(self._readback)
         self.any = bool(urgent[IN_CONTACT])
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
