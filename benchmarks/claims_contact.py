@@ -145,7 +145,7 @@ def contact_growth(resolutions: tuple[int, ...] = (32, 63, 127)) -> dict[str, An
         rows.append({
             "vertices": simulation.model.particle_count,
             "ms": ms / calls[0],
-            "megabytes": array_bytes([contacts.collision_mesh, contacts.resolver, contacts.persistent_contacts]) / 1e6,
+            "megabytes": array_bytes([contacts.collision_mesh, contacts.resolver, contacts.springs]) / 1e6,
             "near_pairs": max(near),
             "contacts": contacts.contact_count(),
             "ms_of_last_frame": entry["ms"],

@@ -31,7 +31,6 @@ scene = toile.Scene(
         {"type": "sphere", "name": "ball", "radius": 0.15, "translation": (0, 0, 0.25), "friction": 0.2},
         {"type": "plane", "name": "floor"},
     ],
-    filters=["self_contact"],
     outputs=[{"type": "picture", "width": 320, "height": 240, "samples": 1} if SMALL else "picture"],
     expect={"ok": {"equals": True}, "solid_depth": {"max": 0.001}},
 )

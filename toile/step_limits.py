@@ -8,26 +8,21 @@
     |  |- move constraints, forces and solids to t + h            SceneConstraints.move, System.move, Solids.move
     |  |
     |  |- detect contacts                                         Contacts.detect
-    |  |     penalty springs; persistent contacts of the last
-    |  |     step                                                 become springs in the linear system
     |  |     contacts with solids                                 become constraints: S, x_held, v_held
+    |  |     penalty springs; contacts between cloths, with
+    |  |     the loads that they had in the last step             become springs in the linear system
     |  |
     |  |- integrate                                               Stepper.step
     |  |  |- for each linearization                               newton_iterations of the scene
     |  |  |  |- linearize forces and contacts: A, b               System.linearize, Contacts.linearize
     |  |  |  |- solve A du = b                                    LinearSolver.solve; solver.max_iterations
-    |  |  |  |- in the last one check the contacts; correct
-    |  |  |  |  those that do not fit, and solve again            Contacts.check
-    |  |  |  |     contacts with solids                           MAX_SOLID_SOLVES
-    |  |  |  |     persistent contacts that pull                  MAX_PERSISTENT_SOLVES
-    |  |  |  |     penalty springs that pull or are missing       MAX_PENALTY_SOLVES
+    |  |  |  |- in the last one check the contacts, correct
+    |  |  |  |     them, and solve again; the solves before the
+    |  |  |  |     last stop at LOOSE times the tolerance         Contacts.check; MAX_CONTACT_SOLVES
+    |  |  |- while threads exceed their extension, or stretch
+    |  |  |     grew by more than MAX_STRETCH_CHANGE: linearize
+    |  |  |     and solve once more at the result                 MAX_IMPROVEMENTS, or 1 with time.max_excess
     |  |  |- project particles inside a solid onto its surface    Contacts.project
-    |  |
-    |  |- improve: integrate again, with one linearization at      Stepper.improve
-    |  |     the candidate, while the solver converges and
-    |  |     threads exceed their extension; the first time
-    |  |     also if stretch grew by more than
-    |  |     MAX_STRETCH_CHANGE                                   MAX_IMPROVEMENTS, or 1 with time.max_excess
     |  |
     |  |- judge the candidate before the filters                  StepLoop.reject
     |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
@@ -37,25 +32,17 @@
     |  |- without trouble, correct by the filters of the scene    Contacts.correct
     |  |  |- strain filters                                       passes of the filter
     |  |  |- self_contact, the last of them
-    |  |  |  |- candidate pairs, near pairs, contacts
+    |  |  |  |- candidate pairs, near pairs
     |  |  |  |- impulses and continuous collision detection,
-    |  |  |  |  while pairs collide                               MAX_IMPACT_PASSES of MAX_SWEEPS sweeps
-    |  |  |  |- fail-safe: impact zones that grow                 MAX_ZONE_PASSES
+    |  |  |  |     while pairs collide                            MAX_IMPACT_PASSES of MAX_SWEEPS sweeps
+    |  |  |  |- fail-safe: paths that still collide end before
+    |  |  |  |     the impact                                     MAX_SHORTENINGS, MAX_TRUNCATIONS
     |  |  |- trouble: contacts are not resolved
     |  |  |- trouble: stretch grew too much                       MAX_CORRECTED_STRETCH; max_excess, MAX_EXCESS_HALVINGS
     |  |
-    |  |- resolve again, with trouble or without, while the
-    |  |  |  solver converged and stretch grew by more than
-    |  |  |  RESOLVE_ABOVE_STRETCH                                MAX_RESOLVES
-    |  |  |- add the contacts of self_contact to the linear
-    |  |  |  system; end the loop if there are none               Contacts.extend_system
-    |  |  |- improve once                                         Stepper.improve
-    |  |  |- judge, and without trouble correct, as above         StepLoop.reject, Contacts.correct
-    |  |
-    |  |- reject the candidate if its last judgment or
-    |  |     correction found trouble                             StepRejected if h/2 is below time.min_step
+    |  |- reject the candidate if there was trouble               StepRejected if h/2 is below time.min_step
     |
-    |- accept: swap state and candidate; contacts persist         Stepper.accept, Contacts.accept; StepControl.succeeded
+    |- accept: swap state and candidate; contacts keep loads      Stepper.accept, Contacts.accept; StepControl.succeeded
 
 Nothing here is physics: each number is a judgment about when to stop trying.
 """
@@ -73,49 +60,45 @@ MAX_STRETCH_CHANGE = 0.15
 # cloth at any step size.
 MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
 
-# If corrections stretch a triangle by more than the first number, their contacts are added to the linear system and the
-# step is solved again, at most MAX_RESOLVES times. Left to the next step, the solve would draw cloth in from around and
-# corrections push it out again: folds would tie themselves in knots. Cloth that is then still stretched by more than
-# the second number is rejected.
-RESOLVE_ABOVE_STRETCH, MAX_CORRECTED_STRETCH = 0.04, 0.3
-MAX_RESOLVES = 3
+# A candidate in which corrections stretch a triangle by more than this is rejected.
+MAX_CORRECTED_STRETCH = 0.3
+# Solves of the first linearization that contacts are judged by, those with solids and those between cloths alike. Each
+# correction leaves about half of the errors; impulses and projections, and the next step, correct the rest.
+MAX_CONTACT_SOLVES = 2
+# Multiple of the solver's tolerance at which contacts are first judged: they are seen long before it is reached.
+LOOSE = 10.0
 
 # --- Contact with solids (toile/contact/solid)
 
-# Solves of one linearization with the contacts corrected in between. Each correction leaves about half of the errors.
-MAX_SOLID_SOLVES = 4
-# A solve is repeated when the fraction of contacts that it missed or that pulled exceeds the first number, or the
-# fraction whose friction is far from Coulomb's the second; and once when the fraction whose friction is not close to it
-# exceeds the third. What is left inside a solid is then projected onto its surface, and other states change one step
-# late, as all do in the paper.
+# Checks of the contacts of a step without a linear system, with the contacts corrected in between.
+MAX_STAGE_CHECKS = 4
+# Contacts do not fit when the fraction that was missed or that pulled exceeds the first number, or the fraction whose
+# friction is far from Coulomb's the second; and at first when the fraction whose friction is not close to it exceeds
+# the third. What is left inside a solid is then projected onto its surface, and other states change one step late, as
+# all do in the paper.
 MAX_STATES_WRONG, MAX_FRICTION_WRONG, MAX_FRICTION_INEXACT = 0.05, 0.05, 0.1
 # Changes of state of one particle in one step: more would let it alternate forever.
 MAX_STATE_CHANGES = wp.constant(2)
 
 # --- Contact between cloths by impulses (toile/contact/response)
 
-# Passes of impulses and continuous collision detection over pairs that still collide, before these move as rigid zones.
-# A pass may cause new impacts, and zones are always safe: the number weighs time against motions that zones make stiff.
+# Passes of impulses and continuous collision detection over pairs that still collide, before their paths are shortened.
+# A pass may cause new impacts, and short paths are always safe: the number weighs time against momentum that is lost.
 MAX_IMPACT_PASSES = 10
-# Sweeps of projected Gauss-Seidel over all contacts in a pass, and the correction below which they end, as a fraction
-# of the thickness. With 20, friction between layers was 5 to 15 % too strong; most passes end after a few.
-MAX_SWEEPS, SWEEP_TOLERANCE = 100, 1e-3
-# Passes in which impact zones grow, before the step is rejected. Zones only grow, so that the loop ends by itself
-# unless held vertices prevent a rigid motion: the number only bounds the time.
-MAX_ZONE_PASSES = 60
-# Largest displacement of a zone, as a multiple of the largest candidate displacement of its vertices; the step is
-# rejected beyond it.
-MAX_ZONE_DISPLACEMENT = 3.0
-# Solves of one linearization with the springs of persistent contacts that pull removed in between. A solve is repeated
-# when more than this fraction of the springs pulled.
-MAX_PERSISTENT_SOLVES, MAX_PULLING = 3, 0.02
+# Jacobi sweeps over all contacts in a pass, and the correction below which they end, as a fraction of the thickness.
+# Too few sweeps pinch folds into knots; most passes end after a few.
+MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
+# Rounds in which paths that still collide end before the impact, and rounds in all: in those after the first ones they
+# end where they began. These end by themselves: the second number only bounds the time.
+MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
+# Contact springs do not fit a solve when more than this fraction of them pulled or was missing.
+MAX_SPRINGS_CHANGED = 0.02
 
 # --- Contact between cloths by penalty springs (toile/contact/penalty)
 
-# Solves of one linearization with corrected sets of active springs. A solve is repeated when more than this fraction of
-# the active springs pulled or was missing, or if any missing spring overlaps by more than DEEP_OVERLAP of its length
-# (toile/contact/penalty/forces.py).
-MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG = 6, 0.02
+# The set of active springs is corrected after a solve when more than this fraction of them pulled or was missing, or if
+# any missing spring overlaps by more than DEEP_OVERLAP of its length (toile/contact/penalty/forces.py).
+MAX_SPRINGS_WRONG = 0.02
 
 # --- The linear solver (toile/linear/solver.py)
 

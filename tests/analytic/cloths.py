@@ -66,10 +66,10 @@ class Judge:
 
     def __init__(self, simulation: Simulation):
         self.simulation = simulation
-        self.sharp = [solid for solid in simulation.solids if solid.settings.sharp]
+        self.surfaces = simulation.solids.contact_surfaces
         model = simulation.model
-        first = np.cumsum([model.particle_count, *(len(solid.positions) for solid in self.sharp)])
-        of_solids = [solid.triangles + start for solid, start in zip(self.sharp, first[:-1], strict=True)]
+        first = np.cumsum([model.particle_count, *(len(surface.vertices(0.0)) for surface in self.surfaces)])
+        of_solids = [surface.triangles + start for surface, start in zip(self.surfaces, first[:-1], strict=True)]
         triangles = np.concatenate([model.triangles, *of_solids]).astype(np.int32)
         self.audit = Audit(triangles, model.particle_count, simulation.device)
         self.x = self.places()
@@ -80,7 +80,7 @@ class Judge:
 
     def places(self) -> np.ndarray:
         time = self.simulation.state.t
-        return np.concatenate([positions(self.simulation), *(solid.vertices(time) for solid in self.sharp)])
+        return np.concatenate([positions(self.simulation), *(surface.vertices(time) for surface in self.surfaces)])
 
     def passed(self, on_the_way: bool) -> str | None:
         """Returns what was wrong with the last step: intersections at its end, or collisions on the straight paths."""

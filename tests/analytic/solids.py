@@ -40,7 +40,7 @@ def on_solids(
     shape: dict[str, Any] | None = None,
     **cloth: Any,
 ) -> Simulation:
-    """A scene of a grid, or of another shape, and solids."""
+    """A scene of a grid, or of another shape, and solids; vertices are held, and cloth does not meet cloth."""
     shape = shape or {"type": "grid", "size": size, "resolution": resolution}
     scene = Scene(
         time={"frames": round(seconds * fps), "fps": fps, "max_step": h, "min_step": min(1e-5, h)},
@@ -48,6 +48,7 @@ def on_solids(
         cloth=[{"shape": shape, "fabric": fabric or CLOTH, **cloth}],
         solids=list(solids),
         constraints=[{"type": "solid_contact", "thickness": THICKNESS, **(contact or {})}, *constraints],
+        filters=[],
         forces=list(forces),
         integrator=integrator,
         solver={"tolerance": tolerance},
@@ -99,3 +100,8 @@ def forces(simulation: Simulation) -> np.ndarray:
 def weight(simulation: Simulation) -> float:
     """Weight of all cloth [N]."""
     return float(G * simulation.model.masses.sum())
+
+
+def positions_of_frames(simulation: Simulation) -> np.ndarray:
+    """Runs a scene; returns the positions after every frame [frames, particles, 3]."""
+    return np.array([frame.positions.astype(float) for frame in simulation.run()])

@@ -65,6 +65,7 @@ def two_sheets(
                 {"name": "upper", "shape": shapes[1], "fabric": CLOTH, **rest_uv, **(upper or {})},
             ],
             forces=[{"type": "penalty", "thickness": THICKNESS, "stiffness": STIFFNESS, **(penalty or {})}],
+            filters=[],
             integrator=integrator,
             solver={"tolerance": tolerance},
             **scene,

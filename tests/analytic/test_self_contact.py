@@ -62,14 +62,14 @@ def test_sheets_thrown_at_each_other_keep_their_momentum(
 
 
 # docs/limits.md lists what the two strict expected failures of this file violate, and by how much.
-GAINED = pytest.mark.xfail(
-    strict=True,
-    reason="kinetic energy grows within a step, by 0.14, 4.7 and 0.28 % of that before the impact at 0.5, 5 and 50 m/s",
+GAINED = pytest.mark.xfail(strict=True, reason="kinetic energy grows within a step, by 0.7 % of that before the impact")
+BY_BDF2 = [(0.5, "implicit_bdf2"), pytest.param(5.0, "implicit_bdf2", marks=GAINED), (50.0, "implicit_bdf2")]
+
+
+@pytest.mark.parametrize(
+    ("speed", "integrator"),
+    [*BY_BDF2, *((speed, "implicit_euler") for speed in (0.5, 5.0, 50.0))],
 )
-
-
-@pytest.mark.parametrize("integrator", [pytest.param("implicit_bdf2", marks=GAINED), "implicit_euler"])
-@pytest.mark.parametrize("speed", [0.5, 5.0, 50.0], ids="{:g} m/s".format)
 def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device: str) -> None:
     """Impacts are inelastic: kinetic energy never exceeds that before the impact, nor does it grow from step to step.
 
@@ -83,7 +83,7 @@ def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device
     assert energies[-1] < 0.9 * energies[0]
 
 
-@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_constraints_hold_during_impacts(
     integrator: str, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
@@ -199,7 +199,7 @@ def test_a_plane_carries_the_weight_of_a_stack(count: int, integrator: str, devi
 
 @pytest.mark.xfail(
     strict=True,
-    reason="single particles are released and sink to 0.33 (implicit_bdf2) and 0.61 (implicit_euler) of the thickness",
+    reason="single particles are released and sink to 0.84 (implicit_bdf2) and 0.89 (implicit_euler) of the thickness",
 )
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: str) -> None:
@@ -258,39 +258,39 @@ def test_the_initial_capacity_changes_no_bit(device: str) -> None:
     pairs = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, tight.device, capacity=1)
     contacts.broad_phase = pairs
     contacts.contact_set = ContactSet(mesh, pairs.edges, pairs.triangles, contacts.contact_set.friction, capacity=1)
-    contact.persistent_contacts.contact_set = contacts.contact_set
+    contact.springs.contact_set = contacts._truncation.contact_set = contacts.contact_set
     assert bits(tight) == bits(thrown(device, 4.0, tolerance=1e-4))
     assert len(contacts.contact_set.contacts.normal_impulse) > 50
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-@pytest.mark.parametrize("speed", [0.5, 5.0])
-def test_impact_zones_alone_keep_thrown_sheets_apart(
+@pytest.mark.parametrize("speed", [5.0, 50.0])
+def test_truncation_alone_keeps_thrown_sheets_apart(
     speed: float, integrator: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without impact impulses, impact zones resolve all collisions."""
+    """Without impact impulses, truncation resolves all collisions."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
-    simulation, zones = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
+    simulation, truncated = thrown(device, speed, integrator=integrator, tolerance=1e-6), 0
     for _ in steps(simulation, 0.04 / speed + 0.05):
-        zones += contact_of(simulation).resolver.zone_count
-    assert zones > 0
+        truncated += contact_of(simulation).resolver.truncated_count
+    assert truncated > 0
 
 
-def test_impact_zones_alone_keep_layers_on_a_ball_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two layers fall on a ball and fold; impact zones resolve all collisions."""
+def test_truncation_alone_keeps_layers_on_a_ball_apart(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers fall on a ball and fold; truncation resolves all collisions."""
     monkeypatch.setattr(MAX_IMPACT_PASSES, 0)
     sheets = [
         {"shape": grid(0.4, 11), "translation": (0.003 * k, 0.002, 0.11 + 0.01 * k), "rotation": (0.0, 0.0, 20.0 * k)}
         for k in range(2)
     ]
     ball = {"type": "sphere", "radius": 0.1, "friction": 0.3}
-    simulation, zones = cloths(device, sheets, solids=[ball], tolerance=1e-4), 0
+    simulation, truncated = cloths(device, sheets, solids=[ball], tolerance=1e-4), 0
     for _ in steps(simulation, 0.35):
-        zones += contact_of(simulation).resolver.zone_count
-    assert zones > 0
+        truncated += contact_of(simulation).resolver.truncated_count
+    assert truncated > 0
 
 
-BLADE = {"type": "box", "size": (0.004, 0.2, 0.1), "translation": (0.0, 0.0, -0.03)}
+BLADE: dict[str, Any] = {"type": "box", "size": (0.004, 0.2, 0.1), "translation": (0.0, 0.0, -0.03)}
 CORNER = {"type": "box", "size": (0.05, 0.05, 0.05), "rotation": (45.0, 35.0, 0.0)}
 UPWARDS = {"interpolation": "linear", "keyframes": [{"time": 0.0}, {"time": 1.0, "translation": (0.0, 0.0, 2.0)}]}
 
@@ -319,6 +319,6 @@ def test_sharp_solids_do_not_pass_through_cloth(
 def test_solids_that_are_not_sharp_may_pass_through_cloth(device: str) -> None:
     """The test above is not vacuous: the same blade comes through, and the certificate does not check it."""
     sheet = {"shape": grid(0.3, 4), "translation": (0.01, 0.02, 0.1), "rotation": (0.0, 0.0, 20.0)}
-    simulation = cloths(device, [sheet], solids=[BLADE])
+    simulation = cloths(device, [sheet], solids=[{**BLADE, "sharp": False}])
     walk_on(simulation, 0.3)
     assert positions(simulation)[:, 2].max() < BLADE["translation"][2]  # type: ignore[index]

@@ -19,6 +19,7 @@ SOLIDS: list[dict[str, Any]] = [
     {"type": "plane", "friction": 0.4},
     {
         "type": "sphere",
+        "sharp": False,  # the strip starts on both sides of its faces
         "radius": 0.3,
         "friction": 0.2,
         "motion": {"keyframes": [{"time": 0.0}, {"time": 1.0, "translation": [0.2, 0.1, 0.0], "rotation": [0, 0, 90]}]},

@@ -51,7 +51,7 @@ def test_there_are_scenes() -> None:
 def test_first_line_names_a_figure(name: str) -> None:
     """`# [BW98] figure 2: what it shows.`"""
     first = text(name).splitlines()[0]
-    assert re.match(r"# .*\[(BW98|Pro95|Ye08|BMF03|BFA02)\] figures? \d+\b.*: .+\.$", first), first
+    assert re.match(r"# .*\[(BW98|Pro95|Ye08|BMF03|BFA02)\] (figures? \d+|sec\. \d+\.\d+)\b.*: .+\.$", first), first
 
 
 def test_has_a_name_and_a_description(name: str) -> None:

@@ -341,7 +341,8 @@ def test_tight_cloth_does_not_let_the_body_through(device: str) -> None:
     Triangles are sampled at 15 points each. Between corners that are `epsilon` in front, edges of 9 to 12 mm cut less
     than l^2/8r = 0.5 mm into bumps of 4 cm. The map reduces heights in the band by about a tenth.
     """
-    scene = load("stretched_over", overrides=["post=[]", "outputs=[]"])
+    # With self_contact the faces of the body take part, and nothing is left for the map to do.
+    scene = load("stretched_over", overrides=["post=[]", "outputs=[]", "filters=[]"])
     simulation = Simulation(scene, device)
     *_, last = simulation.run()
     (post,) = load("stretched_over").post

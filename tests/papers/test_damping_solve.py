@@ -63,4 +63,4 @@ def test_nothing_to_solve_without_damping(device: str) -> None:
     )
     frame = Simulation(scene, device).advance_frame()
     assert frame.certificate is not None
-    assert frame.certificate["solver"] == {"iterations": 0, "residual": 0.0}
+    assert frame.certificate["solver"] == {"solves": 0, "iterations": 0, "residual": 0.0}

@@ -10,9 +10,7 @@ from scipy.optimize import nnls
 
 from toile.contact.collision_mesh import Planes
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays, make_impulses
-from toile.contact.response.contact_coloring import ContactColoring
-from toile.contact.response.impulses import SolverProgress, make_response, relax, relax_by_color
-from toile.device.grid_barrier import CooperativeBlocks
+from toile.contact.response.impulses import SWEEP, AcceleratedJacobi, make_response
 from toile.math.types import mat33, real, vec3
 
 
@@ -104,31 +102,32 @@ class Relaxed:
     sweeps: int
 
 
+@dataclass
+class GivenContacts:
+    """The part of a ContactSet that the solver reads."""
+
+    contacts: ContactArrays
+    count: wp.array
+    contact_count: int
+
+
 def relaxed(
     problem: Problem, device: str, sweeps: int = 20000, tolerance: float = 1e-15, planes: tuple | None = None,
-    order: str = "in turn",
+    for_velocities: bool = False,
 ) -> Relaxed:  # fmt: skip
-    """The result of the kernels, "in turn" or "in colors"; planes are (count, normal, clearance) of the particles."""
+    """The result of the kernels; planes are (count, normal, clearance) of the particles."""
 
     def array(values: np.ndarray, kind: type) -> wp.array:
         return wp.array(values, dtype=kind, device=device)
 
     count, normal, clearance = planes or (np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
     contacts, d, inverse_mass = problem.contacts(device), array(problem.d, vec3), array(problem.inverse_mass, mat33)
-    progress = SolverProgress()
-    progress.sweeps, progress.unsettled = (wp.zeros(n, dtype=wp.int32, device=device) for n in (1, 3))
-    number = array(np.array([len(problem.targets)], np.int32), wp.int32)
-    solids = Planes(array(count, wp.int32), array(normal, vec3))
+    number = len(problem.targets)
+    given = GivenContacts(contacts, array(np.array([number], np.int32), wp.int32), number)
+    solids = Planes(array(count, wp.int32), array(normal, vec3), array(np.zeros(len(count)), real))
     response = make_response(inverse_mass, solids, array(clearance, real))
-    inputs = [contacts, response, False, tolerance, sweeps]
-    out = [make_impulses(contacts.normal_impulse, contacts.friction_impulse), d, progress]
-    if order == "in turn":
-        wp.launch(relax, 1, inputs=[number, *inputs, *out], device=device)
-    else:
-        coloring = ContactColoring(len(problem.d), device)
-        coloring.add(contacts, number, inverse_mass, len(problem.targets))
-        lanes, blocks, arrived = CooperativeBlocks(device).of(len(problem.targets))
-        those = [lanes, blocks, coloring.colors, *inputs, arrived, *out]
-        wp.launch(relax_by_color, lanes, inputs=those, device=device, block_dim=lanes // blocks)
-    impulses = contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy()
-    return Relaxed(*impulses, d.numpy(), int(progress.sweeps.numpy()[0]))
+    solver = AcceleratedJacobi(len(problem.d), device)
+    impulses = make_impulses(contacts.normal_impulse, contacts.friction_impulse)
+    solver.solve(given, response, for_velocities, tolerance, sweeps, impulses, d)  # type: ignore[arg-type]
+    done = int(solver.control.numpy()[int(SWEEP)])
+    return Relaxed(contacts.normal_impulse.numpy(), contacts.friction_impulse.numpy(), d.numpy(), done)

@@ -32,8 +32,7 @@ class Filtering:
         state_out = State.of(x + h * v if x_out is None else x_out, v, run.device)
         run.constraints.move(time, time + h, state.x)
         run.solids.move(time, time + h)
-        if run.contacts.solid is not None:  # filters must respect contacts with solids
-            run.contacts.solid.detect(state, h)
+        run.contacts.detect(state, h)  # those with solids must be respected, those between cloths are corrected
         run.corrections.begin_step()
         for correction in run.filters:
             assert correction.apply(state, state_out, h) is None

@@ -181,14 +181,14 @@ def test_the_names_of_values_are_fixed(run: tuple[Simulation, list[Frame]]) -> N
     assert list(report) == ["scene", "hash", "versions", "device", "precision", "seed", "summary", "frames"]
     assert set(report["summary"]) == {
         "frames", "steps", "rejected", "ms_per_frame", "max_strain",
-        "intersections", "intersections_start", "intersections_end", "solid_depth", "ok",
+        "intersections", "intersections_start", "intersections_end", "solid_depth", "pinched", "truncated", "ok",
     }  # fmt: skip
     for entry in report["frames"]:
         assert set(entry) == {
             "frame", "time", "steps", "rejected", "h_min", "h_max", "strain", "intersections", "solid_depth",
-            "contacts", "solids", "energy", "momentum", "solver", "ms",
+            "pinched", "truncated", "contacts", "solids", "energy", "momentum", "solver", "ms",
         }  # fmt: skip
-        assert set(entry["solver"]) == {"iterations", "residual"}
+        assert set(entry["solver"]) == {"solves", "iterations", "residual"}
         assert set(entry["contacts"]) == {"solid", "cloth"}
         assert set(entry["ms"]) == {"EVAL", "CG", "C/C", "C/S", "filters", "audit", "output"}
     assert set(report["versions"]) >= {"python", "toile", "warp-lang", "numpy", "scipy"}

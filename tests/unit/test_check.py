@@ -93,7 +93,7 @@ def test_the_names_that_a_scene_may_use_are_those_of_the_certificate() -> None:
     solids = ({"type": "plane", "name": "floor"}, {"type": "sphere"}, {"type": "sphere"})
     scene = Scene(cloth=(cloth,), solids=solids, forces=("drag",), time={"frames": 1})
     certificate = run(scene).report
-    frame = {f"frames.{path}" for path in paths(certificate["frames"][0])}
+    frame = {f"frames.{path}" for path in paths(certificate["frames"][0]) if ".deepest" not in path}  # a place
     energies = ["stretch", "shear", "bend_mode", "gravity", "drag"]
     assert report_keys(energies, ["floor", "sphere", "sphere_2"]) == frame | paths(certificate["summary"])
 

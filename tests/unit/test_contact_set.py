@@ -38,8 +38,9 @@ def begin(simulation: Simulation, moved: np.ndarray | float = 0.0, x: np.ndarray
     end.v.assign(d / H)
     simulation.constraints.move(0.0, H, state.x)
     simulation.solids.move(0.0, H)
-    contact.collision_mesh.begin(state.x, end.x, end.v, 0.0, H)
     constraints = simulation.constraints.state
+    contact.collision_mesh.begin(state.x, state.v, constraints, 0.0, H)
+    contact.collision_mesh.set_candidate(end.x, end.v)
     contact.collision_mesh.update_inverse_mass(
         contact.context.masses, constraints.S, constraints.S_user, contact.context.planes
     )
@@ -61,7 +62,7 @@ def test_pairs_closer_than_twice_the_thickness_are_contacts(gap: float, target: 
     """The target allows the gap to shrink to the thickness, or recovers a tenth of the deficit; normals are
     vertical."""
     contacts = begin(two(device, gap))
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     assert contacts.contact_set.find_close_contacts() > 20
     found = arrays_of(contacts.contact_set)
     np.testing.assert_allclose(found["target"], target * THICKNESS, atol=1e-15)
@@ -72,7 +73,7 @@ def test_pairs_closer_than_twice_the_thickness_are_contacts(gap: float, target: 
 
 def test_distant_pairs_are_not_contacts(device: str) -> None:
     contacts = begin(two(device, 2.1))
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     assert contacts.contact_set.find_close_contacts() == 0
     assert contacts.contact_set.find_impacts(False) == 0
 
@@ -84,7 +85,7 @@ def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
         {"shape": grid(0.2, 6), "thickness": 3e-3, "translation": (0.01, 0.02, 2.5e-3), "rotation": (0.0, 0.0, 17.0)},
     ]
     contacts = begin(cloths(device, sheets))
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     contacts.contact_set.find_close_contacts()
     found = arrays_of(contacts.contact_set)
     between = (found["vertices"] < 36).any(axis=1) & (found["vertices"] >= 36).any(axis=1)
@@ -101,7 +102,7 @@ def test_a_flat_sheet_has_no_contact_with_itself(thickness: float, device: str) 
     bent = np.column_stack([radius * np.sin(x[:, 0] / radius), x[:, 1], radius * np.cos(x[:, 0] / radius)])
     for shape in (x, bent):
         contacts = begin(simulation, x=shape)
-        contacts._search()
+        contacts._search(contacts.mesh.x_end)
         contacts.contact_set.find_close_contacts()
         assert (arrays_of(contacts.contact_set)["target"] <= 0.0).all()  # no contact has an impulse
         assert contacts.contact_set.find_impacts(False) == 0
@@ -112,7 +113,7 @@ def test_pairs_that_collide_in_the_step_are_contacts(device: str) -> None:
     simulation = two(device, 10.0)
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]
     contacts = begin(simulation, down)
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     assert contacts.contact_set.find_close_contacts() == 0
     hits = contacts.contact_set.find_impacts(False)
     found = arrays_of(contacts.contact_set)
@@ -122,7 +123,7 @@ def test_pairs_that_collide_in_the_step_are_contacts(device: str) -> None:
     np.testing.assert_allclose(found["target"], (1.0 - 10.0) * THICKNESS, rtol=1e-9)
     assert hits == len(found["kind"])
     contacts = begin(simulation, -d)
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     assert contacts.contact_set.find_impacts(False) == 0
 
 
@@ -131,7 +132,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     """A capacity of one pair and one contact gives the same contacts as a sufficient one, including earlier ones."""
     simulation = two(device, 1.5)
     contacts = begin(simulation, random_motion(simulation, 5, size))
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     contacts.contact_set.find_close_contacts()
     contacts.contact_set.find_impacts(False)
     wanted = arrays_of(contacts.contact_set)
@@ -139,7 +140,7 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     tight = ContactResolver(mesh, 0.3)
     tight.broad_phase = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, device, capacity=1)
     tight.contact_set = ContactSet(mesh, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
-    tight._search()
+    tight._search(tight.mesh.x_end)
     tight.contact_set.find_close_contacts()
     tight.contact_set.find_impacts(False)
     found = arrays_of(tight.contact_set)
@@ -187,7 +188,7 @@ def test_no_search_loses_a_contact(motion: str, device: str) -> None:
         d = MOTIONS[motion](x, random)
         contacts = begin(simulation, d, x)
         mesh, contact_set = contacts.mesh, contacts.contact_set
-        contacts._search()
+        contacts._search(contacts.mesh.x_end)
         for farthest in (0.0, 0.999, 120.0):
             away = random.normal(size=x.shape)
             away *= contacts._slack / np.linalg.norm(away, axis=1)[:, None]
@@ -210,7 +211,7 @@ def test_no_search_loses_a_contact(motion: str, device: str) -> None:
     assert total > 100 or motion in ("fall", "roll")
 
 
-@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])
 @pytest.mark.parametrize("pins", [0, 4, 36], ids="{} pins".format)
 @pytest.mark.parametrize(
     ("size", "shrink"), [(0.01, 0.0), (0.05, 0.0), (1.0, 0.0), (0.01, 1.0)], ids=["small", "wild", "huge", "crumpled"]
@@ -219,8 +220,8 @@ def test_no_collision_remains_after_the_correction(
     size: float, shrink: float, pins: int, passes: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random displacements of each particle, or all to one point: a new search finds no impact on the way, and the
-    audit no intersection at the end. Pins stay, free cloth keeps its momentum, and the energy of the motion does not
-    grow.
+    audit no intersection at the end. Pins stay, free cloth keeps its momentum where no path is shortened, and the
+    energy of the motion does not grow.
     """
     monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
     corners = {0: [], 4: [0, 5, 30, 35], 36: list(range(36))}[pins]
@@ -236,35 +237,19 @@ def test_no_collision_remains_after_the_correction(
         contacts = begin(simulation, d, x)
         assert contacts.resolve(None, H) is None
         end = contacts.mesh.x_end.numpy().copy()
-        contacts._search()
+        contacts._search(contacts.mesh.x_end)
         assert contacts.contact_set.find_impacts(False) == 0
         assert audit.count(end) == 0
         assert np.array_equal(end[corners], x[corners])
         assert np.abs(end - x - d).max() > 0.1 * size
-        if not pins:
+        assert passes or contacts.truncated_count
+        if not pins and not contacts.truncated_count:
             np.testing.assert_allclose(m @ (end - x), m @ d, rtol=0, atol=1e-13 * float(m @ np.abs(d).sum(axis=1)))
         v = contacts.mesh.v_end.numpy()
         assert m @ (v**2).sum(axis=1) <= m @ (d**2).sum(axis=1) / H**2
 
 
-@pytest.mark.parametrize("passes", [1, 0])
-def test_impact_zones_conserve_the_momentum_of_velocities(
-    passes: int, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also after impulses, which change velocities and displacements by different amounts: free cloth, to rounding."""
-    monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
-    simulation = two(device, 1.2)
-    m = simulation.model.masses
-    d = random_motion(simulation, 1, 0.02)
-    contacts = begin(simulation, d)
-    before = contacts.mesh.v_end.numpy().copy()
-    assert contacts.resolve(None, H) is None
-    assert contacts.zone_count > 0
-    change = m @ (contacts.mesh.v_end.numpy() - before)
-    assert np.abs(change).max() < 1e-13 * float(m @ np.abs(before).sum(axis=1))
-
-
-@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "zones"])
+@pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])
 def test_a_collision_held_on_both_sides_is_reported(passes: int, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pins drive a sheet through one that pins hold: the collision cannot be resolved, and this is reported."""
     monkeypatch.setattr("toile.contact.response.resolve.MAX_IMPACT_PASSES", passes)
@@ -285,8 +270,8 @@ def test_contacts_with_a_sharp_solid_have_its_friction(friction: float, device: 
         "friction": friction,
         "sharp": True,
     }
-    sheet = {"shape": grid(0.2, 4), "translation": (0.01, 0.02, 1.5e-3), "rotation": (0.0, 0.0, 17.0)}
+    sheet = {"shape": grid(0.2, 4), "translation": (0.01, 0.02, 0.3e-3), "rotation": (0.0, 0.0, 17.0)}
     contacts = begin(cloths(device, [sheet], solids=[box], contact={"friction": 0.3}))
-    contacts._search()
+    contacts._search(contacts.mesh.x_end)
     assert contacts.contact_set.find_close_contacts() > 0
     np.testing.assert_array_equal(arrays_of(contacts.contact_set)["mu"], friction)

@@ -20,8 +20,8 @@ from toile.math.types import vec3
 
 FEW = 4  # numbers
 OF_CONTACT = (
-    "resolve", "persistent_contacts", "merge_contacts", "motion", "impulses", "contact_coloring", "collision_mesh",
-    "self_contact",
+    "resolve", "contact_springs", "inherited_loads", "motion", "impulses", "truncation", "vertex_contacts",
+    "collision_mesh", "self_contact",
 )  # fmt: skip
 
 
@@ -60,16 +60,15 @@ def test_contact_reads_back_few_numbers(device: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Readback, "__call__", counted_readback)
     monkeypatch.setattr(wp.array, "numpy", counted)
     for owner, name in (
-        (contact, "apply"), (contact, "accept"), (contact, "extend_system"),
-        (contact.persistent_contacts, "detect"), (contact.persistent_contacts, "linearize"),
-        (contact.persistent_contacts, "check"),
+        (contact, "apply"), (contact, "accept"),
+        (contact.springs, "detect"), (contact.springs, "linearize"), (contact.springs, "check"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, watched(getattr(owner, name)))
-    in_contact, zones = 0, 0
+    in_contact, truncated = 0, 0
     for _ in simulation.run(4):
         in_contact += contact.resolver.contact_count
-        zones += contact.resolver.zone_count
-    assert in_contact > 50 and zones == 0
+        truncated += contact.resolver.truncated_count
+    assert in_contact > 50 and truncated == 0
     assert len(seen) > 10 and max(seen) <= FEW
 
 

@@ -79,7 +79,7 @@ def test_only_two_precisions_exist() -> None:
 
 # Files in the folders of plug-ins that several of them share.
 SHARED = {
-    "toile.colliders": {"base", "solids"},
+    "toile.colliders": {"base", "features", "solids"},
     "toile.constraints": {"base", "scene_constraints"},
     "toile.energies": {"base"},
     "toile.filters": {"base"},

@@ -211,11 +211,14 @@ LIMITS = {"bw98": 0.1, "pro95": 0.11, "ye08": 0.1, "bmf03": 0.105, "default": 0.
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_preset_hangs_a_sheet(name: str, device: str) -> None:
-    """Ten frames from the horizontal: finite, without warnings, and stretched within the limits of its paper."""
+    """Ten frames from the horizontal: finite, and stretched within the limits of its paper. There are no warnings but
+    that of [BW98], whose springs between cloths do not keep them apart under any load."""
     pins = [{"type": "pin", "where": {"corners": ["upper_left", "upper_right"]}}]
     cloth = [{"shape": {"type": "grid", "resolution": (11, 11)}}]
     simulation = Simulation(Scene(preset=name, time={"frames": 10}, cloth=cloth, constraints=pins), device)
-    assert simulation.warnings == []
+    through = "Cloth may pass through itself where it is pressed or thrown hard. "
+    remedy = "End `filters` with self_contact to prevent this."
+    assert simulation.warnings == ([through + remedy] if name == "bw98" else [])
     frames = list(simulation.run())
     assert all(np.isfinite(frame.positions).all() for frame in frames)
     fallen = frames[0].positions[:, 2].mean() - frames[-1].positions[:, 2].mean()

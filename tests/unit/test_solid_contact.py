@@ -13,12 +13,13 @@ from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 from toile.simulation.step import StepLoop
 from toile.simulation.step_control import StepControl
-from toile.simulation.strain import Changes
+from toile.simulation.strain import Strain
 
 H = 1.0 / 60.0
 
 # It falls on a ball, the edge of a rotating box, and the ground: sliding, sticking, landing and separation.
 SCENE: dict[str, Any] = {
+    "filters": [],
     "time": {"frames": 20, "max_step": H},
     "cloth": [
         {"shape": {"type": "grid", "size": [0.5, 0.5], "resolution": [11, 11]}, "translation": [0.02, 0.01, 0.17]}
@@ -134,25 +135,24 @@ def test_each_solid_has_its_own_force_and_count() -> None:
 @pytest.mark.parametrize("integrator", ["implicit_bdf2", "implicit_euler"])
 def test_every_solve_includes_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """This includes a second linearization, after contacts were found and released at the end of the first."""
+    # The strain after every step requests another linearization.
+    monkeypatch.setattr(Strain, "needs_linearization", lambda self, x_before, x, added: added == 0)
     running, tally, solves = simulation(integrator=integrator), FrameTally(), 0
     contacts, solver = running.contacts.solid, running.integrator.newton.solver
     assert contacts is not None
     solve = solver.solve
 
-    def solve_and_compare(again: bool = False) -> Any:
+    def solve_and_compare(again: float, loosen: float) -> Any:
         nonlocal solves
         solves += 1
         constraints, count = running.constraints.state, contacts._now.count.numpy()
         held = constraints.S.numpy() != constraints.S_user.numpy()
         np.testing.assert_array_equal(held.any(axis=(1, 2)), count > 0)
         assert contacts._now.load.numpy()[::3][count > 0].min(initial=0.0) >= 0.0
-        return solve(again)
+        return solve(again, loosen)
 
     monkeypatch.setattr(solver, "solve", solve_and_compare)
-    none = Changes(0.0, 0.0)
     for _ in range(30):
-        verdicts = [Changes(1.0, 0.0)]  # the first check of the stretch in every step requests another linearization
-        monkeypatch.setattr(running.loop, "changes", lambda verdicts=verdicts: verdicts.pop() if verdicts else none)
         running.step(H, tally)
     assert contacts.contact_count() > 10
-    assert solves >= 60
+    assert solves >= 75  # of 30 steps, the first of which begin without a contact

@@ -1,5 +1,7 @@
 """Launches that are shared by threads: every index runs once, for any number of threads."""
 
+import os
+import signal
 import time
 
 import numpy as np
@@ -75,3 +77,26 @@ def test_a_failure_is_raised_after_all_threads_have_ended():
 def test_zero_threads_are_refused(number):
     with pytest.raises(InputError, match="must be 1 or more"):
         threads.use(number)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_has_threads_of_its_own():
+    """Those of the parent do not exist there: a task for them would never run."""
+    before = threads.count()
+    threads.use(2)
+    threads.together([lambda: None] * 2)
+    child = os.fork()
+    if child == 0:
+        threads.together([lambda: None] * 2)
+        os._exit(0)
+    ended = 0
+    for _ in range(100):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    threads.use(before)
+    assert ended == child and status == 0

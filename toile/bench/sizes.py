@@ -83,6 +83,6 @@ def _thinner(scene: Scene, edges: Sequence[float]) -> list[str]:
     common = [
         f"filters[{k}].thickness={THICK * min(edges)}"
         for k, item in enumerate(scene.filters)
-        if isinstance(item, SelfContact) and item.thickness > THICK * min(edges)
+        if isinstance(item, SelfContact) and item.thickness is not None and item.thickness > THICK * min(edges)
     ]
     return own + common

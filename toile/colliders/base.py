@@ -14,7 +14,7 @@ in steps as long as the distance (`rigid_functions`).
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import warp as wp
@@ -23,24 +23,32 @@ from toile.math.solid import MaterialPoint, Pose
 from toile.math.types import real, vec3
 from toile.model.motion import Motion, Vector, rotation_matrix
 from toile.model.solid_mesh import SolidMesh
+from toile.model.solid_shapes import Surface
 from toile.model.vertex_sequence import VertexSequence, motion_teleports
 from toile.plugins import Plugin, quantity
 
 # Limit on the steps along a path. A path that grazes the surface needs many; it counts as a contact.
 MAX_SWEEP_STEPS = wp.constant(48)
+# Thickness of contacts between triangles of cloth and of solids, and tolerance of the triangles that stand for a curved
+# solid: fractions of the distance at which vertices are held. Contacts begin at twice the thickness: flat cloth at
+# rest, which its vertices hold already, must not be in contact besides.
+SURFACE_THICKNESS, SURFACE_TOLERANCE = 0.2, 0.25
 
 
 class Collider(Plugin):
     """Settings of a solid: its start pose, its motion, its friction."""
 
     bounded: ClassVar[bool] = True  # whether it has a finite size, and can be part of a level set
+    exact: ClassVar[bool] = True  # whether its distance is exact, or sampled
 
     name: str | None = quantity(None, doc="name in the certificate and exports; by default its type and number")
     translation: Vector = quantity((0.0, 0.0, 0.0), unit="m", doc="start position of the solid's origin")
     rotation: Vector = quantity((0.0, 0.0, 0.0), unit="deg", doc="rotation vector (axis times angle), applied first")
     friction: float = quantity(0.3, doc="Coulomb friction coefficient between cloth and this solid", ge=0)
-    sharp: bool = quantity(
-        False, doc="test its edges and corners against cloth triangles too; for sharp or thin solids, with self_contact"
+    sharp: Literal["auto"] | bool = quantity(
+        "auto",
+        doc="test its faces and edges against cloth triangles too, with self_contact; auto: where its curvature asks "
+        "for it, false: hold vertices only",
     )
     motion: Motion | None = quantity(None, doc="keyframes of its motion; by default it rotates about its origin")
 
@@ -49,6 +57,15 @@ class Collider(Plugin):
 
     def mesh(self, folder: Path, allow_outside: bool) -> SolidMesh | None:
         """Returns the mesh that it is read from, which may be open; None if it is a shape, which is always closed."""
+        return None
+
+    def smallest_radius(self) -> float:
+        """Returns a radius [m] so small that balls of it, all inside the solid, fill it; 0 if it may have an edge."""
+        return 0.0
+
+    def contact_surface(self, tolerance: float) -> Surface | None:
+        """Returns triangles that contain the solid and exceed it by at most about `tolerance` [m], in the solid's
+        frame; None for the drawn ones."""
         return None
 
     def build(self, folder: Path, allow_outside: bool, device: str) -> "Solid":
@@ -81,7 +98,7 @@ class Solid:
     warnings: tuple[str, ...] = ()
     sequence: VertexSequence | None = None  # frames that deform its surface vertex by vertex
 
-    def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: tuple[np.ndarray, np.ndarray]):
+    def __init__(self, settings: Collider, functions: Functions, shape: Any, surface: Surface):
         """Takes the surface to draw as (positions, triangles) in the solid's frame."""
         self.settings, self.functions, self.shape = settings, functions, shape
         self.positions, self.triangles = surface
@@ -122,8 +139,31 @@ class Solid:
 
     def vertices(self, time: float) -> np.ndarray:
         """Returns the vertices of the drawn surface in world coordinates."""
+        return self.placed(self.positions, time)
+
+    def placed(self, positions: np.ndarray, time: float) -> np.ndarray:
+        """Returns positions in the solid's frame in world coordinates."""
         R, o, _, _ = self.frame(time)
-        return self.positions @ R.T + o
+        return positions @ R.T + o
+
+    def contact_surface(self, gap: float) -> "ContactSurface":
+        """Returns the triangles that cloth is tested against if its faces and edges take part; `gap` [m] is the
+        distance at which vertices are held."""
+        found = self.settings.contact_surface(SURFACE_TOLERANCE * gap)
+        if found is None:
+            return ContactSurface(self, self.triangles, self.vertices, SURFACE_THICKNESS * gap)
+        positions, triangles = found
+        return ContactSurface(self, triangles, lambda time: self.placed(positions, time), SURFACE_THICKNESS * gap)
+
+
+@dataclass(frozen=True)
+class ContactSurface:
+    """Triangles of a solid that take part in contact, and their vertices in world coordinates at a time [s]."""
+
+    solid: Solid
+    triangles: np.ndarray
+    vertices: Callable[[float], np.ndarray]
+    thickness: float  # [m]  of contacts with cloth
 
 
 def rigid_functions(shape: Any, closest: Callable) -> Functions:

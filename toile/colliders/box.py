@@ -72,6 +72,12 @@ class Box(Collider):
             raise ValueError("rounding: must be less than half the smallest size.")
         return self
 
+    def smallest_radius(self) -> float:
+        return self.rounding
+
+    def contact_surface(self, tolerance: float) -> solid_shapes.Surface:
+        return solid_shapes.box_around(self.size, self.rounding, tolerance)
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = BoxShape()
         shape.half_size = vec3(*(0.5 * length - self.rounding for length in self.size))

@@ -44,6 +44,12 @@ class Capsule(Collider):
     radius: float = quantity(0.1, unit="m", doc="radius", gt=0)
     length: float = quantity(0.4, unit="m", doc="length of the axis, between the centers of the two caps", gt=0)
 
+    def smallest_radius(self) -> float:
+        return self.radius
+
+    def contact_surface(self, tolerance: float) -> solid_shapes.Surface:
+        return solid_shapes.capsule_around(self.radius, self.length, tolerance)
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = CapsuleShape()
         shape.radius, shape.half_length = self.radius, 0.5 * self.length

@@ -70,6 +70,12 @@ class Cylinder(Collider):
             raise ValueError("rounding: must be less than the radius and half the height.")
         return self
 
+    def smallest_radius(self) -> float:
+        return self.rounding
+
+    def contact_surface(self, tolerance: float) -> solid_shapes.Surface:
+        return solid_shapes.cylinder_around(self.radius, self.height, self.rounding, tolerance)
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = CylinderShape()
         shape.radius, shape.half_height = self.radius - self.rounding, 0.5 * self.height - self.rounding

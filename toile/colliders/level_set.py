@@ -20,20 +20,22 @@ Deviations  Parts stay separate and are combined in the query, not on one grid. 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import warp as wp
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from toile.colliders._closest_points import closest_points
 from toile.colliders._level_set_bake import bake_mesh, bake_shape
 from toile.colliders._level_set_cache import cached
 from toile.colliders._level_set_field import BakedField, Field, FieldKeyframe, upload
 from toile.colliders._level_set_query import FUNCTIONS, LevelSetShape, PartShape
-from toile.colliders.base import Collider, Solid
+from toile.colliders.base import SURFACE_TOLERANCE, Collider, ContactSurface, Solid
 from toile.errors import InputError
-from toile.math.types import mat33, precision, vec3
+from toile.math.solid import Pose
+from toile.math.types import mat33, numpy_real, precision, vec3
 from toile.model.solid_mesh import require_closed
 from toile.plugins import choice, quantity
 
@@ -44,12 +46,16 @@ else:
 
 # Default width of the fine grid on either side of the surface [cells].
 BAND_CELLS = 5.0
+# Contact surfaces follow the field in so many steps, where it is nearer than this [cells].
+SHIFTS, NEAR_CELLS = 3, 2.0
 # Keyframes of a part in memory: the two around the current time, and those that a rejected step returns to.
 MAX_KEYFRAMES = 4
 
 
 class LevelSet(Collider):
     """Closed meshes and shapes as distance fields on grids."""
+
+    exact: ClassVar[bool] = False
 
     cell: float = quantity(0.01, unit="m", doc="width of a cell; features smaller than two cells are rounded", gt=0)
     band: float | None = quantity(
@@ -73,6 +79,9 @@ class LevelSet(Collider):
                 if getattr(part, name) != type(part).model_fields[name].default:
                     raise _wrong(f"a part has no {name} of its own. Set it on the level set.", i, name)
         return self
+
+    def smallest_radius(self) -> float:
+        return min(part.smallest_radius() for part in self.parts)
 
     def check(self, folder: Path, allow_outside: bool) -> None:
         lines = []
@@ -116,7 +125,7 @@ class LevelSetSolid(Solid):
         shape.pinch_margin = settings.pinch_margin
         shape.parts = wp.zeros(len(parts), dtype=PartShape, device=device)
         shape.fields = wp.zeros(2 * len(parts), dtype=Field, device=device)
-        self._still = False
+        self._still, self.cell = False, settings.cell
         super().__init__(settings, FUNCTIONS, shape, (self._inner_vertices(0.0), triangles))
         self.deform(0.0, 0.0)
 
@@ -143,8 +152,57 @@ class LevelSetSolid(Solid):
         return [array for part in self.parts for array in part.solid.content()]
 
     def vertices(self, time: float) -> np.ndarray:
-        R, o, _, _ = self.frame(time)
-        return self._inner_vertices(time) @ R.T + o
+        return self.placed(self._inner_vertices(time), time)
+
+    def contact_surface(self, gap: float) -> ContactSurface:
+        """Returns the surfaces of the parts, moved to where their fields say that the surface is.
+
+        Vertices of cloth are held in front of the field, which is up to cell^2 / (4 r) inside a part of radius r, and
+        rounds its edges.
+        """
+        surfaces = [part.solid.contact_surface(gap) for part in self.parts]
+        starts = [surface.vertices(0.0) for surface in surfaces]
+        first = np.cumsum([0, *map(len, starts)])
+        triangles = np.concatenate([surface.triangles + first[i] for i, surface in enumerate(surfaces)])
+        x = self.placed(np.concatenate(starts), 0.0)
+        if not any(part.solid.moves for part in self.parts):
+            triangles = triangles[~self._buried(x[triangles])]
+        shifts = self._shifts(x, SURFACE_TOLERANCE * gap) @ self.frame(0.0)[0]
+        own = [  # in the frame of each part, because parts may move in this one
+            shift @ part.solid.frame(0.0)[0]
+            for part, shift in zip(self.parts, np.split(shifts, first[1:-1]), strict=True)
+        ]
+
+        def vertices(time: float) -> np.ndarray:
+            moved = [
+                surface.vertices(time) + shift @ part.solid.frame(time)[0].T
+                for surface, part, shift in zip(surfaces, self.parts, own, strict=True)
+            ]
+            return self.placed(np.concatenate(moved), time)
+
+        return ContactSurface(self, triangles.astype(np.int32), vertices, surfaces[0].thickness)
+
+    def _shifts(self, positions: np.ndarray, distance: float) -> np.ndarray:
+        """Returns what moves positions in the world at time 0, near the surface, to a distance from its field."""
+        x = positions.copy()
+        for _ in range(SHIFTS):
+            found = self._closest_points(x)
+            off = distance - found["distance"]
+            x += np.where(np.abs(off) < NEAR_CELLS * self.cell, off, 0.0)[:, None] * found["normal"]
+        return x - positions
+
+    def _buried(self, corners: np.ndarray) -> np.ndarray:
+        """Returns which triangles (triangles, 3, 3) are inside, in the world at time 0: no point of a triangle is
+        farther from any corner than its longest edge."""
+        phi = self._closest_points(corners.reshape(-1, 3))["distance"].reshape(-1, 3)
+        longest = np.linalg.norm(np.roll(corners, -1, axis=1) - corners, axis=2).max(axis=1)
+        return np.asarray(phi.min(axis=1) < -longest - self.cell)
+
+    def _closest_points(self, x: np.ndarray) -> np.ndarray:
+        """Returns the closest points of positions in the world at time 0, as records of Closest."""
+        device = self.shape.parts.device
+        poses = wp.array(np.stack([self.move(0.0, 0.0)]), dtype=Pose, device=device)
+        return closest_points(self, poses, 0, wp.array(x.astype(numpy_real), dtype=vec3, device=device))
 
     def _inner_vertices(self, time: float) -> np.ndarray:
         return np.concatenate([part.solid.vertices(time) for part in self.parts])

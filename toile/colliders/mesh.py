@@ -165,8 +165,7 @@ class MeshSolid(Solid):
     def vertices(self, time: float) -> np.ndarray:
         if self.sequence is None:
             return super().vertices(time)
-        R, o, _, _ = self.frame(time)
-        return self.sequence.at(time)[0] @ R.T + o
+        return self.placed(self.sequence.at(time)[0], time)
 
     def _fit(self, arms: np.ndarray, velocities: np.ndarray) -> None:
         self.shape.x.assign(arms.astype(numpy_real))

@@ -43,5 +43,8 @@ class Plane(Collider):
 
     size: float = quantity(4.0, unit="m", doc="side of the square that is drawn; the plane itself is infinite", gt=0)
 
+    def smallest_radius(self) -> float:
+        return float("inf")
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         return Solid(self, FUNCTIONS, PlaneShape(), solid_shapes.plane(self.size))

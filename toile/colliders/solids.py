@@ -1,16 +1,15 @@
 """All solids of a scene: their motion from step to step, and queries of their surfaces."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Protocol
 
 import numpy as np
 import warp as wp
 
-from toile.colliders.base import Functions, Solid
+from toile.colliders._closest_points import closest_points
+from toile.colliders.base import ContactSurface, Solid
 from toile.errors import InputError
-from toile.math.solid import ANYWHERE, Closest, Pose, end_frame, end_velocity
-from toile.math.types import real, vec3
+from toile.math.solid import Pose
 
 
 class SolidContactSettings(Protocol):
@@ -31,11 +30,25 @@ class SolidContactSettings(Protocol):
 class Solids:
     """The solids of a scene at both ends of the current step."""
 
-    def __init__(self, solids: Sequence[Solid], device: str):
+    def __init__(
+        self,
+        solids: Sequence[Solid],
+        device: str,
+        contact_surfaces: Sequence[ContactSurface] = (),
+        gaps: Sequence[float] = (),
+    ):
+        """`contact_surfaces` are those of the solids whose faces and edges take part in contact, `gaps` [m] the
+        distances at which vertices are held in front of each solid (toile/colliders/features.py)."""
         self.solids, self.device = tuple(solids), device
+        self.contact_surfaces, self.gaps = tuple(contact_surfaces), tuple(gaps)
         self.moving = any(solid.moves for solid in self.solids)
         self.poses = wp.zeros(len(self.solids), dtype=Pose, device=device)
         self._step: tuple[float, float] | None = None
+
+    @property
+    def step(self) -> tuple[float, float] | None:
+        """Start and end of the present step [s]; None without solids."""
+        return self._step
 
     def __iter__(self) -> Iterator[Solid]:
         return iter(self.solids)
@@ -53,38 +66,12 @@ class Solids:
 
     def closest_points(self, x: wp.array, time: float) -> list[np.ndarray]:
         """Returns for each solid the closest point of its surface to every x, as records of Closest in the world."""
+        return [self.closest_points_of(s, x, time) for s in range(len(self.solids))]
+
+    def closest_points_of(self, s: int, x: wp.array, time: float) -> np.ndarray:
+        """Returns the closest point of the surface of solid s to every x, as records of Closest in the world."""
         self.move(time, time)
-        found = wp.zeros(len(x), dtype=Closest, device=self.device)
-        result = []
-        for s, solid in enumerate(self.solids):
-            inputs = [solid.shape, self.poses, s, ANYWHERE, x, found]
-            wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=self.device)
-            result.append(found.numpy().copy())
-        return result
-
-
-@cache
-def closest_points_kernel(functions: Functions) -> wp.Kernel:
-    """Makes the kernel that queries the closest points of one type of collider."""
-    shape_type, closest = functions.shape, functions.closest
-
-    def find_closest(
-        # solid
-        shape: shape_type, poses: wp.array(dtype=Pose), solid: wp.int32, reach: real,
-        # in
-        x: wp.array(dtype=vec3),
-        # out
-        closest_out: wp.array(dtype=Closest),
-    ):  # fmt: skip
-        i = wp.tid()
-        pose = poses[solid]
-        p = end_frame(pose, x[i])
-        found = closest(shape, p, reach)
-        found.velocity = end_velocity(pose, p - found.distance * found.normal, found.velocity)
-        found.normal = pose.R * found.normal
-        closest_out[i] = found
-
-    return wp.Kernel(find_closest, module=wp.get_module(f"toile.closest_points.{functions.kind}"))
+        return closest_points(self.solids[s], self.poses, s, x)
 
 
 def inside_at_start(

@@ -41,6 +41,12 @@ class Sphere(Collider):
 
     radius: float = quantity(0.3, unit="m", doc="radius", gt=0)
 
+    def smallest_radius(self) -> float:
+        return self.radius
+
+    def contact_surface(self, tolerance: float) -> solid_shapes.Surface:
+        return solid_shapes.sphere_around(self.radius, tolerance)
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
         shape = SphereShape()
         shape.radius = self.radius

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from toile.colliders.base import Collider, Solid, rigid_functions
 from toile.math.solid import Closest
 from toile.math.types import TINY, numpy_real, real, vec3
+from toile.model.solid_shapes import Surface, segments_within
 from toile.plugins import quantity
 
 vec2 = wp.types.vector(length=2, dtype=real)  # (r, z)
@@ -77,7 +78,7 @@ class Turned(Collider):
     profile: tuple[tuple[Radius, float], ...] = quantity(
         unit="m", doc="corners [distance from the axis, height] of a closed polygon, in order around it"
     )
-    segments: int = quantity(48, doc="sides of the drawn polygon, which cloth is tested against if it is sharp", ge=3)
+    segments: int = quantity(48, doc="sides of the drawn polygon", ge=3)
 
     @model_validator(mode="after")
     def _usable(self) -> "Turned":
@@ -97,10 +98,12 @@ class Turned(Collider):
             raise ValueError("profile: the polygon has no area.")
         return self
 
+    def contact_surface(self, tolerance: float) -> Surface:
+        points = _counterclockwise(np.array(self.profile))
+        return _around(points, max(self.segments, segments_within(float(points[:, 0].max()), tolerance)))
+
     def build(self, folder: Path, allow_outside: bool, device: str) -> Solid:
-        points = np.array(self.profile)
-        if _area(points) < 0.0:
-            points = points[::-1]
+        points = _counterclockwise(np.array(self.profile))
         ends = np.roll(points, -1, axis=0)
         surface = (points[:, 0] > 0.0) | (ends[:, 0] > 0.0)
         shape = Profile()
@@ -110,7 +113,7 @@ class Turned(Collider):
         return Solid(self, FUNCTIONS, shape, _surface(points, self.segments))
 
 
-def _surface(points: np.ndarray, segments: int) -> tuple[np.ndarray, np.ndarray]:
+def _surface(points: np.ndarray, segments: int) -> Surface:
     """Returns a circle for every corner, one vertex for those on the axis; counterclockwise seen from outside."""
     angle = 2.0 * np.pi * np.arange(segments) / segments
     positions, rings, count = [], [], 0
@@ -127,6 +130,18 @@ def _surface(points: np.ndarray, segments: int) -> tuple[np.ndarray, np.ndarray]
         if b[0] != b[1]:
             triangles.append(np.stack([a_next, b_next, b], axis=1))
     return np.concatenate(positions), np.concatenate(triangles).astype(np.int32)
+
+
+def _around(points: np.ndarray, segments: int) -> Surface:
+    """Returns circles around the solid: corners of sides that face away from the axis move out, so that the middles of
+    the segments are on the solid. Where a side faces the axis its segments are inside the hole already."""
+    outward = np.roll(points, -1, axis=0)[:, 1] > points[:, 1]
+    grown = np.where(outward | np.roll(outward, 1), 1.0 / np.cos(np.pi / segments), 1.0)
+    return _surface(points * np.stack([grown, np.ones(len(points))], axis=1), segments)
+
+
+def _counterclockwise(points: np.ndarray) -> np.ndarray:
+    return points[::-1] if _area(points) < 0.0 else points
 
 
 def _area(points: np.ndarray) -> float:

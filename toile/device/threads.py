@@ -65,3 +65,14 @@ def together(tasks: Sequence[Callable[[], None]]) -> None:
         wait(others)  # also after an error: no thread writes any more when it is raised
     for other in others:
         other.result()
+
+
+def _start_again() -> None:
+    """Replaces the pool in a child process: threads do not survive a fork, and tasks would wait for them forever."""
+    global _threads
+    if _threads is not None:
+        _threads = _Threads(_threads.count)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_again)

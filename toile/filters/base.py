@@ -18,6 +18,7 @@ from toile.model.state_dict import StateDict
 from toile.plugins import Plugin
 
 if TYPE_CHECKING:
+    from toile.colliders.base import Solid
     from toile.colliders.solids import Solids
     from toile.contact.solid.solid_contacts import SolidContacts
     from toile.system.terms import ContactForce
@@ -34,6 +35,10 @@ class FilterContext:
     solids: "Solids"
     solid_contacts: "SolidContacts | None"
     max_step: float  # [s]  the longest of the run
+
+    def step(self, h: float) -> tuple[float, float]:
+        """Start and end [s] of the present step; without solids just its length counts."""
+        return self.solids.step or (0.0, h)
 
     @property
     def planes(self) -> Planes | None:
@@ -71,10 +76,6 @@ class Correction:
         """Corrects `state_out`. Returns why that is impossible and the step must be shorter, or None."""
         raise NotImplementedError
 
-    def extend_system(self) -> bool:
-        """Adds the contacts that it has just resolved to the linear system; returns whether there are any."""
-        return False
-
     def accept(self) -> None:
         """The step stands."""
 
@@ -87,6 +88,14 @@ class Correction:
 
     def contact_count(self) -> int:
         """Returns the number of contacts between cloths in the last step."""
+        return 0
+
+    def forces_on_solids(self) -> "list[tuple[Solid, np.ndarray]]":
+        """Returns the force [N] on each solid whose faces and edges it kept cloth from in the last step."""
+        return []
+
+    def truncated_count(self) -> int:
+        """Returns the number of vertices whose paths the last step shortened."""
         return 0
 
     def vertices_in_contact(self) -> np.ndarray:

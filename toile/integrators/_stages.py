@@ -33,6 +33,7 @@ from toile.model.constraint_state import ConstraintState
 from toile.model.motion import SAME_TIME
 from toile.model.state import State
 from toile.plugins import quantity
+from toile.step_limits import MAX_STAGE_CHECKS
 
 # Forces at the start of a step are evaluated a moment later, so that a force that begins then acts.
 SOON = 2.0 * SAME_TIME
@@ -87,16 +88,19 @@ class StagedStepper(Stepper):
         if self.system.alters_positions:
             self.system.alter(self.y)
         contacts.linearize(state.x, h)
-        solution, consistent = Solution(0, 0.0, True), False
+        solution, consistent, checks = Solution(0, 0.0, True), False, 0
         while not consistent:
             again = self.advance(state, state_out, h)
             residual = float(np.maximum(solution.residual, again.residual))  # keeps NaN
-            solution = Solution(solution.iterations + again.iterations, residual, again.converged)
+            spent, solves = solution.iterations + again.iterations, solution.solves + again.solves
+            solution = Solution(spent, residual, again.converged, solves)
             if not solution.converged:
                 return solution
             change = [self.system.masses, state.v, state_out.v, self.impulse, h]
             self._launch(constraint_force, len(state.x), [self.constraints.S, *change, self.constraint_forces])
-            consistent = contacts.check(state, state_out.x, state_out.v, self.constraint_forces, state.x, h)
+            checks += 1
+            x, v, last = state_out.x, state_out.v, checks >= MAX_STAGE_CHECKS
+            consistent = contacts.check(state, x, v, self.constraint_forces, state.x, h, last=last)
         contacts.project(state_out)
         return solution
 

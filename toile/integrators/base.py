@@ -4,7 +4,7 @@ To add one, write a file with a subclass of `Integrator` named after it (`my_sch
 keys of a scene, and `start` returns the `Stepper` that computes steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -39,6 +39,9 @@ class IntegratorContext:
     limits: Sequence[VelocityLimit]
     settings: "Solver"  # the scene's tolerance, max_iterations and preconditioner
     timers: Timers
+    # Whether a candidate from one position to another is stretched so much that one more linearization helps; with the
+    # number of those that have been added already.
+    is_strained: Callable[[wp.array, wp.array, int], bool]
 
     @property
     def constraints(self) -> ConstraintState:
@@ -84,10 +87,6 @@ class Stepper:
         """Computes the candidate at t + h. Contacts have been detected; the stepper linearizes, checks and projects
         them through `IntegratorContext.contacts`."""
         raise NotImplementedError
-
-    def improve(self, state: State, state_out: State, h: float) -> Solution | None:
-        """Improves a candidate that stretches the cloth too much, starting from it; None if the scheme cannot."""
-        return None
 
     def largest_step(self, state: State, S: wp.array) -> float:
         """The largest stable step [s] of a run that begins with this state and these free directions."""

@@ -52,10 +52,6 @@ class Bdf2Stepper(Stepper):
         self._launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref])
         return self.newton.solve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
 
-    def improve(self, state: State, state_out: State, h: float) -> Solution:
-        r = self._ratio(h)
-        return self.newton.improve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
-
     def _ratio(self, h: float) -> float:
         r = 0.0 if self.h_before is None else h / self.h_before
         return 0.0 if r > LARGEST_RATIO else r

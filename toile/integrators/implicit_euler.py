@@ -36,9 +36,6 @@ class ImplicitEulerStepper(Stepper):
         wp.copy(self.newton.v_ref, state.v)
         return self.newton.solve(state, state_out, h)
 
-    def improve(self, state: State, state_out: State, h: float) -> Solution:
-        return self.newton.improve(state, state_out, h)
-
     def state_dict(self) -> StateDict:
         return self.newton.solver.state_dict()
 

@@ -22,6 +22,8 @@ Deviations  Position alteration of a contact with a solid is part of u = v_held 
             solve; then the same system is solved again.
 """
 
+from dataclasses import replace
+
 import warp as wp
 
 from toile.device.launcher import Launcher
@@ -31,6 +33,7 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.constraint_state import ConstraintState
 from toile.model.state import State
+from toile.step_limits import LOOSE, MAX_CONTACT_SOLVES
 from toile.system.terms import Linearization
 
 
@@ -47,58 +50,81 @@ class NewtonStep:
         self._launch = Launcher(device)
 
     def solve(self, state: State, state_out: State, h: float) -> Solution:
-        """Solves for the end of the step from x_ref, v_ref and the scheme's h."""
-        constraints, x, u = self.context.constraints, state_out.x, self.u
+        """Solves for the end of the step from x_ref, v_ref and the scheme's h.
+
+        After `iterations` linearizations the contacts are checked, and the strain. While threads exceed their
+        extension, the step is linearized once more where the last solve led.
+        """
+        constraints, x, u, contacts = self.context.constraints, state_out.x, self.u, self.context.contacts
         if self.context.system.alters_positions:
             self.context.system.alter(self.y)
             self._launch(alter, len(u), [constraints.S, self.x_ref, self.y])  # eq. (17), cloth on cloth
         guess = [constraints.S, constraints.x_held, self.x_ref, state.x, state.v, h, u, self.du, x]
         self._launch(self.first_guess, len(u), guess)
         at = Linearization(x, x_tension=state.x, v=state.v, v_at=u, h=h)
-        return self._iterate(state, state_out, at, self.iterations)
-
-    def improve(self, state: State, state_out: State, h: float) -> Solution:
-        """Linearizes once more, at what `solve` has found; the contacts are those that the last check left.
-
-        The solve goes to the residual of the one before: the remaining force is small, and a tolerance relative to it
-        would be needlessly strict.
-        """
-        self._launch(update, len(self.u), [self.x_ref, h, self.u, self.du, state_out.x])
-        if self.context.contacts.holds_particles:
-            self.context.contacts.restore(h)
-            self._hold_again(h)
-        at = Linearization(state_out.x, x_tension=state_out.x, v=self.u, v_at=self.u, h=h)
-        return self._iterate(state, state_out, at, 1, again=1.0)
-
-    def _iterate(self, state: State, state_out: State, at: Linearization, count: int, again: float = 0.0) -> Solution:
-        system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
-        n, launch, x, u, du, h = len(self.u), self._launch, state_out.x, self.u, self.du, at.h
-        iterations, residual = 0, 0.0
-        for left in range(count, 0, -1):
-            with self.context.timers.stage("EVAL"):
-                A, f = system.linearize(at)  # [BW98] eq. (16)
-                launch(right_side, n, [system.masses, self.v_ref, u, f, h, self.b])  # eq. (18)
-                contacts.linearize(self.x_ref, h, u, self.b)
-            consistent = False
-            while not consistent:
-                with self.context.timers.stage("CG"):
-                    solution = self.solver.solve(again)  # secs. 5.2, 5.3
-                again = 1.0  # contacts are judged more coarsely than a thousandth of so small a change
-                iterations, residual = iterations + solution.iterations, max(residual, solution.residual)
-                if not solution.converged:
-                    return Solution(iterations, solution.residual, False)
-                launch.split(subtract_product, n, [*A.arrays, du, self.b])
-                A.add_coupled(du, -1.0, self.b)
-                launch(update, n, [self.x_ref, h, u, du, x])
-                launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
-                # Before the last linearization forces are not yet those that contacts can be judged by.
-                consistent = left > 1 or contacts.check(state, x, u, self.force, self.x_ref, h, self.b)
-                if not consistent and contacts.holds_particles:
+        total, again, linearizations, strained = Solution(0, 0.0, True), 0.0, 0, True
+        while linearizations < self.iterations or strained:
+            linearizations += 1
+            self._linearize(at)
+            # Before the last linearization forces are not yet those that contacts can be judged by.
+            judged = linearizations >= self.iterations
+            solution = self._solve(state, state_out, h, again, self._solves_of(linearizations), judged)
+            total = total.then(solution)
+            if not solution.converged:
+                return total
+            at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
+            if judged:
+                strained = self.context.is_strained(state.x, x, linearizations - self.iterations)
+                # Contacts are judged more coarsely than a thousandth of so small a change.
+                again = 1.0
+                if strained and contacts.holds_particles:
+                    contacts.restore(h)
                     self._hold_again(h)
-            at, again = Linearization(x, x_tension=x, v=u, v_at=u, h=h), 0.0
-        launch(finish, n, [constraints, u, x, state_out.v])
+        self._launch(finish, len(u), [constraints, u, x, state_out.v])
         contacts.project(state_out)
-        return Solution(iterations, residual, True)
+        return total
+
+    def _solves_of(self, linearization: int) -> int:
+        """Most solves of a linearization. The first that forces are judged by settles the contacts; those before and
+        after it have one."""
+        return MAX_CONTACT_SOLVES if linearization == self.iterations and self.context.contacts.any else 1
+
+    def _linearize(self, at: Linearization) -> None:
+        """Assembles A and b, contacts included."""
+        system, h = self.context.system, at.h
+        with self.context.timers.stage("EVAL"):
+            _, f = system.linearize(at)  # [BW98] eq. (16)
+            self._launch(right_side, len(self.u), [system.masses, self.v_ref, self.u, f, h, self.b])  # eq. (18)
+            self.context.contacts.linearize(self.x_ref, h, self.u, self.b)
+
+    def _solve(self, state: State, state_out: State, h: float, again: float, max_solves: int, judged: bool) -> Solution:
+        """Improves u and x by the solution of the linear system, and finds the force of the constraints. Contacts that
+        do not fit the result are corrected, and the system is solved again."""
+        system, constraints, contacts = self.context.system, self.context.constraints, self.context.contacts
+        n, launch, A, x, u, du = len(self.u), self._launch, system.A, state_out.x, self.u, self.du
+        total, last, found = Solution(0, 0.0, True), False, contacts.found
+        while not last:
+            last = total.solves + 1 >= max_solves
+            with self.context.timers.stage("CG"):
+                # secs. 5.2, 5.3
+                solution = self.solver.solve(again, 1.0 if last or not found else LOOSE)
+            if found and not last and solution.converged:
+                solution = replace(solution, residual=0.0)  # that of the last solve counts
+            total, again = total.then(solution), 1.0
+            if not solution.converged:
+                return total
+            launch.split(subtract_product, n, [*A.arrays, du, self.b])
+            A.add_coupled(du, -1.0, self.b)
+            launch(update, n, [self.x_ref, h, u, du, x])
+            launch(constraint_force, n, [constraints, system.masses, self.x_ref, self.b, h, self.force])  # sec. 5.4
+            if not judged:
+                return total
+            contacts.check(state, x, u, self.force, self.x_ref, h, self.b, last)
+            if not found and not contacts.found:
+                return total  # nothing is near anything
+            if not last and contacts.holds_particles:
+                self._hold_again(h)
+        return total
 
     def _hold_again(self, h: float) -> None:
         """Starts the next solve with held directions where the changed contacts hold them."""

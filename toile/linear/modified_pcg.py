@@ -58,10 +58,16 @@ class Solution:
     iterations: int
     residual: float  # |r| relative to its start
     converged: bool
+    solves: int = 0  # linear systems
 
     def then(self, later: "Solution") -> "Solution":
         """Returns the record of this solve and of a later one together."""
-        return Solution(self.iterations + later.iterations, later.residual, later.converged)
+        return Solution(
+            self.iterations + later.iterations,
+            float(np.maximum(self.residual, later.residual)),  # NaN stays NaN
+            later.converged,
+            self.solves + later.solves,
+        )
 
 
 class ModifiedPCG:
@@ -94,19 +100,22 @@ class ModifiedPCG:
         self._loops: dict[BuiltPreconditioner, CudaGraph] = {}
 
     def solve(
-        self, preconditioner: BuiltPreconditioner, tolerance: float, max_iterations: int, again: float = 0.0
-    ) -> Solution:
+        self, preconditioner: BuiltPreconditioner, tolerance: float, max_iterations: int, again: float = 0.0,
+        loosen: float = 1.0,
+    ) -> Solution:  # fmt: skip
         """Improves dv, whose constrained components are z on entry and on return.
 
         `again` is for a system that was changed a little after it had been solved: the limit of the residual is then
         `again` times the limit of that solve, instead of the tolerance times the small residual at the start.
+        `loosen` is a multiple of the limit that is enough for this solve.
         """
         if not self._n:
             return Solution(0, 0.0, True)  # a scene without cloth
         launch = self._launch
         self._multiply_coupled(self.dv)
         launch.split(start, self._n, self._start, self._rows)
-        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again, *self._sums])
+        launch(set_limit, 1, [tolerance * tolerance, float(max_iterations), again * again,
+                               loosen * loosen, *self._sums])  # fmt: skip
         if self._on_cpu:
             scalars = self._readback()  # a view: it changes with the scalars
             while scalars[R_R] > scalars[LIMIT] and scalars[COUNT] < max_iterations:
@@ -188,6 +197,7 @@ def take_sum(parts_out: wp.array(dtype=wp.float64)) -> wp.float64:
 def set_limit(
     # in
     tolerance2: wp.float64, max_count: wp.float64, again2: wp.float64,
+    loosen2: wp.float64,
     # in and out
     sums_out: PartialSums, scalars_out: wp.array(dtype=wp.float64),
 ):  # fmt: skip
@@ -195,7 +205,7 @@ def set_limit(
     scalars_out[UNFILTERED] = take_sum(sums_out.unfiltered)
     if again2 == wp.float64(0.0):
         scalars_out[NEW_LIMIT] = tolerance2 * scalars_out[R_R]
-    limit = scalars_out[NEW_LIMIT] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
+    limit = loosen2 * scalars_out[NEW_LIMIT] * wp.where(again2 == wp.float64(0.0), wp.float64(1.0), again2)
     scalars_out[LIMIT] = wp.max(limit, ROUNDING * ROUNDING * scalars_out[UNFILTERED])
     scalars_out[R_R_START] = scalars_out[R_R]
     scalars_out[MAX_COUNT] = max_count

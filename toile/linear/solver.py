@@ -1,5 +1,7 @@
 """The linear solver of a run: modified CG with a preconditioner, which is updated when it no longer serves."""
 
+from dataclasses import replace
+
 import numpy as np
 import warp as wp
 
@@ -21,18 +23,19 @@ class LinearSolver:
         self._usable = False
         self._wait = 0  # solves until a stale preconditioner is tried again
 
-    def solve(self, again: float = 0.0) -> Solution:
+    def solve(self, again: float = 0.0, loosen: float = 1.0) -> Solution:
         """Improves dv in place, until the residual is `tolerance` times that at the start.
 
         For a system that was changed a little after it had been solved, the limit of the residual is instead `again`
-        times the limit of that solve.
+        times the limit of that solve. `loosen` is a multiple of the limit
+        that is enough for this solve.
         """
         spent, fallen = 0, 1.0
         if self._usable and self._wait == 0 and self.preconditioner.give_up_after > 0:
             limit = min(self.max_iterations, self.preconditioner.give_up_after)
-            solution = self.pcg.solve(self.preconditioner, self.tolerance, limit, again)
+            solution = self.pcg.solve(self.preconditioner, self.tolerance, limit, again, loosen)
             if solution.converged:
-                return solution
+                return replace(solution, solves=1)
             spent, self._wait = solution.iterations, SOLVES_BEFORE_RETRY
             # The next solve starts from this dv, whose residual has already fallen.
             again = again or (1.0 if np.isfinite(solution.residual) else 0.0)
@@ -40,9 +43,9 @@ class LinearSolver:
         self._wait = max(0, self._wait - 1)
         self._usable = self._renew()
         if not self._usable:
-            return Solution(spent, float("nan"), False)
-        solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again)
-        return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged)
+            return Solution(spent, float("nan"), False, 1)
+        solution = self.pcg.solve(self.preconditioner, self.tolerance, self.max_iterations, again, loosen)
+        return Solution(spent + solution.iterations, fallen * solution.residual, solution.converged, 1)
 
     def _renew(self) -> bool:
         """Updates the preconditioner to the current matrix; returns whether that was possible. On a GPU there is no

@@ -5,6 +5,8 @@
     box                 two triangles on each side
     plane, disc         open and flat, at z = 0, facing up
 
+Those that end in `_around` contain the solid: their flat triangles touch it from outside, with a given tolerance.
+
 All are centered on the origin, with z as their axis. Triangles are counterclockwise seen from outside.
 """
 
@@ -82,6 +84,55 @@ def disc(radius: float, segments: int = 64) -> Surface:
     rim = _circle(radius, 0.0, segments)
     triangles = np.stack([around, (around + 1) % segments, np.full(segments, segments)], axis=1)
     return np.vstack([rim, np.zeros(3)]), triangles.astype(np.int32)
+
+
+def sphere_around(radius: float, tolerance: float) -> Surface:
+    """Makes a sphere whose triangles are outside the given one, and vertices at most `tolerance` in front of it."""
+    for subdivisions in range(2, 6):
+        positions, triangles = sphere(radius, subdivisions)
+        corners = positions[triangles]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        inner = float((np.einsum("td,td->t", normals, corners[:, 0]) / np.linalg.norm(normals, axis=1)).min())
+        if radius * (radius / inner - 1.0) <= tolerance:
+            break
+    return positions * (radius / inner), triangles
+
+
+def capsule_around(radius: float, length: float, tolerance: float) -> Surface:
+    """Makes a capsule whose triangles are outside the given one."""
+    segments = segments_within(radius, 0.5 * tolerance)
+    rings = -(-segments // 4)
+    grown = radius / (np.cos(np.pi / segments) * np.cos(0.25 * np.pi / rings))
+    return capsule(grown, length, segments, rings)
+
+
+def cylinder_around(radius: float, height: float, rounding: float, tolerance: float) -> Surface:
+    """Makes a cylinder whose triangles are outside the given one."""
+    segments = segments_within(radius, tolerance)
+    grown = radius / np.cos(np.pi / segments)
+    if rounding == 0.0:
+        return cylinder(grown, height, segments, 2)
+    steps = -(-segments_within(rounding, tolerance) // 4)
+    more = rounding * (1.0 / np.cos(0.25 * np.pi / steps) - 1.0)
+    return cylinder(grown + more, height + 2.0 * more, segments, 2 * (steps + 1), rounding + more)
+
+
+def box_around(size: tuple[float, float, float], rounding: float, tolerance: float) -> Surface:
+    """Makes a box whose triangles are outside the given one."""
+    if rounding == 0.0:
+        return box(size)
+    steps = -(-segments_within(rounding, 0.5 * tolerance) // 8) * 2
+    # Half the diagonal of a quad, and a little more where three roundings meet.
+    angle = 1.15 * 0.25 * np.pi * np.sqrt(2.0) / steps
+    more = rounding * (1.0 / np.cos(angle) - 1.0)
+    return box(tuple(length + 2.0 * more for length in size), rounding + more, steps)
+
+
+def segments_within(radius: float, tolerance: float) -> int:
+    """Returns the sides of a polygon around a circle whose corners are at most `tolerance` [m] outside it: 16 to 128,
+    a multiple of four."""
+    angle = np.arccos(radius / (radius + tolerance))
+    return int(np.clip(4 * np.ceil(0.25 * np.pi / angle), 16, 128))
 
 
 def _rounded_box(size: np.ndarray, rounding: float, faces: np.ndarray, steps: int) -> Surface:

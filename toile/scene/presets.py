@@ -79,6 +79,7 @@ def dropped_from_preset(scene: Scene) -> Iterator[str]:
     """Yields a warning for each key by which a scene replaces plug-ins of its preset and so drops some of them.
 
     The same type with other values is not dropped, nor is a type without effect, because the scene has no solids.
+    Contact between cloths has a warning of its own, with or without a preset.
     """
     preset = read_preset(scene.preset) if scene.preset != DEFAULT else {}
     of_cloths = preset.pop("cloth", {})
@@ -90,6 +91,8 @@ def dropped_from_preset(scene: Scene) -> Iterator[str]:
             missing = [type_name for type_name in _type_names(values[key]) if type_name not in kept]
             if not scene.solids:
                 missing = [name for name in missing if not find(REPLACED_KEYS[key], name).needs_solids]
+            if key == "filters":
+                missing = [name for name in missing if not getattr(find(key, name), "resolves_cloth_contact", False)]
             if missing:
                 remedy = ", or add what is missing to it" if isinstance(own, tuple) else " to use the preset's"
                 yield (

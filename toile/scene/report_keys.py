@@ -9,12 +9,12 @@ from collections.abc import Collection
 
 SUMMARY = (
     "frames", "steps", "rejected", "ms_per_frame", "max_strain",
-    "intersections", "intersections_start", "intersections_end", "solid_depth", "ok",
+    "intersections", "intersections_start", "intersections_end", "solid_depth", "pinched", "truncated", "ok",
 )  # fmt: skip
 OF_A_FRAME = (
-    "frame", "time", "steps", "rejected", "h_min", "h_max", "intersections", "solid_depth",
+    "frame", "time", "steps", "rejected", "h_min", "h_max", "intersections", "solid_depth", "pinched",
     "strain.warp_max", "strain.warp_mean", "strain.weft_max", "strain.weft_mean", "strain.edge_max",
-    "contacts.solid", "contacts.cloth", "solver.iterations", "solver.residual",
+    "contacts.solid", "contacts.cloth", "truncated", "solver.solves", "solver.iterations", "solver.residual",
     "ms.EVAL", "ms.CG", "ms.C/C", "ms.C/S", "ms.filters", "ms.audit", "ms.output", "energy.kinetic",
 )  # fmt: skip
 OF_A_SOLID = ("contacts", "depth")

@@ -243,7 +243,9 @@ class Scene(SceneModel):
     forces: tuple[SceneForce, ...] = quantity((), doc="external forces: drag, wind, pull")
     integrator: Integrator = quantity(DEFAULTS["integrator"], doc="time integration", validate_default=True)
     filters: tuple[Filter, ...] = quantity(
-        DEFAULTS["filters"], doc="corrections after each step, in this order", validate_default=True
+        DEFAULTS["filters"],
+        doc="corrections after each step, in this order; [] for none",
+        validate_default=True,
     )
     solver: Solver = Field(default_factory=Solver, description="linear solver")
     post: tuple[PostProcess, ...] = quantity((), doc="changes to frames before they are written, in this order")

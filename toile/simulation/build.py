@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import warp as wp
 
+from toile.colliders.features import held_distance, largest_covering_radius, takes_part
 from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.scene_constraints import SceneConstraints
@@ -29,16 +30,16 @@ from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
 from toile.scene.schema import solid_names
 from toile.simulation.step_control import StepControl
+from toile.simulation.strain import Strain
 from toile.system.contacts import Contacts
 from toile.system.system import System
 from toile.system.terms import ForceTerm, Term, make_term
 
 if TYPE_CHECKING:
-    from toile.colliders.base import Solid
     from toile.energies.base import Energy
     from toile.model.mesh import Mesh
     from toile.post.base import FrameProcessor
-    from toile.scene.schema import Scene
+    from toile.scene.schema import Cloth, Scene
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Parts:
     integrator: Stepper
     post: list[FrameProcessor]
     control: StepControl
+    strain: Strain
     timers: Timers
     state: State
 
@@ -70,21 +72,22 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     model = _build_model(scene, meshes)
     positions = np.concatenate([mesh.positions for mesh in meshes]) if meshes else np.zeros((0, 3))
     state = State.of(positions, _start_velocities(scene, model, positions), device)
-    solids = Solids(_build_solids(scene, device), device)
+    solids = _build_solids(scene, model, device)
     timers = Timers(device)
     control = StepControl(min(scene.time.max_step, 1.0 / scene.time.fps), scene.time.min_step)
     energies = _build_energies(scene, meshes)
     terms = _build_terms(scene, energies, model, device, forces)
     masses = wp.array(model.masses, dtype=real, device=device)
     corrections = Corrections(model.particle_count, device)
-    settings = _solid_contact(scene, bool(solids) and model.particle_count > 0)
+    settings = _solid_contact(scene) if solids and model.particle_count else None
     constraints = SceneConstraints(
         constrained_particles(scene, model), model.particle_count, device, with_contacts=settings is not None
     )
     solid_contacts = None
     if settings is not None:
+        layers = any(item.resolves_cloth_contact for item in scene.filters)
         solid_contacts = SolidContacts(
-            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step
+            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers
         )
         solid_contacts.start(state.x, 0.0)
     context = FilterContext(model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step)
@@ -92,9 +95,14 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     contact_forces = [force for correction in filters for force in correction.contact_forces]
     system = System(model, terms, device, contact_forces, masses)
     contacts = Contacts(system, solid_contacts, filters, timers, scene.integrator.applies_limits)
+    strain = Strain(
+        model, device, [_keeps_inside_extension(cloth) for cloth in scene.cloth], scene.time.max_excess is not None
+    )
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(
-        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers)
+        IntegratorContext(
+            system, constraints, corrections, contacts, limits, scene.solver, timers, strain.needs_linearization
+        )
     )
     return Parts(
         scene=scene,
@@ -112,6 +120,7 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
         integrator=integrator,
         post=[item.start(solids, device) for item in scene.post],
         control=control,
+        strain=strain,
         timers=timers,
         state=state,
     )
@@ -169,24 +178,38 @@ def _build_terms(
     return [make_term(energy, model, part, device, scene.seed) for energy, part in acting]
 
 
-def _build_solids(scene: Scene, device: str) -> list[Solid]:
-    """The scene's solids, each with a name of its own."""
+def _build_solids(scene: Scene, model: Model, device: str) -> Solids:
+    """The scene's solids, each with a name of its own, and those of them whose faces and edges take part."""
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
     for solid, name in zip(solids, solid_names(scene.solids), strict=True):
         solid.name = name
         warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
-    return solids
+    rho, contact = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_contact(scene)
+    if contact is None:  # a filter in its place holds vertices at its own distance
+        gaps = [min(getattr(item, "thickness", 0.0) for item in scene.filters if item.keeps_out_of_solids)] * len(
+            solids
+        )
+    else:
+        gaps = [held_distance(solid.settings, rho, contact.thickness) for solid in solids]
+    surfaces = [
+        solid.contact_surface(gap or SolidContact().thickness)
+        for solid, gap in zip(solids, gaps, strict=True)
+        if takes_part(solid.settings, rho, gap)
+    ]
+    return Solids(solids, device, surfaces, gaps)
 
 
-def _solid_contact(scene: Scene, needed: bool) -> SolidContact | None:
+def _solid_contact(scene: Scene) -> SolidContact | None:
     """Returns the settings of contact with solids: the scene's own, or the default unless a filter replaces it."""
     given = [cast(SolidContact, item) for item in scene.constraints if item.keeps_out_of_solids]
-    if not needed:
-        return None
     if given:
         return given[0]
     return None if any(item.keeps_out_of_solids for item in scene.filters) else SolidContact()
+
+
+def _keeps_inside_extension(cloth: Cloth) -> bool:
+    return any(energy.keeps_inside_extension for energy in cloth.energies)
 
 
 def _start_velocities(scene: Scene, model: Model, positions: np.ndarray) -> np.ndarray:

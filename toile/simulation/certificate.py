@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from toile.linear.modified_pcg import Solution
 from toile.math.types import precision
 from toile.model.state import State
 from toile.system.system import System
@@ -23,14 +24,18 @@ class FrameTally:
     rejected: int = 0
     h_min: float = np.inf
     h_max: float = 0.0
+    solves: int = 0  # linear systems
     iterations: int = 0
     residual: float = 0.0
+    truncated: int = 0  # vertices whose paths contact shortened, summed over steps
 
-    def add_step(self, h: float, iterations: int, residual: float) -> None:
+    def add_step(self, h: float, solution: Solution, truncated: int) -> None:
         self.steps += 1
         self.h_min, self.h_max = min(self.h_min, h), max(self.h_max, h)
-        self.iterations += iterations
-        self.residual = max(self.residual, residual)
+        self.solves += solution.solves
+        self.iterations += solution.iterations
+        self.residual = max(self.residual, solution.residual)
+        self.truncated += truncated
 
 
 @dataclass
@@ -57,9 +62,10 @@ class Certificate:
         solids: dict[str, dict[str, Any]],
         intersections: int | None = None,
         cloth_contacts: int = 0,
+        pinched: int | None = 0,
     ) -> dict[str, Any]:
         """Adds one frame's entry. `solids` has contacts, force and depth of each solid, `cloth_contacts` the number of
-        contacts between cloths."""
+        contacts between cloths, `pinched` that of particles pinched between solids."""
         v = state.v.numpy().astype(float)
         masses = system.model.masses
         kinetic = 0.5 * float(np.sum(masses * np.einsum("ij,ij->i", v, v)))
@@ -74,11 +80,13 @@ class Certificate:
             # Without an audit the value is null, not a zero that nobody checked.
             "intersections": intersections,
             "solid_depth": max((solid["depth"] for solid in solids.values()), default=0.0),
+            "pinched": pinched,
             "contacts": {"solid": _total([solid["contacts"] for solid in solids.values()]), "cloth": cloth_contacts},
             "solids": solids,
             "energy": {"kinetic": kinetic, **system.energies(state.x, state.v)},
             "momentum": (masses @ v).tolist(),
-            "solver": {"iterations": tally.iterations, "residual": tally.residual},
+            "solver": {"solves": tally.solves, "iterations": tally.iterations, "residual": tally.residual},
+            "truncated": tally.truncated,
             "ms": ms,
         }
         self.frames.append(entry)
@@ -109,6 +117,10 @@ class Certificate:
                 "intersections_start": start,
                 "intersections_end": counted[-1] if counted else without,
                 "solid_depth": max((entry["solid_depth"] for entry in frames), default=0.0),
+                "pinched": max(
+                    (e["pinched"] for e in frames if e["pinched"] is not None), default=None if frames else 0
+                ),
+                "truncated": sum(entry["truncated"] for entry in frames),
                 # While tangled cloth comes apart there may be more for a moment; clean cloth never has any.
                 "ok": self.complete and (counted[-1] <= start if start and counted else max(counted, default=0) == 0),
             },

@@ -3,12 +3,13 @@
 The test shares no code with the contacts (toile/contact/intersection_audit.py): what they report does not enter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import warp as wp
 
+from toile.colliders.base import ContactSurface
 from toile.contact.intersection_audit import Audit
 from toile.errors import InputError
 from toile.model.model import Model
@@ -21,9 +22,9 @@ PAIRS_SHOWN = 3
 class Intersections:
     """Counts pairs of intersecting triangles: at the start, and then at every frame or after every step."""
 
-    def __init__(self, scene: Any, model: Model, solids: Iterable[Any], when: str | None, device: str):
-        """`when` is one of AUDITS; by default every frame of a scene with contact between cloths. Sharp solids count
-        too: their triangles must not cut the cloth.
+    def __init__(self, scene: Any, model: Model, surfaces: Sequence[ContactSurface], when: str | None, device: str):
+        """`when` is one of AUDITS; by default every frame of a scene with contact between cloths. Triangles of solids
+        whose faces and edges take part count too: they must not cut the cloth.
         """
         self.untangles = any(item.resolves_cloth_contact for item in scene.filters)
         energies = (*scene.forces, *(energy for cloth in scene.cloth for energy in cloth.energies))
@@ -31,14 +32,16 @@ class Intersections:
         self.when = when or ("frame" if in_contact else "none")
         if self.when not in AUDITS:
             raise InputError(f'audit = "{when}": must be one of {", ".join(AUDITS)}.')
-        solids = self.solids = tuple(solid for solid in solids if solid.settings.sharp)
+        self.surfaces = surfaces
         self.cloth_count = model.triangle_count
-        first_vertices = np.cumsum([model.particle_count, *(len(solid.positions) for solid in solids)])
-        of_solids = [solid.triangles + first for solid, first in zip(solids, first_vertices[:-1], strict=True)]
+        first_vertices = np.cumsum([model.particle_count, *(len(surface.vertices(0.0)) for surface in surfaces)])
+        of_solids = [surface.triangles + first for surface, first in zip(surfaces, first_vertices[:-1], strict=True)]
         self._audit = Audit(np.concatenate([model.triangles, *of_solids]), model.particle_count, device)
-        names = [f'cloth "{part.name}"' for part in model.parts] + [f'solid "{solid.name}"' for solid in solids]
+        names = [f'cloth "{part.name}"' for part in model.parts] + [
+            f'solid "{surface.solid.name}"' for surface in surfaces
+        ]
         counts = [part.triangles.stop - part.triangles.start for part in model.parts]
-        counts += [len(solid.triangles) for solid in solids]
+        counts += [len(surface.triangles) for surface in surfaces]
         self._owners = list(zip(names, np.cumsum([0, *counts])[:-1].tolist(), strict=True))
         self._pairs = np.zeros((0, 2), np.int64)  # of the last count
         self._largest: int | None = None  # since the frame before
@@ -90,9 +93,9 @@ class Intersections:
         self._largest = max(len(self._pairs), self._largest or 0)
 
     def _positions(self, x: wp.array, time: float) -> wp.array | np.ndarray:
-        if not self.solids:
+        if not self.surfaces:
             return x
-        return np.concatenate([x.numpy().astype(float), *(solid.vertices(time) for solid in self.solids)])
+        return np.concatenate([x.numpy().astype(float), *(surface.vertices(time) for surface in self.surfaces)])
 
     def _first(self, x: wp.array, time: float) -> list[str]:
         """Describes the first pairs of triangles, and where they intersect [m]."""

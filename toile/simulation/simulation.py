@@ -60,7 +60,7 @@ class Simulation:
         self._files = input_hashes(parts)
         content = hash_of(scene.model_dump_json().encode(), *map(str.encode, self._files.values()))
         self.certificate = Certificate(scene.name, content, self.device, scene.seed)
-        self.intersections = Intersections(scene, self.model, self.solids, audit, self.device)
+        self.intersections = Intersections(scene, self.model, parts.solids.contact_surfaces, audit, self.device)
         self.warnings = [
             *(warning for mesh in parts.meshes for warning in mesh.warnings),
             *(warning for solid in self.solids for warning in solid.warnings),
@@ -101,11 +101,18 @@ class Simulation:
         solids = measure_solids(self.parts, state, self.filter_reaction())
         with timers.stage("audit"):
             found = self.intersections.of_frame(state.x, state.t)
-        contacts = self.contacts.count_between_cloths()
+        contacts, pinched = self.contacts.count_between_cloths(), self._count_pinched()
         entry = self.certificate.add(
-            self.frame, state, tally, strain, self.system, timers.take(), solids, found, contacts
+            self.frame, state, tally, strain, self.system, timers.take(), solids, found, contacts, pinched
         )
         return self._frame(entry)
+
+    def _count_pinched(self) -> int | None:
+        """Number of particles pinched between solids; None where no account is kept of contacts."""
+        pinched = self.contacts.pinched_vertices()
+        if pinched is None:
+            return None if len(self.solids) else 0
+        return len(pinched)
 
     def step(self, h: float, tally: FrameTally) -> None:
         """Takes one step of at most h; a rejected candidate is repeated with half the step."""

@@ -11,19 +11,15 @@ import numpy as np
 
 from toile.linear.modified_pcg import Solution
 from toile.simulation.certificate import FrameTally
-from toile.simulation.strain import Changes, Strain
+from toile.simulation.strain import Changes
 from toile.step_limits import (
     MAX_CORRECTED_STRETCH,
     MAX_EXCESS_HALVINGS,
-    MAX_IMPROVEMENTS,
-    MAX_RESOLVES,
     MAX_STRETCH_CHANGE,
-    RESOLVE_ABOVE_STRETCH,
 )
 
 if TYPE_CHECKING:
     from toile.plugins import Plugin
-    from toile.scene.schema import Cloth
     from toile.simulation.build import Parts
 
 # Rounding allowed in the sum of a frame's steps
@@ -43,7 +39,7 @@ class StepLoop:
 
     def __init__(self, parts: Parts):
         self.parts, self.scene, self.control = parts, parts.scene, parts.control
-        self.strain = Strain(parts.model, parts.device, [_keeps_inside_extension(cloth) for cloth in parts.scene.cloth])
+        self.strain = parts.strain
         max_excess = parts.scene.time.max_excess
         self._max_excess = np.inf if max_excess is None else max_excess
         self._windows = [time for item in (*self.scene.constraints, *self.scene.forces) for time in _window(item)]
@@ -59,16 +55,8 @@ class StepLoop:
         while True:
             t = self._time_after(h, frame_end)
             self._begin(h, t)
-            solution = self._integrate(h)
+            solution = self.parts.integrator.step(self.state, self.candidate, h)
             trouble = self.reject(solution) or self._correct(h)
-            for _ in range(MAX_RESOLVES):
-                if not self._extend_system(solution):
-                    break
-                better = self.parts.integrator.improve(self.state, self.candidate, h)
-                if better is None:
-                    break
-                solution = solution.then(better)
-                trouble = self.reject(solution) or self._correct(h)
             if trouble is None:
                 break
             tally.rejected += 1
@@ -78,7 +66,7 @@ class StepLoop:
         self.parts.integrator.accept(self.state, self.candidate, h)
         self.parts.contacts.accept()
         self.control.succeeded(h)
-        tally.add_step(h, solution.iterations, solution.residual)
+        tally.add_step(h, solution, self.parts.contacts.count_truncated())
         self.state, self.candidate = self.candidate, self.state
         self.state.t = t
 
@@ -100,21 +88,6 @@ class StepLoop:
         parts.contacts.detect(self.state, h)
         parts.corrections.begin_step()
 
-    def _integrate(self, h: float) -> Solution:
-        """Computes a candidate, and improves it while it stretches the cloth too much."""
-        solution = self.parts.integrator.step(self.state, self.candidate, h)
-        for done in range(1 if self._max_excess < np.inf else MAX_IMPROVEMENTS):
-            change, excess = self.changes()
-            drastic = done == 0 and change > MAX_STRETCH_CHANGE
-            if not solution.converged or not (drastic or excess > 0.0):
-                break
-            # One linearization was not enough. Another costs less than two steps of half the size.
-            better = self.parts.integrator.improve(self.state, self.candidate, h)
-            if better is None:
-                break
-            solution = solution.then(better)
-        return solution
-
     def _correct(self, h: float) -> str | None:
         """Applies the filters of the scene. Returns why the candidate must be rejected, or None."""
         self.parts.corrections.clear()
@@ -122,12 +95,6 @@ class StepLoop:
         if trouble is not None:
             return trouble
         return self._too_much_stretch(MAX_CORRECTED_STRETCH) if self.parts.filters else None
-
-    def _extend_system(self, solution: Solution) -> bool:
-        """Adds contacts to the linear system if correcting them stretched the cloth; returns whether there are any."""
-        if not self.parts.contacts.can_extend_system or not solution.converged:
-            return False
-        return self.changes().stretch > RESOLVE_ABOVE_STRETCH and self.parts.contacts.extend_system()
 
     def reject(self, solution: Solution) -> str | None:
         """Why the candidate of the integrator must be rejected, or None."""
@@ -165,10 +132,6 @@ class StepLoop:
         """Returns the end of a step: frames end exactly at multiples of 1/fps, windows of time at their limits."""
         time, event = self.state.t + h, self._next_event(frame_end)
         return event if abs(event - time) < FRAME_ROUNDING * event else time
-
-
-def _keeps_inside_extension(cloth: Cloth) -> bool:
-    return any(energy.keeps_inside_extension for energy in cloth.energies)
 
 
 def _window(item: Plugin) -> list[float]:

@@ -15,6 +15,7 @@ from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import real, vec3
 from toile.model.model import Model
+from toile.step_limits import MAX_IMPROVEMENTS, MAX_STRETCH_CHANGE
 
 # A frame's strain entry, in the order in which the kernels write it
 STRAINS = ("warp_max", "warp_mean", "weft_max", "weft_mean", "edge_max")
@@ -32,9 +33,10 @@ class Changes(NamedTuple):
 class Strain:
     """Stretch of every triangle and edge of a model."""
 
-    def __init__(self, model: Model, device: str, limited: Sequence[bool] | None = None):
-        """`limited` states for each cloth whether its energies keep it inside the extension of its fabric."""
-        self.model = model
+    def __init__(self, model: Model, device: str, limited: Sequence[bool] | None = None, halves_excess: bool = False):
+        """`limited` states for each cloth whether its energies keep it inside the extension of its fabric;
+        `halves_excess` whether steps beyond it are halved."""
+        self.model, self._max_improvements = model, 1 if halves_excess else MAX_IMPROVEMENTS
         self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
         self._weights = wp.array(model.uv_weights.reshape(-1, 3), dtype=vec3, device=device)
         self._shares = wp.array(model.areas / max(model.areas.sum(), 1e-300), dtype=real, device=device)
@@ -57,6 +59,12 @@ class Strain:
         inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._changes]
         self._launch(measure_changes, self.model.triangle_count, inputs)
         return Changes(*self._readback_changes().tolist())
+
+    def needs_linearization(self, x_before: wp.array, x: wp.array, added: int) -> bool:
+        """Whether another linearization should be added to a step, after `added` others: it costs less than two steps
+        of half the size."""
+        change, excess = self.changes(x_before, x)
+        return (change > MAX_STRETCH_CHANGE or excess > 0.0) and added < self._max_improvements
 
     def move(self, time: float) -> None:
         """Brings rest lengths to a time."""

@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
 # Positions rounded to more than this fraction of an edge give a warning: strains have errors as large.
 COARSE = 1e-3
+# Two triangles with a common edge cannot pass through each other.
+FEWEST_IN_CONTACT = 3
 
 
 def at_start(parts: Parts) -> list[str]:
     """Returns warnings; raises an InputError for what cannot go well."""
     filters = [warning for item in parts.scene.filters for warning in item.advice(parts.model, _steps(parts))]
-    return [*_unstable(parts), *_inside_at_start(parts), *filters, *_no_effect(parts), *_coarse_positions(parts)]
+    return [
+        *_unstable(parts),
+        *_inside_at_start(parts),
+        *filters,
+        *_no_effect(parts),
+        *_passes_through(parts),
+        *_coarse_positions(parts),
+    ]
 
 
 def remedy(parts: Parts, state: State, trouble: str) -> str:
@@ -92,19 +101,34 @@ def _inside_at_start(parts: Parts) -> list[str]:
 def _no_effect(parts: Parts) -> list[str]:
     """Warns of plug-ins that have nothing to act on."""
     scene = parts.scene
-    if not parts.solids:
-        listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
-        return [
-            f"{key}: {item.type_name()} has nothing to do, because the scene has no solids."
-            for key, items in listed.items()
-            if (key,) not in scene._of_preset  # a preset is for any scene
-            for item in items
-            if item.needs_solids
-        ]
-    if any(item.resolves_cloth_contact for item in scene.filters):
+    if parts.solids:
         return []
-    sharp = [solid.name for solid in parts.solids if solid.settings.sharp]
-    return [f'solid "{name}": sharp does nothing without the filter self_contact.' for name in sharp]
+    listed = {"constraints": scene.constraints, "filters": scene.filters, "post": scene.post}
+    return [
+        f"{key}: {item.type_name()} has nothing to do, because the scene has no solids."
+        for key, items in listed.items()
+        if (key,) not in scene._of_preset  # a preset is for any scene
+        for item in items
+        if item.needs_solids
+    ]
+
+
+def _passes_through(parts: Parts) -> list[str]:
+    """Warns, in one line, of a scene without self_contact whose cloth may pass through itself and others."""
+    scene, model = parts.scene, parts.model
+    if any(item.resolves_cloth_contact for item in scene.filters) or model.triangle_count < FEWEST_IN_CONTACT:
+        return []
+    cloth = "itself" if len(model.parts) == 1 else "itself and other cloth"
+    if any(energy.acts_between_cloths for energy in (*scene.forces, *(energy for energy, _ in parts.energies))):
+        cloth += " where it is pressed or thrown hard"
+    solids = [surface.solid for surface in parts.solids.contact_surfaces]
+    if not solids:
+        return [f"Cloth may pass through {cloth}. End `filters` with self_contact to prevent this."]
+    also = {1: "", 2: " and one other"}.get(len(solids), f" and {len(solids) - 1} others")
+    return [
+        f'Cloth may pass through {cloth}, and through faces and edges of solid "{solids[0].name}"{also}. End `filters` '
+        "with self_contact to prevent this, or set sharp: false if held vertices are enough on solids."
+    ]
 
 
 def _keeps_out(parts: Parts) -> SolidContactSettings | None:

@@ -6,8 +6,7 @@
     restore          before another linearization of the same step: the constraints that the last check left
     project          after the last solve of an integrator: particles inside a solid move onto its surface
     correct          after the integrator: the filters of the scene, impulses between cloths among them
-    extend_system    after the filters: contacts between cloths that they resolved are added to the linear system
-    accept           the step stands: contacts persist into the next one
+    accept           the step stands: contacts pass their loads on to the next one
 
 toile/step_limits.py has the diagram of a step, and the limits of its loops.
 
@@ -58,12 +57,12 @@ class Contacts:
 
     def detect(self, state: State, h: float) -> None:
         """Finds the contacts of a step of h that begins with `state`."""
-        if self._system.contact_forces:
-            with self._timers.stage("C/C"):
-                self._system.detect_contacts(state.x, state.v, h)
         if self.solid is not None:
             with self._timers.stage("C/S"):
                 self.solid.detect(state, h)
+        if self._system.contact_forces:
+            with self._timers.stage("C/C"):
+                self._system.detect_contacts(state.x, state.v, h)
 
     def linearize(self, x_ref: wp.array, h: float, u: wp.array | None = None, b_out: wp.array | None = None) -> None:
         """Updates the friction of sliding contacts. With u and b_out it is added to the linear system, whose other
@@ -82,26 +81,32 @@ class Contacts:
         x_ref: wp.array,
         h: float,
         b_out: wp.array | None = None,
+        last: bool = False,
     ) -> bool:
         """Whether the contacts that were solved for are those that the result shows.
 
-        If not, contacts, constraints and the linear system (A, and its residual b_out) are corrected for another solve.
-        `force` is that of the constraints. Integrators without a linear system pass no b_out.
+        Contacts, constraints and the linear system (A, and its residual b_out) are corrected for another solve. After
+        the `last` one nothing is, and the contacts that are left become those of the next step. `force` is that of the
+        constraints. Integrators without a linear system pass no b_out, and do not solve again if the contacts fit.
         """
         consistent = True
         if b_out is not None:
             with self._timers.stage("C/C"):
-                consistent = self._system.check_contacts(x, u, h, b_out)
+                consistent = self._system.check_contacts(x, u, h, b_out, last)
         if self.solid is None:
             return consistent
         with self._timers.stage("C/S"):
-            if self.solid.check(state, x, u, force, h) and consistent:
-                return True
+            # Without a linear system this solve is the last, unless contacts turn out not to fit it.
+            release = last or b_out is None
+            consistent = self.solid.check(state, x, u, force, h, last, release) and consistent
+            if last or (consistent and b_out is None):
+                return consistent
+            # Even a few contacts that have changed must not be judged by forces of constraints that they had before.
             if b_out is not None:
                 self._add_friction(u, -h, b_out)
             self.solid.hold(h)
             self.linearize(x_ref, h, u, b_out)
-        return False
+        return consistent
 
     def restore(self, h: float) -> None:
         """Before another linearization of the same step: constraints become those that the last check left."""
@@ -125,15 +130,6 @@ class Contacts:
                 return trouble
         return None
 
-    @property
-    def can_extend_system(self) -> bool:
-        """Whether corrections can add contacts to the linear system."""
-        return any(correction.contact_forces for correction in self.corrections)
-
-    def extend_system(self) -> bool:
-        """Adds the contacts that corrections have just resolved to the linear system. Returns whether there are any."""
-        return sum(correction.extend_system() for correction in self.corrections) > 0
-
     def accept(self) -> None:
         """The step stands."""
         if self.solid is not None:
@@ -145,6 +141,10 @@ class Contacts:
         """Number of contacts between cloths in the last step."""
         return sum(correction.contact_count() for correction in self.corrections)
 
+    def count_truncated(self) -> int:
+        """Number of vertices whose paths the last step shortened, because nothing else kept them apart."""
+        return sum(correction.truncated_count() for correction in self.corrections)
+
     def vertices_on_solids(self) -> np.ndarray:
         """Particles in contact with a solid in the last step."""
         return np.flatnonzero(self.sliding_friction.in_contact.numpy())
@@ -153,6 +153,17 @@ class Contacts:
         """Particles in contact with cloth in the last step."""
         found = [correction.vertices_in_contact() for correction in self.corrections]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+
+    @property
+    def any(self) -> bool:
+        """Whether a solve may be judged by contacts."""
+        return self.solid is not None or bool(self._system.contact_forces)
+
+    @property
+    def found(self) -> bool:
+        """Whether any contact is known, by detection or by the last check."""
+        by_solids = self.solid is not None and self.solid.any
+        return by_solids or any(force.count > 0 for force in self._system.contact_forces)
 
     @property
     def holds_particles(self) -> bool:
@@ -173,12 +184,21 @@ class Contacts:
         if self.solid is not None:
             self.solid.load_state_dict(state_dict)
 
+    def pinched_vertices(self) -> np.ndarray | None:
+        """Returns the particles that solids pinched in the last step; None if a filter keeps cloth out of solids."""
+        return None if self.solid is None else self.solid.pinched()
+
     def measure_solids(self, reaction: np.ndarray | None) -> tuple[list[int], list[list[float]]] | None:
         """Returns the number of particles in contact with each solid, and the force on it in the last step [N]; None if
         a filter keeps cloth out of solids, which keeps no account of contacts."""
         if self.solid is None:
             return None
-        return self.solid.counts().tolist(), self.solid.forces(reaction).tolist()
+        forces = self.solid.forces(reaction)
+        solids = list(self.solid.solids)
+        for correction in self.corrections:
+            for solid, force in correction.forces_on_solids():
+                forces[solids.index(solid)] += force
+        return self.solid.counts().tolist(), forces.tolist()
 
     def _add_friction(self, u: wp.array, h: float, b_out: wp.array) -> None:
         A = self._system.A

@@ -75,9 +75,11 @@ class System:
         for force in self._penalties:
             force.alter(self.masses, y_out)
 
-    def check_contacts(self, x: wp.array, v: wp.array, h: float, b_out: wp.array) -> bool:
+    def check_contacts(self, x: wp.array, v: wp.array, h: float, b_out: wp.array, last: bool) -> bool:
         """Whether the contact forces that were solved for fit x and v. If not, A and the residual b are corrected."""
-        fits = [force.check(x, v, h, self.A, b_out) for force in self.contact_forces]  # each of them corrects its own
+        fits = [
+            force.check(x, v, h, self.A, b_out, last) for force in self.contact_forces
+        ]  # each of them corrects its own
         return all(fits)
 
     def linearize(self, at: Linearization) -> tuple[BlockMatrix, wp.array]:

@@ -70,14 +70,19 @@ class ContactForce(Protocol):
 
     couplings: Couplings  # its off-diagonal part of the matrix
 
+    @property
+    def count(self) -> int:
+        """Contacts of this step."""
+
     def detect(self, x: wp.array, v: wp.array, h: float) -> None:
         """Finds the contacts of a step of h that begins with x and v; they stay the same until the next step."""
 
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         """Adds the force and the diagonal blocks of A; off-diagonal blocks go to `couplings`."""
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
-        """Whether the contacts that were solved for fit the result; if not, A and the residual b are corrected."""
+    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+        """Whether the contacts that were solved for fit the result. If not, A and the residual b are corrected for
+        another solve; after the `last` one nothing is, and it returns True."""
 
 
 class PenaltyForce(ForceTerm, ContactForce, Protocol):

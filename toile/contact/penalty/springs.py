@@ -36,7 +36,7 @@ from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import numpy_real, real, vec3
 from toile.model.model import Model
-from toile.step_limits import MAX_PENALTY_SOLVES, MAX_SPRINGS_WRONG
+from toile.step_limits import MAX_SPRINGS_WRONG
 
 if TYPE_CHECKING:
     from toile.system.terms import Linearization
@@ -71,7 +71,6 @@ class PenaltySprings:
         self._x_end, self._normal = (wp.zeros(n, dtype=vec3, device=device) for _ in range(2))
         self._deepest, self._sum = (wp.zeros(2 * n, dtype=real, device=device) for _ in range(2))
         self._counts = wp.zeros(int(COUNTS), dtype=wp.int32, device=device)
-        self._solves = 0
         self._launch = Launcher(device)
 
     @property
@@ -127,21 +126,19 @@ class PenaltySprings:
     def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
         """Adds to the force and to the diagonal of A; off-diagonal blocks go to the couplings."""
         c = self.couplings
-        self._solves = 0
         state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
         self._launch(linearize, c.capacity, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array) -> bool:
+    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
         """Checks the active springs at x and v of a solve; False if the system must be solved again.
 
         In that case A and the residual b are corrected.
         """
         c = self.couplings
-        self._solves += 1
         self._counts.zero_()
         self._launch(count_wrong, c.capacity, [c.count, c.particles, c.weights, self.springs, x, v, self._counts])
         wrong, deep, active = self._counts.numpy()
-        if self._solves >= MAX_PENALTY_SOLVES or not (wrong > MAX_SPRINGS_WRONG * active or deep):
+        if last or not (wrong > MAX_SPRINGS_WRONG * active or deep):
             return True
         state = [c.count, c.particles, c.weights, x, v, h * h, h]
         out = [self.springs, b_out, A_out.values, c.blocks]

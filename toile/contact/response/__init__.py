@@ -1,1 +1,1 @@
-"""Contact impulses with friction, persistent contacts in the linear system, and impact zones as the fail-safe."""
+"""Contact springs in the linear system, contact impulses with friction, and truncated paths as the fail-safe."""

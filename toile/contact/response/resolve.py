@@ -1,7 +1,7 @@
 """Contact resolution for cloth in one step, from a candidate to a state without intersections.
 
     broad phase -> contacts of close pairs -> impulses -> contacts of pairs that still collide -> impulses ...
-    -> pairs that collide after the last pass move as rigid zones
+    -> the paths of pairs that collide after the last pass end before the impact
 
 Every step that starts without intersections ends without: the last thing done is continuous collision detection that
 finds no impact on the straight paths from the start to the end.
@@ -14,23 +14,30 @@ Deviations  see the files of its parts
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase.broad_phase import BroadPhase
+from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
 from toile.contact.broad_phase.motion import RelativeMotion
 from toile.contact.collision_mesh import CollisionMesh, Planes
-from toile.contact.narrow_phase.contact_set import RECOVERY, ContactImpulses, ContactSet, make_impulses
-from toile.contact.response.impact_zones import ImpactZones, rigid_motion
-from toile.contact.response.impulses import ParticleResponse, ProjectedGaussSeidel, find_clearance, make_response
+from toile.contact.narrow_phase.contact_set import (
+    RECOVERY,
+    ContactArrays,
+    ContactImpulses,
+    ContactSet,
+    make_impulses,
+    on_boundary,
+)
+from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
+from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
-from toile.math.types import numpy_real, real, vec3
-from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, MAX_ZONE_DISPLACEMENT, MAX_ZONE_PASSES, SWEEP_TOLERANCE
+from toile.math.types import real, vec3, vec4
+from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
 
 # How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
 # most a fraction of the edge length, because otherwise all neighbors in the mesh are near pairs.
-SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.05, 0.05
+SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.1, 0.15
 # If more than this fraction of all vertices is to be searched again, all are.
 MAX_STALE = 0.25
-# Message for a zone that cannot move as a rigid body.
+# Message for pairs that collide although no path can be shortened.
 CLOTH_CAUGHT = "cloth is caught between things that move against each other."
 
 
@@ -54,13 +61,14 @@ class ContactResolver:
         # the first.
         self._x_searched_relative, self._x_searched, self._d = vectors(), vectors(), vectors()
         self._motion = RelativeMotion(mesh.moving_count, self.device)
-        self._slack = 0.0
+        self._slack, self._must_search = 0.0, True
+        self._pairs: CandidatePairs | None = None  # of the last search, if it was for all vertices
         self._stale, self._stale_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._readback = Readback(self._stale_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._impulses_v = self._make_impulses(0)
-        self._solver = ProjectedGaussSeidel(n, self.device)
-        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3)]
+        self._solver = AcceleratedJacobi(n, self.device)
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
         self._no_planes = Planes(*none)
         self._clearance, self._clearance_v = (
             wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)
@@ -69,17 +77,41 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
-        self.zone_count = 0  # of the fail-safe, in the last step
-        self.caught_vertices = np.zeros(0, int)  # vertices of the zone that was given up
+        self._truncation = Truncation(mesh, self.contact_set, self._search_stale)
+        self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
+        self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
+
+    def detect(self, h: float) -> None:
+        """Finds the contacts of pairs that start close, for a step of h."""
+        contact_set = self.contact_set
+        contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
+        if self._pairs is not None and self._count_stale(self.mesh.x) == 0:
+            # The last search covers where the step before ended, but not where this one leads.
+            contact_set.find_near_pairs(self._pairs, self.mesh.x, self._slack)
+            self._must_search = True
+        else:  # without motion there are few pairs
+            self._search(self.mesh.x)
+        contact_set.find_close_contacts()
+
+    def add_impacts(self) -> int:
+        """Adds contacts of pairs that collide on the way to x_end; returns their number.
+
+        Contacts on the boundary of an element take no part. Close contacts have not been settled yet, and such normals
+        would stop layers that slide over each other; what still collides then is found by `resolve`.
+        """
+        self._search_stale()
+        contact_set, first = self.contact_set, self.contact_set.contact_count
+        found = contact_set.find_impacts(False)
+        self._launch(drop_boundary_contacts, found, [first, contact_set.contacts])
+        return found
 
     def resolve(self, planes: Planes | None, h: float) -> str | None:
         """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
         contact_set = self.contact_set
-        contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
         response, response_v = self._find_responses(planes or self._no_planes)
-        self._search()
-        self._solver.clear()
-        if contact_set.find_close_contacts():
+        self._search_stale()
+        contact_set.update_inverse_masses()
+        if contact_set.contact_count:
             self._apply_impulses(response)
             self._search_stale()
         hits, passes = contact_set.find_impacts(False), 0
@@ -92,8 +124,15 @@ class ContactResolver:
         self.contact_count = contact_set.contact_count
         if contact_set.contact_count:
             self._correct_velocities(response_v, h)
-        self.zone_count = 0
-        return self._apply_zones(hits, h) if hits else None
+        self.truncated_count = 0
+        if not hits:
+            return None
+        self._mark_last_contacts(hits)
+        if not self._truncation.apply(h):
+            self.caught_vertices = self._truncation.stuck()
+            return CLOTH_CAUGHT
+        self.truncated_count = self._truncation.count()
+        return None
 
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""
@@ -103,44 +142,49 @@ class ContactResolver:
                 make_response(mesh.inverse_mass, planes, self._clearance),
                 make_response(mesh.inverse_mass, planes, self._clearance_v),
             )
-        inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, self._clearance, self._clearance_v]
-        self._launch(find_clearance, len(planes.count), inputs)
+        inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, planes.slack]
+        self._launch(find_clearance, len(planes.count), [*inputs, self._clearance, self._clearance_v])
         return self._responses[key]
 
     def _make_impulses(self, capacity: int) -> ContactImpulses:
         normal, friction = (wp.zeros(capacity, dtype=kind, device=self.device) for kind in (real, vec3))
         return make_impulses(normal, friction)
 
-    def _search(self) -> None:
-        """Finds the near pairs for the present x_end."""
+    def _search(self, x_end: wp.array) -> None:
+        """Finds the near pairs of motions to x_end."""
         mesh = self.mesh
-        largest_motion = self._motion.find(mesh.x, mesh.x_end)
+        largest_motion = self._motion.find(mesh.x, x_end)
         least = SLACK_OF_THICKNESS * mesh.thickest
         slack = min(least + SLACK_OF_MOTION * largest_motion, SLACK_OF_EDGES * mesh.edge_length)
         # A power of two, because packed launches are keyed by their numbers.
         self._slack = float(2.0 ** np.floor(np.log2(max(slack, least))))
-        wp.copy(self._x_searched, mesh.x_end)
+        wp.copy(self._x_searched, x_end)
+        self._must_search = False
         self._find_near_pairs(None)
 
     def _search_stale(self) -> None:
         """Searches again for ends that have moved farther than the last search allows."""
         mesh = self.mesh
-        at = [mesh.x_end, self._slack, self._x_searched, self._stale, self._stale_count]
-        self._stale_count.zero_()
-        self._launch(find_stale, mesh.count, at)
-        count = int(self._readback()[0])
-        if count > MAX_STALE * mesh.count:
-            self._search()
+        if self._must_search or (count := self._count_stale(mesh.x_end)) > MAX_STALE * mesh.count:
+            self._search(mesh.x_end)
         elif count:
             self._find_near_pairs(self._stale)
+
+    def _count_stale(self, x_end: wp.array) -> int:
+        """Marks the vertices that are farther than the slack from where they were searched; returns their number."""
+        self._stale_count.zero_()
+        at = [x_end, self._slack, self._x_searched, self._stale, self._stale_count]
+        self._launch(find_stale, self.mesh.count, at)
+        return int(self._readback()[0])
 
     def _find_near_pairs(self, only: wp.array | None) -> None:
         """Runs the broad phase and updates the near pairs, all or those of some vertices."""
         mesh = self.mesh
-        at = [self._x_searched, self._motion.mean, mesh.rest.thickness, self._slack]
+        at = [self._x_searched, self._motion.mean, mesh.reach, self._slack]
         self._launch(prepare_search, mesh.count, [*at, self._x_searched_relative, self._reach])
         pairs = self.broad_phase.find(mesh.x, self._x_searched_relative, self._reach, only)
         self.contact_set.find_near_pairs(pairs, self._x_searched_relative, self._slack, only)
+        self._pairs = pairs if only is None else None  # a search for some vertices overwrites those of all
 
     def _apply_impulses(self, response: ParticleResponse) -> None:
         """Solves for the contact impulses and moves x_end by them."""
@@ -165,50 +209,6 @@ class ContactResolver:
         self._impulses_v.friction.zero_()
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest / h)
         self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self._impulses_v, mesh.v_end)
-
-    def _apply_zones(self, hits: int, h: float) -> str | None:
-        """The fail-safe: rigid impact zones grow until no pair collides."""
-        mesh, contact_set = self.mesh, self.contact_set
-        zones = ImpactZones(mesh.count)
-        held = np.zeros((mesh.count, 3, 3))
-        inverse_mass = mesh.inverse_mass.numpy().astype(float)[: mesh.moving_count]
-        held[: mesh.moving_count] = np.eye(3) - inverse_mass * mesh.masses[: mesh.moving_count, None, None]
-        held[mesh.moving_count :] = np.eye(3)
-        x = mesh.x.numpy().astype(float)
-        wanted = mesh.x_end.numpy().astype(float).copy()
-        for _ in range(MAX_ZONE_PASSES):
-            zones.join(contact_set.vertices_of(contact_set.contact_count - hits))
-            contact_set.contact_count -= hits
-            x_end = wanted.copy()
-            parts = zones.zones()
-            for zone in parts:
-                moved = rigid_motion(x[zone], wanted[zone] - x[zone], mesh.masses[zone], held[zone])
-                wanted_max = np.abs(wanted[zone] - x[zone]).max()
-                if moved is None or np.abs(moved).max() > MAX_ZONE_DISPLACEMENT * wanted_max:
-                    self.caught_vertices = zone
-                    return CLOTH_CAUGHT
-                x_end[zone] = x[zone] + moved
-            changed = np.any(x_end != mesh.x_end.numpy(), axis=1)
-            contact_set.changed.assign(changed.astype(np.int32))
-            mesh.x_end.assign(x_end.astype(numpy_real))
-            self._search_stale()
-            hits = contact_set.find_impacts(True)
-            if not hits:
-                self._set_zone_velocities(parts, x, held, h)
-                self.zone_count = len(parts)
-                return None
-        return "contacts between cloths could not be resolved."
-
-    def _set_zone_velocities(self, zones: list[np.ndarray], x: np.ndarray, held: np.ndarray, h: float) -> None:
-        """Gives zones the velocity of a rigid body that keeps their momentum."""
-        v, x_end = self.mesh.v_end.numpy().astype(float).copy(), self.mesh.x_end.numpy()
-        for zone in zones:
-            velocity = rigid_motion(x[zone], v[zone], self.mesh.masses[zone], held[zone])
-            if velocity is None:  # held velocities are not rigid: only free directions follow the zone
-                free = np.eye(3) - held[zone]
-                velocity = v[zone] + np.einsum("nij,nj->ni", free, (x_end[zone] - x[zone]) / h - v[zone])
-            v[zone] = velocity
-        self.mesh.v_end.assign(v.astype(numpy_real))
 
 
 @wp.kernel
@@ -253,6 +253,15 @@ def mark_last_contacts(
     at = vertices[count[0] - 1 - wp.tid()]
     for c in range(4):
         changed_out[at[c]] = 1
+
+
+@wp.kernel
+def drop_boundary_contacts(first: wp.int32, contacts_out: ContactArrays):
+    """Contacts on the boundary of an element get no weights, so that nothing can move them."""
+    k = first + wp.tid()
+    if on_boundary(contacts_out.weights[k]):
+        contacts_out.weights[k] = vec4()
+        contacts_out.effective_inverse_mass[k] = real(0.0)
 
 
 @wp.kernel

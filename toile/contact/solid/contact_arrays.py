@@ -21,7 +21,11 @@ from toile.math.types import real, vec3
 from toile.model.state_dict import StateDict
 
 MAX_CONTACTS = wp.constant(3)  # contacts of a particle
-FREE, SLIDING, LOCKED = wp.constant(0), wp.constant(1), wp.constant(2)
+FREE, SLIDING, LOCKED, PINCHED = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)
+
+# In contact before this step: `stick` is carried along from there. Too far for contact, but near enough to pinch a
+# particle that is in contact with another solid.
+LASTING, OPPOSES = wp.constant(1), wp.constant(2)
 
 UNKNOWN = wp.constant(real(-1.0))  # load of a contact that was not part of any solve yet
 
@@ -35,8 +39,11 @@ BLOCK = wp.constant(SHARE)  # particles per counter, at least: threads count sep
 class SolidContactArrays:
     """Fields per particle first, then per slot; slot k of particle i has index 3 i + k."""
 
+    offset: real  # [m]  by which layers that are pinched may be off the surface of minima
     mode: wp.array(dtype=wp.int32)
     count: wp.array(dtype=wp.int32)
+    planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
+    slack: wp.array(dtype=real)  # [m]  by which impulses may move it towards solids
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -51,7 +58,8 @@ class SolidContactArrays:
     plane: wp.array(dtype=vec3)  # [m]  a point of the plane that the particle may not cross
     stick: wp.array(dtype=vec3)  # [m]  where the material in contact is at the end of the step
     velocity: wp.array(dtype=vec3)  # [m/s]  velocity of that material
-    lasting: wp.array(dtype=wp.int32)  # 1: in contact before this step; `stick` is carried along from there
+    carried: wp.array(dtype=vec3)  # [m]  where the solid's material would carry the particle in the step
+    lasting: wp.array(dtype=wp.int32)  # LASTING, OPPOSES, or 0
     target: wp.array(dtype=real)  # [m]  distance from the surface at which the particle is held
     mu: wp.array(dtype=real)
     load: wp.array(dtype=real)  # [N]  normal force
@@ -71,18 +79,21 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real,
-    "recovery": vec3,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real,
+    "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
-    "stick": vec3, "velocity": vec3, "lasting": wp.int32, "target": real, "mu": real, "load": real,
+    "stick": vec3, "velocity": vec3, "carried": vec3, "lasting": wp.int32, "target": real, "mu": real, "load": real,
 }  # fmt: skip
 
 
-def make_solid_contacts(particles: int, solids: int, device: str) -> tuple[SolidContactArrays, SolidContactArrays]:
+def make_solid_contacts(
+    particles: int, solids: int, offset: float, device: str
+) -> tuple[SolidContactArrays, SolidContactArrays]:
     """Allocates the contacts of the present step and of the step before."""
     now, before = (_make_arrays(particles, solids, device) for _ in range(2))
+    now.offset = before.offset = offset
     now.x_checked = before.x_checked = wp.zeros(particles, dtype=vec3, device=device)
     return now, before
 
@@ -168,6 +179,7 @@ def exchange_slots(contacts: SolidContactArrays, a: wp.int32, b: wp.int32):
     exchange(contacts.plane, a, b)
     exchange(contacts.stick, a, b)
     exchange(contacts.velocity, a, b)
+    exchange(contacts.carried, a, b)
     exchange(contacts.lasting, a, b)
     exchange(contacts.target, a, b)
     exchange(contacts.mu, a, b)

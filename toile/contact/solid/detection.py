@@ -16,8 +16,11 @@ from typing import Any
 import warp as wp
 
 from toile.contact.solid.contact_arrays import (
+    LASTING,
     LOCKED,
     MAX_CONTACTS,
+    OPPOSES,
+    PINCHED,
     UNKNOWN,
     WRONG,
     SolidContactArrays,
@@ -34,6 +37,8 @@ TOO_NEAR = wp.constant(real(0.5))
 # Particles nearer than this multiple of the gap are in contact. In the first step of a run they are held: cloth at rest
 # has no velocity towards the solid. Later on they are those just released, which come back by themselves if they must.
 CONTACT_RANGE = wp.constant(real(1.1))
+# Particles in contact with a solid may be pinched by another within this multiple of the gap.
+OPPOSING_RANGE = wp.constant(real(4.0))
 # Surfaces are searched this many times as far as needed, so that the next steps need not search.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -89,8 +94,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
 
     @wp.func
     def add(
-        contacts: SolidContactArrays, i: wp.int32, solid: wp.int32, pose: Pose, point: vec3, closest: Closest,
-        target: real, mu: real,
+        contacts: SolidContactArrays, i: wp.int32, solid: wp.int32, pose: Pose, carried: vec3, point: vec3,
+        closest: Closest, target: real, mu: real,
     ):  # fmt: skip
         k = contacts.count[i]
         if k >= MAX_CONTACTS:
@@ -105,6 +110,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         contacts.plane[a] = end_world(pose, placed)
         contacts.stick[a] = contacts.plane[a]
         contacts.velocity[a] = end_velocity(pose, placed, closest.velocity)
+        contacts.carried[a] = end_world(pose, carried)
         contacts.lasting[a] = 0
         contacts.target[a] = target
         contacts.mu[a] = mu
@@ -137,12 +143,21 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
             if hit.found != 0 and now_out.count[i] < MAX_CONTACTS:
                 target = within_reach(target, clearance, hit.closest.distance + path + max_recovery)
-                add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+                carried_to = p + h * hit.closest.velocity
+                add(now_out, i, solid, pose, carried_to, hit.point, hit.closest, target, mu)
                 if clearance < CONTACT_RANGE * gap:  # already in contact, with the material of the start
-                    carried_to = p + h * hit.closest.velocity
                     carried_to += (target - clearance) * hit.closest.normal
                     now_out.stick[MAX_CONTACTS * i + now_out.count[i] - 1] = end_world(pose, carried_to)
-                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = 1
+                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = LASTING
+            elif (
+                hit.clearance < OPPOSING_RANGE * gap
+                and parameters.poses.shape[0] > 1
+                and now_out.count[i] < MAX_CONTACTS
+            ):
+                opposite = closest(shape, q, OPPOSING_RANGE * gap)
+                if opposite.distance < OPPOSING_RANGE * gap:
+                    add(now_out, i, solid, pose, p + h * opposite.velocity, q, opposite, target, mu)
+                    now_out.lasting[MAX_CONTACTS * i + now_out.count[i] - 1] = OPPOSES
             return
         carried = material(shape, before.anchor[a], before.face[a], before.inner_normal[a], h)
         here = Closest()
@@ -154,21 +169,23 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         slip = q - carried.point
         slip -= wp.dot(slip, carried.normal) * carried.normal
         stuck = before.mode[i] == LOCKED and a == MAX_CONTACTS * i
-        if not stuck and wp.length(slip) > gap:  # far enough for the surface to have curved away
+        pinched = before.mode[i] == PINCHED
+        # Far enough for the surface to have curved away; a pinched particle is moved by other solids too.
+        if not stuck and (pinched or wp.length(slip) > gap):
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
             # The particle flies on where the surface falls away faster than the contact force can make it follow.
             follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
             if there.distance > target + follows + TOO_NEAR * gap:
                 hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
                 if hit.found != 0:
-                    add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+                    add(now_out, i, solid, pose, p + h * there.velocity, hit.point, hit.closest, target, mu)
                 return
             target = within_reach(target, clearance, there.distance + path + max_recovery)
-            add(now_out, i, solid, pose, q, there, target, mu)
+            add(now_out, i, solid, pose, p + h * there.velocity, q, there, target, mu)
         else:
-            add(now_out, i, solid, pose, carried.point, here, target, mu)
+            add(now_out, i, solid, pose, p + h * carried.velocity, carried.point, here, target, mu)
         if now_out.count[i] > count:
-            now_out.lasting[MAX_CONTACTS * i + count] = 1
+            now_out.lasting[MAX_CONTACTS * i + count] = LASTING
             placed = carried.point + (target - clearance) * carried.normal
             now_out.stick[MAX_CONTACTS * i + count] = end_world(pose, placed)
             now_out.load[MAX_CONTACTS * i + count] = wp.max(before.load[a], real(0.0))
@@ -214,7 +231,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
                 now_out.inner_normal[a] = found.normal
                 depth = now_out.target[a] - found.distance
                 # A particle on its way out is not moved besides: sampled distances jump deep inside a solid.
-                if depth > TOO_NEAR * gap and clearance >= real(0.0):
+                outside = clearance >= real(0.0) and now_out.mode[i] != PINCHED
+                if outside and depth > TOO_NEAR * gap:
                     now_out.recovery[i] = now_out.recovery[i] + pose.R * (depth * found.normal)
                     now_out.clearance[c] = now_out.target[a]
                     q += depth * found.normal
@@ -231,7 +249,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         reach = wp.length(q - p) + pose.drift + max_recovery
         target = within_reach(target, clearance, hit.closest.distance + reach)
         if hit.found != 0 and now_out.count[i] < MAX_CONTACTS:
-            add(now_out, i, solid, pose, hit.point, hit.closest, target, mu)
+            carried = p + h * hit.closest.velocity
+            add(now_out, i, solid, pose, carried, hit.point, hit.closest, target, mu)
             a = MAX_CONTACTS * i + now_out.count[i] - 1
             n = now_out.normal[a]
             now_out.recovery[i] = now_out.recovery[i] + wp.dot(n, now_out.plane[a] - x_end[i]) * n

@@ -12,8 +12,8 @@ Deviations  The paper has friction at high sliding velocities only; here it acts
 
 import warp as wp
 
-from toile.contact.solid.contact_arrays import LOCKED, MAX_CONTACTS, SolidContactArrays
-from toile.contact.solid.faces import PARALLEL, between_faces
+from toile.contact.solid.contact_arrays import LOCKED, MAX_CONTACTS, PINCHED, SLIDING, SolidContactArrays
+from toile.contact.solid.faces import OPPOSITE, PARALLEL, mean_velocity
 from toile.contact.solid.friction import SlidingFriction
 from toile.math.types import mat33, real, vec3
 from toile.model.constraint_state import ConstraintState
@@ -51,7 +51,22 @@ def hold_contacts(
     for k in range(contacts_out.count[i]):
         contacts_out.load[a + k] = wp.max(contacts_out.load[a + k], real(0.0))
     if contacts_out.count[i] > 0:
-        if contacts_out.mode[i] == LOCKED or between_faces(contacts_out, i):
+        if contacts_out.mode[i] == PINCHED:
+            v_mean = mean_velocity(contacts_out, i)
+            if contacts_out.mu[a] + contacts_out.mu[a + 1] > real(0.0):
+                x += S * contacts_out.stick[a]
+                v += S * v_mean
+                S = mat33()
+            else:
+                apart = wp.normalize(contacts_out.normal[a] - contacts_out.normal[a + 1])
+                free = S * apart
+                length = wp.length(free)
+                if length > PARALLEL:
+                    p = free / length
+                    x += p * (wp.dot(apart, contacts_out.stick[a] - x) / length)
+                    v += p * (wp.dot(apart, v_mean - v) / length)
+                    S -= wp.outer(p, p)
+        elif contacts_out.mode[i] == LOCKED:
             x += S * contacts_out.stick[a]
             v += S * contacts_out.velocity[a]
             S = mat33()
@@ -60,7 +75,7 @@ def hold_contacts(
                 n = contacts_out.normal[a + k]
                 free = S * n
                 length = wp.length(free)
-                if length > PARALLEL:
+                if length > wp.where(k > 0 and wp.dot(n, contacts_out.normal[a]) < real(0.0), OPPOSITE, PARALLEL):
                     p = free / length
                     x += p * ((wp.dot(n, contacts_out.plane[a + k]) - wp.dot(n, x)) / length)
                     v += p * ((wp.dot(n, contacts_out.velocity[a + k]) - wp.dot(n, v)) / length)
@@ -70,7 +85,11 @@ def hold_contacts(
             slip = S * contacts_out.slip[i]
             speed = wp.length(slip)
             creep = creep_speed(thickness, h)
-            if speed > creep:
+            if contacts_out.changes[i] > 0 and contacts_out.mode[i] == SLIDING:
+                # It has just been released from where it was locked, and its load will change with its motion: a force
+                # of fixed size could reverse it. One that is proportional to the slip cannot.
+                drag = (contacts_out.limit[i] / wp.clamp(speed, creep, thickness / h)) * S
+            elif speed > creep:
                 friction = -(contacts_out.limit[i] / speed) * slip
                 drag = (contacts_out.limit[i] / speed) * (S - wp.outer(slip, slip) / (speed * speed))
             else:
@@ -110,6 +129,9 @@ def project_out(
     if wp.length_sq(contacts_out.recovery[i]) == real(0.0):
         return
     x_out[i] = x_out[i] + contacts_out.recovery[i]
+    if contacts_out.mode[i] == PINCHED:
+        v_out[i] = mean_velocity(contacts_out, i)
+        return
     for k in range(contacts_out.count[i]):
         n = contacts_out.normal[MAX_CONTACTS * i + k]
         inward = wp.min(wp.dot(v_out[i] - contacts_out.velocity[MAX_CONTACTS * i + k], n), real(0.0))

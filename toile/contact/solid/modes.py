@@ -16,8 +16,10 @@ from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
+    LASTING,
     LOCKED,
     MAX_CONTACTS,
+    PINCHED,
     SLIDING,
     WRONG,
     SolidContactArrays,
@@ -25,7 +27,7 @@ from toile.contact.solid.contact_arrays import (
     drop,
     exchange_slots,
 )
-from toile.contact.solid.faces import between_faces, loads, squeeze
+from toile.contact.solid.faces import loads, settle_faces
 from toile.contact.solid.friction import SlidingFriction
 from toile.contact.solid.holding import CREEP, creep_speed
 from toile.math.types import real, vec3
@@ -81,6 +83,7 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
     i = first + wp.tid()
     now_out.mode[i] = FREE
     now_out.count[i] = 0
+    now_out.slack[i] = real(0.0)
     now_out.changes[i] = 0
     now_out.stops[i] = 0
     now_out.slip[i] = vec3()
@@ -119,8 +122,8 @@ def give_way(contacts: SolidContactArrays, i: wp.int32):
 @wp.kernel
 def choose_modes(
     # in
-    first: wp.int32, masses: wp.array(dtype=real), v: wp.array(dtype=vec3), gravity: vec3, h: real,
-    before: SolidContactArrays,
+    first: wp.int32, masses: wp.array(dtype=real), x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), gravity: vec3,
+    h: real, thickness: real, max_recovery: real, before: SolidContactArrays,
     # in and out
     now_out: SolidContactArrays,
 ):  # fmt: skip
@@ -130,10 +133,14 @@ def choose_modes(
         return
     a = MAX_CONTACTS * i
     choose_lead(now_out, i, before)
+    was_pinched = before.mode[i] == PINCHED
+    pinched = settle_faces(now_out, i, 0, was_pinched, x[i] + h * v[i], thickness, max_recovery)
     same = before.count[i] > 0 and before.solid[a] == now_out.solid[a]
-    if squeeze(now_out, i, 0):
-        now_out.mode[i] = LOCKED
-    elif before.mode[i] == FREE or (not same and now_out.lasting[a] == 0):
+    if now_out.count[i] == 0:
+        return
+    if pinched:
+        now_out.mode[i] = PINCHED
+    elif before.mode[i] == FREE or (not same and now_out.lasting[a] != LASTING):
         land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED and same:
         now_out.mode[i] = LOCKED
@@ -222,43 +229,58 @@ def judge_friction(
     return error
 
 
+@wp.struct
+class SolveResult:
+    """What a solve found for every particle."""
+
+    force: wp.array(dtype=vec3)  # [N]  of the constraints
+    u: wp.array(dtype=vec3)  # [m/s]
+
+
 @wp.kernel
 def judge_forces(
     # in
     first: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction,
-    force: wp.array(dtype=vec3), u: wp.array(dtype=vec3), thickness: real, h: real, before: SolidContactArrays,
+    solved: SolveResult, thickness: real, h: real, max_recovery: real, release: wp.bool,
+    before: SolidContactArrays,
     # in and out
     contacts_out: SolidContactArrays,
     # out
     urgent_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Compares each state with the force that it needed: a contact that pulls is released, one beyond Coulomb's limit
-    slips. Counts what was wrong."""
+    slips. Counts what was wrong. Without `release` only what pulls hard is released: a load near zero is rounding,
+    and the particle has yet to be brought to its place."""
     i = first + wp.tid()
     if contacts_out.count[i] == 0:
         return
     count_one(urgent_out, IN_CONTACT, first)
     sliding = contacts_out.mode[i] == SLIDING
-    found = split_force(i, masses, constraints, friction, force[i], u[i], contacts_out)
+    found = split_force(i, masses, constraints, friction, solved.force[i], solved.u[i], contacts_out)
     if found.known < contacts_out.count[i]:  # some contacts have no force to be judged by yet
         if contacts_out.mode[i] == FREE:
             choose_lead(contacts_out, i, before)
-            land(contacts_out, i, masses[i], u[i], vec3(), h)
+            land(contacts_out, i, masses[i], solved.u[i], vec3(), h)
         elif contacts_out.mode[i] == LOCKED:
             give_way(contacts_out, i)
-        if squeeze(contacts_out, i, found.known):
-            contacts_out.mode[i] = LOCKED
+        x = contacts_out.x_checked[i]
+        if contacts_out.mode[i] != PINCHED and settle_faces(
+            contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, max_recovery
+        ):
+            contacts_out.mode[i] = PINCHED
+            contacts_out.recovery[i] = contacts_out.stick[MAX_CONTACTS * i] - x
         return
     contacts_out.limit[i] = found.limit
-    if between_faces(contacts_out, i):
+    if contacts_out.mode[i] == PINCHED:
         return
 
     worst = int(0)
     for k in range(contacts_out.count[i]):
         if found.n[k] < found.n[worst]:
             worst = k
-    if found.n[worst] < real(0.0) and contacts_out.changes[i] < MAX_STATE_CHANGES:
-        if found.n[worst] < -(URGENT * thickness * masses[i] / (h * h)):
+    urgent = found.n[worst] < -(URGENT * thickness * masses[i] / (h * h))
+    if (urgent or (release and found.n[worst] < real(0.0))) and contacts_out.changes[i] < MAX_STATE_CHANGES:
+        if urgent:
             count_one(urgent_out, WRONG, first)
             contacts_out.changes[i] = contacts_out.changes[i] + 1
         drop(contacts_out, i, worst)
@@ -291,7 +313,9 @@ def end_step(
     if now_out.mode[i] == SLIDING and now_out.stops[i] >= PATIENCE:
         now_out.mode[i] = LOCKED
         now_out.stops[i] = 0
+    now_out.planes[i] = wp.where(now_out.mode[i] == PINCHED, -1, now_out.count[i])
     landed = now_out.count[i] > before.count[i]
+    caught = (now_out.mode[i] == PINCHED) != (before.mode[i] == PINCHED)
     discontinuous_out[i] = wp.where(landed or now_out.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)
-    if (landed and now_out.limit[i] > real(0.0)) or wp.length_sq(now_out.recovery[i]) > real(0.0):
+    if (landed and now_out.limit[i] > real(0.0)) or caught or wp.length_sq(now_out.recovery[i]) > real(0.0):
         discontinuous_out[i] = DISCONTINUOUS

@@ -26,6 +26,7 @@ from toile.contact.solid.contact_arrays import (
     GROSS,
     IN_CONTACT,
     MAX_CONTACTS,
+    PINCHED,
     WRONG,
     SolidParameters,
     contacts_state_dict,
@@ -37,7 +38,7 @@ from toile.contact.solid.contact_arrays import (
 from toile.contact.solid.detection import detection_kernels
 from toile.contact.solid.friction import make_friction
 from toile.contact.solid.holding import find_drag_velocity, hold_contacts, project_out
-from toile.contact.solid.modes import begin_step, choose_modes, end_step, judge_forces
+from toile.contact.solid.modes import SolveResult, begin_step, choose_modes, end_step, judge_forces
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import vec3
@@ -49,7 +50,6 @@ from toile.model.state_dict import StateDict
 from toile.step_limits import (
     MAX_FRICTION_INEXACT,
     MAX_FRICTION_WRONG,
-    MAX_SOLID_SOLVES,
     MAX_STATES_WRONG,
 )
 
@@ -70,7 +70,9 @@ class SolidContacts:
         masses: wp.array,
         gravity: Vector,
         max_step: float,
+        layers: bool = False,
     ):
+        """With `layers`, contacts between cloths hold layers apart that solids pinch."""
         # Recovery is a speed [m/s]. Were it a distance per step, cloth that it stretches too much would be stretched as
         # much in a step of any size.
         self._recovery = settings.max_recovery / max_step
@@ -79,13 +81,18 @@ class SolidContacts:
         self._corrections = corrections
         self.device, n = solids.device, len(masses)
         self.friction = make_friction(n, self.device)
-        self._now, self._before = make_solid_contacts(n, len(solids), self.device)
+        self._now, self._before = make_solid_contacts(
+            n, len(solids), settings.thickness if layers else 0.0, self.device
+        )
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._parameters = [self._make_parameters(s) for s in range(len(solids))]
         self._urgent = make_counts(n, self.device)
         self._readback = Readback(self._urgent)
         self._launch = Launcher(self.device)
+        self._results: dict[tuple[int, int], SolveResult] = {}
         self._step, self._solves, self._first = 0.0, 0, True
+        # Whether any particle is in contact, as far as the last check knows; and that of the last step that stands.
+        self.any = self._any_before = True
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
@@ -102,8 +109,9 @@ class SolidContacts:
             of_solid = [solid.shape, parameters, h * self._recovery]
             inputs = [*of_solid, self.masses, state.x, state.v, h, self.constraints.S_user, self._first, before, now]
             self._launch.split(predict, n, inputs, fewest=1)
-        self._launch.split(choose_modes, n, [self.masses, state.v, self._gravity, h, before, now])
-        self._step, self._solves = h, 0
+        at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
+        self._launch.split(choose_modes, n, [*at_start, before, now])
+        self._step, self._solves, self.any = h, 0, self._any_before
         self.hold(h)
 
     def hold(self, h: float) -> None:
@@ -115,11 +123,14 @@ class SolidContacts:
         """Finds the velocity that carries each sliding particle along with its solid."""
         self._launch.split(find_drag_velocity, len(x_ref), [self._now, x_ref, h, self.friction.v_drag])
 
-    def check(self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float) -> bool:
+    def check(
+        self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float, last: bool, release: bool
+    ) -> bool:
         """Compares a solve with its contacts, and corrects them. Returns False if so many were wrong that the step has
         to be solved again.
 
-        `h` is the integrator's own: that of x = x_ref + h u.
+        `h` is the integrator's own: that of x = x_ref + h u. With `release` contacts that pull ever so little are
+        released.
         """
         n, now, before = len(x), self._now, self._before
         self._solves += 1
@@ -132,13 +143,22 @@ class SolidContacts:
             inputs = [*of_solid, state.x, x, again, self._step, self.constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(now.x_checked, x)
-        at = [self.masses, self.constraints, self.friction, force, u, self.settings.thickness, h, before, now]
-        self._launch.split(judge_forces, n, [*at, self._urgent])
+        at = [self.masses, self.constraints, self.friction, self._result(force, u), self.settings.thickness, h]
+        self._launch.split(judge_forces, n, [*at, self._step * self._recovery, release, before, now, self._urgent])
         urgent = total(self._readback)
+        self.any = bool(urgent[IN_CONTACT])
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
-        return self._solves >= MAX_SOLID_SOLVES or not (wrong or gross or inexact)
+        return last or not (wrong or gross or inexact)
+
+    def _result(self, force: wp.array, u: wp.array) -> SolveResult:
+        """The arrays of a solve as one argument; made once, because packed launches are keyed by identity."""
+        key = (id(force), id(u))
+        if key not in self._results:
+            self._results[key] = SolveResult()
+            self._results[key].force, self._results[key].u = force, u
+        return self._results[key]
 
     def correct(self, state_out: State) -> None:
         """After the last solve: projects what is inside a solid onto its surface, and marks discontinuous motion."""
@@ -150,22 +170,26 @@ class SolidContacts:
     def accept(self) -> None:
         """The step stands: its contacts are where the next one starts from."""
         self._now, self._before = self._before, self._now
-        self._first = False
+        self._first, self._any_before = False, self.any
 
     def state_dict(self) -> StateDict:
-        return {"first": self._first, **contacts_state_dict(self._before)}
+        return {"first": self._first, "any": self._any_before, **contacts_state_dict(self._before)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        self._first = bool(state_dict["first"])
+        self._first, self._any_before = bool(state_dict["first"]), bool(state_dict["any"])
         load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
         """The planes that contacts hold particles at in the present step."""
-        return Planes(self._now.count, self._now.normal)
+        return Planes(self._now.planes, self._now.normal, self._now.slack)
 
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
         return int(np.count_nonzero(self._before.count.numpy()))
+
+    def pinched(self) -> np.ndarray:
+        """Particles that are pinched between two solids."""
+        return np.flatnonzero(self._before.mode.numpy() == int(PINCHED))
 
     def counts(self) -> np.ndarray:
         """Number of particles in contact with each solid."""
@@ -189,5 +213,5 @@ class SolidContacts:
     def _make_parameters(self, s: int) -> Any:
         parameters = SolidParameters()
         parameters.solid, parameters.poses = s, self.solids.poses
-        parameters.mu, parameters.gap = float(self.solids.solids[s].settings.friction), self.settings.thickness
+        parameters.mu, parameters.gap = float(self.solids.solids[s].settings.friction), self.solids.gaps[s]
         return parameters

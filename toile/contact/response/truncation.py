@@ -1,0 +1,155 @@
+"""The fail-safe: the paths of vertices that still collide end before the impact.
+
+    x_end = x + d - (1 - s) P d,    s <- 0.95 t s at an impact at time t,    P = m W projects on free directions
+
+Shortening a path may cause new impacts, so that the pairs of all shortened vertices are tested again. After
+MAX_SHORTENINGS rounds the paths of vertices that still collide end where they began, s = 0. If all do, nothing moves,
+and nothing collides: so this ends, unless pins or solids lead vertices through each other. Then the step must be
+shorter.
+
+What is left behind is caught up by later steps. Momentum is lost: a shortened path has the velocity of its length.
+
+Source      none; Chen et al. 2025, "Offset Geometric Contact", truncates displacements by bounds on distances
+Symbols     d  displacement [m]     s  fraction of it that is left     t  time of impact     W  inverse mass
+Deviations  Continuous collision detection finds the time: motion that does not collide is not shortened.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import warp as wp
+
+from toile.contact.collision_mesh import CollisionMesh
+from toile.contact.narrow_phase.closest_points import approach, impact
+from toile.contact.narrow_phase.contact_set import MARGIN, ContactSet, NearPair
+from toile.contact.narrow_phase.impact_time import NEVER
+from toile.device.launcher import Launcher
+from toile.device.readback import Readback
+from toile.math.types import mat33, numpy_real, real, vec3
+from toile.step_limits import MAX_SHORTENINGS, MAX_TRUNCATIONS
+
+# Fraction of the path up to an impact that is left.
+REMAINING = wp.constant(real(0.95))
+# Fractions below this are zero.
+SHORTEST = wp.constant(real(1e-6))
+# Indices of the counters: pairs that collide, and those of them in which no path can be shortened.
+HITS, STUCK = wp.constant(0), wp.constant(1)
+
+
+class Truncation:
+    """Shortens the paths of a step until nothing collides."""
+
+    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet, search_stale: Callable[[], None]):
+        """`search_stale` updates the near pairs to the present ends."""
+        self.mesh, self.contact_set, self._search_stale = mesh, contact_set, search_stale
+        n, device = mesh.count, mesh.device
+        self._left, self._shortened = (wp.zeros(n, dtype=real, device=device) for _ in range(2))
+        self._x_full = wp.zeros(n, dtype=vec3, device=device)
+        self._masses = wp.array(mesh.masses.astype(numpy_real), dtype=real, device=device)
+        self._counts = wp.zeros(2, dtype=wp.int32, device=device)
+        self._readback = Readback(self._counts)
+        self._stuck = wp.zeros(n, dtype=wp.int32, device=device)
+        self._launch = Launcher(device)
+
+    def apply(self, h: float) -> bool:
+        """Shortens the paths to x_end; pairs that collide have `changed` vertices. Returns whether nothing collides."""
+        mesh, launch, n = self.mesh, self._launch, self.mesh.count
+        near_pairs, changed = self.contact_set.near_pairs, self.contact_set.changed
+        wp.copy(self._x_full, mesh.x_end)
+        self._left.fill_(1.0)
+        for done in range(MAX_TRUNCATIONS):
+            self._search_stale()
+            self._counts.zero_()
+            self._stuck.zero_()
+            wp.copy(self._shortened, self._left)
+            paths = [mesh.x, mesh.x_end, changed, mesh.inverse_mass, self._left, done >= MAX_SHORTENINGS]
+            out = [self._shortened, self._stuck, self._counts]
+            launch(find_shortest_paths, near_pairs.count, [near_pairs.values, *paths, *out])
+            hits, stuck = self._readback().tolist()
+            if not hits:
+                launch(slow_down, n, [self._x_full, mesh.x_end, h, mesh.v_end])
+                return True
+            if stuck:
+                break
+            ends = [self._x_full, self._masses, mesh.inverse_mass, self._shortened]
+            launch(shorten, n, [mesh.x, *ends, self._left, mesh.x_end, changed])
+        return False
+
+    def count(self) -> int:
+        """Number of vertices whose paths were shortened in the last call."""
+        return int(np.count_nonzero(self._left.numpy() < 1.0))
+
+    def stuck(self) -> np.ndarray:
+        """The vertices of pairs that collide, none of whose paths can be shortened."""
+        return np.flatnonzero(self._stuck.numpy())
+
+
+@wp.kernel
+def find_shortest_paths(
+    # in
+    near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    changed: wp.array(dtype=wp.int32), inverse_mass: wp.array(dtype=mat33), left: wp.array(dtype=real), stop: wp.bool,
+    # out
+    shortened_out: wp.array(dtype=real), stuck_out: wp.array(dtype=wp.int32), counts_out: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """The fraction of each path that the impacts on it leave; with `stop`, nothing."""
+    k = wp.tid()
+    at = near_pairs[k].vertices
+    if changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
+        return
+    kind = near_pairs[k].kind
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
+    margin = MARGIN * near_pairs[k].thickness
+    if near_pairs[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
+        return
+    t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
+    if t >= NEVER:
+        return
+    wp.atomic_add(counts_out, HITS, 1)
+    factor = wp.where(stop, real(0.0), REMAINING * t)
+    free = int(0)
+    for q in range(4):
+        i = at[q]
+        if left[i] > real(0.0) and wp.trace(inverse_mass[i]) > real(0.0):
+            wp.atomic_min(shortened_out, i, factor * left[i])
+            free += 1
+    if free == 0:
+        wp.atomic_add(counts_out, STUCK, 1)
+        for q in range(4):
+            stuck_out[at[q]] = 1
+
+
+@wp.kernel
+def shorten(
+    # in
+    x: wp.array(dtype=vec3), x_full: wp.array(dtype=vec3), masses: wp.array(dtype=real),
+    inverse_mass: wp.array(dtype=mat33), shortened: wp.array(dtype=real),
+    # in and out
+    left_out: wp.array(dtype=real),
+    # out
+    x_end_out: wp.array(dtype=vec3), changed_out: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """Shortens the paths, and marks the vertices of those that have become shorter."""
+    i = wp.tid()
+    changed_out[i] = 0
+    if shortened[i] < left_out[i]:
+        s = wp.where(shortened[i] < SHORTEST, real(0.0), real(1.0) * shortened[i])
+        free = masses[i] * (inverse_mass[i] * (x_full[i] - x[i]))
+        x_end_out[i] = x_full[i] - (real(1.0) - s) * free
+        left_out[i] = s
+        changed_out[i] = 1
+
+
+@wp.kernel
+def slow_down(
+    # in
+    x_full: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), h: real,
+    # in and out
+    v_out: wp.array(dtype=vec3),
+):  # fmt: skip
+    """Takes the displacement that is missing from the velocity."""
+    i = wp.tid()
+    missing = x_end[i] - x_full[i]
+    if wp.length_sq(missing) > real(0.0):
+        v_out[i] = v_out[i] + missing / h
