@@ -364,6 +364,19 @@ def find_close_pairs(
         add_hit(k, AT_START, near_pairs, first, ranges_out, hits_out)
 
 
+@wp.func
+def time_of_impact(pair: NearPair, x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3)) -> real:
+    """When a near pair collides on the way to x_end, in 0..1; NEVER if it does not."""
+    at = pair.vertices
+    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
+    a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
+    margin = MARGIN * pair.thickness
+    t = real(NEVER)
+    if pair.distance - approach(pair.kind, a_end - a, b_end - b, c_end - c, d_end - d) <= margin:
+        t = impact(pair.kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
+    return t
+
+
 @wp.kernel
 def find_impacts(
     # in
@@ -377,13 +390,7 @@ def find_impacts(
     at = near_pairs[k].vertices
     if only_changed and changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
         return
-    kind = near_pairs[k].kind
-    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
-    a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    margin = MARGIN * near_pairs[k].thickness
-    if near_pairs[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
-        return
-    t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
+    t = time_of_impact(near_pairs[k], x, x_end)
     if t < NEVER:
         add_hit(k, t, near_pairs, first, ranges_out, hits_out)
 

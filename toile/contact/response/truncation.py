@@ -20,8 +20,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.narrow_phase.closest_points import approach, impact
-from toile.contact.narrow_phase.contact_set import MARGIN, ContactSet, NearPair
+from toile.contact.narrow_phase.contact_set import ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
@@ -97,13 +96,7 @@ def find_shortest_paths(
     at = near_pairs[k].vertices
     if changed[at[0]] + changed[at[1]] + changed[at[2]] + changed[at[3]] == 0:
         return
-    kind = near_pairs[k].kind
-    a, b, c, d = x[at[0]], x[at[1]], x[at[2]], x[at[3]]
-    a_end, b_end, c_end, d_end = x_end[at[0]], x_end[at[1]], x_end[at[2]], x_end[at[3]]
-    margin = MARGIN * near_pairs[k].thickness
-    if near_pairs[k].distance - approach(kind, a_end - a, b_end - b, c_end - c, d_end - d) > margin:
-        return
-    t = impact(kind, a, b, c, d, a_end, b_end, c_end, d_end, margin)
+    t = time_of_impact(near_pairs[k], x, x_end)
     if t >= NEVER:
         return
     wp.atomic_add(counts_out, HITS, 1)
