@@ -262,7 +262,7 @@ class TestLivePage:
     def test_colors(self, tried: Tried) -> None:
         tried.choose("color", CONTACT)
         tried.opened.wait_until(lambda: tried.count(CLOTHS[0], CLOTHS) < 100, "nothing touches anything")
-        assert "on a solid" in tried.opened.page.inner_text("body")
+        tried.opened.wait_until(lambda: "on a solid" in tried.opened.page.inner_text("body"), "the legend is there")
         tried.choose("color", WARP)
         tried.opened.wait_until(lambda: "+5 %" in tried.opened.page.inner_text("body"), "the legend has numbers")
         tried.choose("color", CLOTH)
