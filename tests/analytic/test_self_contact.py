@@ -25,6 +25,7 @@ from analytic.sheets import G, positions, velocities
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.narrow_phase.contact_set import ContactSet
+from toile.contact.response.near_pair_search import NearPairSearch
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 
@@ -256,9 +257,9 @@ def test_the_initial_capacity_changes_no_bit(device: str) -> None:
     contact = contact_of(tight)
     mesh, contacts = contact.collision_mesh, contact.resolver
     pairs = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, tight.device, capacity=1)
-    contacts.broad_phase = pairs
     contacts.contact_set = ContactSet(mesh, pairs.edges, pairs.triangles, contacts.contact_set.friction, capacity=1)
     contact.springs.contact_set = contacts._truncation.contact_set = contacts.contact_set
+    contacts.search = contacts._truncation.search = NearPairSearch(mesh, pairs, contacts.contact_set)
     assert bits(tight) == bits(thrown(device, 4.0, tolerance=1e-4))
     assert len(contacts.contact_set.contacts.normal_impulse) > 50
 

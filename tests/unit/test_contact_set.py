@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
 from toile.contact.intersection_audit import Audit
 from toile.contact.narrow_phase.contact_set import ContactSet
+from toile.contact.response.near_pair_search import NearPairSearch
 from toile.contact.response.resolve import ContactResolver
 from toile.simulation.simulation import Simulation
 
@@ -62,7 +63,7 @@ def test_pairs_closer_than_twice_the_thickness_are_contacts(gap: float, target: 
     """The target allows the gap to shrink to the thickness, or recovers a tenth of the deficit; normals are
     vertical."""
     contacts = begin(two(device, gap))
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     assert contacts.contact_set.find_close_contacts() > 20
     found = arrays_of(contacts.contact_set)
     np.testing.assert_allclose(found["target"], target * THICKNESS, atol=1e-15)
@@ -73,7 +74,7 @@ def test_pairs_closer_than_twice_the_thickness_are_contacts(gap: float, target: 
 
 def test_distant_pairs_are_not_contacts(device: str) -> None:
     contacts = begin(two(device, 2.1))
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     assert contacts.contact_set.find_close_contacts() == 0
     assert contacts.contact_set.find_impacts(False) == 0
 
@@ -85,7 +86,7 @@ def test_the_thickness_of_a_pair_is_the_mean(device: str) -> None:
         {"shape": grid(0.2, 6), "thickness": 3e-3, "translation": (0.01, 0.02, 2.5e-3), "rotation": (0.0, 0.0, 17.0)},
     ]
     contacts = begin(cloths(device, sheets))
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     contacts.contact_set.find_close_contacts()
     found = arrays_of(contacts.contact_set)
     between = (found["vertices"] < 36).any(axis=1) & (found["vertices"] >= 36).any(axis=1)
@@ -102,7 +103,7 @@ def test_a_flat_sheet_has_no_contact_with_itself(thickness: float, device: str) 
     bent = np.column_stack([radius * np.sin(x[:, 0] / radius), x[:, 1], radius * np.cos(x[:, 0] / radius)])
     for shape in (x, bent):
         contacts = begin(simulation, x=shape)
-        contacts._search(contacts.mesh.x_end)
+        contacts.search.update()
         contacts.contact_set.find_close_contacts()
         assert (arrays_of(contacts.contact_set)["target"] <= 0.0).all()  # no contact has an impulse
         assert contacts.contact_set.find_impacts(False) == 0
@@ -113,7 +114,7 @@ def test_pairs_that_collide_in_the_step_are_contacts(device: str) -> None:
     simulation = two(device, 10.0)
     down = np.where(np.arange(72)[:, None] < 36, 0.0, 1.0) * [0.0, 0.0, -0.05]
     contacts = begin(simulation, down)
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     assert contacts.contact_set.find_close_contacts() == 0
     hits = contacts.contact_set.find_impacts(False)
     found = arrays_of(contacts.contact_set)
@@ -123,7 +124,7 @@ def test_pairs_that_collide_in_the_step_are_contacts(device: str) -> None:
     np.testing.assert_allclose(found["target"], (1.0 - 10.0) * THICKNESS, rtol=1e-9)
     assert hits == len(found["kind"])
     contacts = begin(simulation, -d)
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     assert contacts.contact_set.find_impacts(False) == 0
 
 
@@ -132,15 +133,16 @@ def test_full_arrays_grow_and_nothing_is_lost(size: float, device: str) -> None:
     """A capacity of one pair and one contact gives the same contacts as a sufficient one, including earlier ones."""
     simulation = two(device, 1.5)
     contacts = begin(simulation, random_motion(simulation, 5, size))
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     contacts.contact_set.find_close_contacts()
     contacts.contact_set.find_impacts(False)
     wanted = arrays_of(contacts.contact_set)
     mesh = contacts.mesh
     tight = ContactResolver(mesh, 0.3)
-    tight.broad_phase = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, device, capacity=1)
-    tight.contact_set = ContactSet(mesh, tight.broad_phase.edges, tight.broad_phase.triangles, 0.3, capacity=1)
-    tight._search(tight.mesh.x_end)
+    pairs = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, device, capacity=1)
+    tight.contact_set = ContactSet(mesh, pairs.edges, pairs.triangles, 0.3, capacity=1)
+    tight.search = NearPairSearch(mesh, pairs, tight.contact_set)
+    tight.search.update()
     tight.contact_set.find_close_contacts()
     tight.contact_set.find_impacts(False)
     found = arrays_of(tight.contact_set)
@@ -175,10 +177,27 @@ MOTIONS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
 }
 
 
+def assert_nothing_is_lost(contacts: ContactResolver) -> int:
+    """Asserts that contacts are the same to the last bit as from tests of all pairs; returns their number."""
+    mesh, contact_set = contacts.mesh, contacts.contact_set
+    contact_set.find_close_contacts()
+    contact_set.find_impacts(False)
+    found = arrays_of(contact_set)
+    pairs = contacts.search.broad_phase
+    reference = ContactSet(mesh, pairs.edges, pairs.triangles, contact_set.friction)
+    reference.find_near_pairs(all_pairs(contacts), mesh.x_end, 1e6)
+    assert reference.near_pair_count > 20_000
+    reference.find_close_contacts()
+    reference.find_impacts(False)
+    wanted = arrays_of(reference)
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    return len(wanted["kind"])
+
+
 @pytest.mark.parametrize("motion", MOTIONS)
-def test_no_search_loses_a_contact(motion: str, device: str) -> None:
+def test_no_search_loses_a_contact(motion: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same contacts to the last bit as from tests of all pairs; also when ends have moved since the search, by the
-    whole slack, or far enough for another search."""
+    whole slack, or far enough for another search; and in the next step, which uses the same search."""
     simulation = two(device, 3.0)
     n = simulation.model.particle_count
     total = 0
@@ -187,27 +206,24 @@ def test_no_search_loses_a_contact(motion: str, device: str) -> None:
         x = positions(two(device, 3.0)) + random.normal(scale=3e-4, size=(n, 3))
         d = MOTIONS[motion](x, random)
         contacts = begin(simulation, d, x)
-        mesh, contact_set = contacts.mesh, contacts.contact_set
-        contacts._search(contacts.mesh.x_end)
+        mesh = contacts.mesh
+        contacts.search.update()
         for farthest in (0.0, 0.999, 120.0):
             away = random.normal(size=x.shape)
-            away *= contacts._slack / np.linalg.norm(away, axis=1)[:, None]
+            away *= contacts.search._slack / np.linalg.norm(away, axis=1)[:, None]
             far = farthest if farthest < 1.0 else np.where(random.uniform(size=(n, 1)) < 0.1, farthest, 0.999)
-            mesh.x_end.assign(contacts._x_searched.numpy() + far * away)
-            contacts._search_stale()
-            contact_set.find_close_contacts()
-            contact_set.find_impacts(False)
-            found = arrays_of(contact_set)
-            reference = ContactSet(
-                mesh, contacts.broad_phase.edges, contacts.broad_phase.triangles, contact_set.friction
-            )
-            reference.find_near_pairs(all_pairs(contacts), mesh.x_end, 1e6)
-            assert reference.near_pair_count > 20_000
-            reference.find_close_contacts()
-            reference.find_impacts(False)
-            wanted = arrays_of(reference)
-            assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
-            total += len(wanted["kind"])
+            mesh.x_end.assign(contacts.search._x_searched.numpy() + far * away)
+            contacts.search.update()
+            total += assert_nothing_is_lost(contacts)
+        # The next step begins where this one has ended, and has no search of its own yet.
+        mesh.x.assign(mesh.x_end.numpy())
+        monkeypatch.setattr(contacts.search, "_search", None)
+        contacts.search.at_start()
+        monkeypatch.undo()
+        for size in (0.0, 0.5, 120.0):
+            mesh.x_end.assign(contacts.search._x_searched.numpy() + size * away)
+            contacts.search.update()
+            total += assert_nothing_is_lost(contacts)
     assert total > 100 or motion in ("fall", "roll")
 
 
@@ -237,7 +253,7 @@ def test_no_collision_remains_after_the_correction(
         contacts = begin(simulation, d, x)
         assert contacts.resolve(None, H) is None
         end = contacts.mesh.x_end.numpy().copy()
-        contacts._search(contacts.mesh.x_end)
+        contacts.search.update()
         assert contacts.contact_set.find_impacts(False) == 0
         assert audit.count(end) == 0
         assert np.array_equal(end[corners], x[corners])
@@ -272,6 +288,6 @@ def test_contacts_with_a_sharp_solid_have_its_friction(friction: float, device: 
     }
     sheet = {"shape": grid(0.2, 4), "translation": (0.01, 0.02, 0.3e-3), "rotation": (0.0, 0.0, 17.0)}
     contacts = begin(cloths(device, [sheet], solids=[box], contact={"friction": 0.3}))
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     assert contacts.contact_set.find_close_contacts() > 0
     np.testing.assert_array_equal(arrays_of(contacts.contact_set)["mu"], friction)

@@ -21,7 +21,7 @@ from toile.simulation.simulation import Simulation
 def truncated(simulation: Simulation, d: np.ndarray, x: np.ndarray | None = None) -> tuple[Truncation, bool]:
     """The truncation of all paths x + d, without impulses before it, and whether it succeeded."""
     contacts = begin(simulation, d, x)
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     contacts.contact_set.changed.fill_(1)
     return contacts._truncation, contacts._truncation.apply(H)
 
@@ -127,7 +127,7 @@ def test_vertices_of_solids_keep_their_displacement(device: str) -> None:
     d = np.tile([0.0, 0.0, -0.02], (16, 1))
     contacts = begin(simulation, d)
     x, wanted = contacts.mesh.x.numpy().copy(), contacts.mesh.x_end.numpy().copy()
-    contacts._search(contacts.mesh.x_end)
+    contacts.search.update()
     contacts.contact_set.changed.fill_(1)
     assert contacts._truncation.apply(H)
     end = contacts.mesh.x_end.numpy()

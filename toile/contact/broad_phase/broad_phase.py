@@ -43,7 +43,8 @@ BLOCK = 64
 
 @dataclass
 class CandidatePairs:
-    """Candidate pairs, each once. The arrays may be longer than the counts; the next search overwrites them."""
+    """Candidate pairs, each once. The arrays may be longer than the counts; the next search of the same kind, for all
+    vertices or for some, overwrites them."""
 
     vertex_triangle: wp.array  # vec2i: vertex, triangle
     edge_edge: wp.array  # vec2i: edge, edge; the first is the smaller
@@ -76,6 +77,7 @@ class BroadPhase:
         self._tree_id = 0 if self._tree is None else self._tree.id
         capacities = [each * vertex_count if capacity is None else capacity for each in CAPACITY_PER_VERTEX]
         self._patch_pairs, *self._pairs = (AppendBuffer(wp.vec2i, each, device) for each in capacities)
+        self._pairs_of_some = [AppendBuffer(wp.vec2i, max(1, each // 8), device) for each in capacities[1:]]
         self._on_gpu = self.runs_on_gpu(device)
         self._launch = Launcher(device)
 
@@ -101,8 +103,8 @@ class BroadPhase:
         self._searches += 1
         inputs = [self._tree_id, self._moving_patches, self._active, self._boxes]
         fill([self._patch_pairs], self._launch, find_patches, self._patch_count, inputs, BLOCK)
-        self._find_element_pairs(selected)
-        vertices, edges = self._pairs
+        vertices, edges = found = self._pairs if only is None else self._pairs_of_some
+        self._find_element_pairs(selected, found)
         return CandidatePairs(vertices.values, edges.values, vertices.count, edges.count)
 
     @staticmethod
@@ -110,16 +112,16 @@ class BroadPhase:
         """Whether several threads compare the elements of two patches."""
         return wp.get_device(device).is_cuda
 
-    def _find_element_pairs(self, selected: wp.array) -> None:
+    def _find_element_pairs(self, selected: wp.array, pairs_out: list[AppendBuffer]) -> None:
         """Compares the elements of all pairs of patches."""
         found = [selected, self._patch_pairs.values]
         if self._on_gpu:
             lanes = pairs_gpu.LANES
             inputs = [self._patches, *self._ends[1:3], lanes, *found, self._boxes.elements]
-            fill(self._pairs, self._launch, pairs_gpu.find_pairs, lanes * self._patch_pairs.count, inputs, BLOCK)
+            fill(pairs_out, self._launch, pairs_gpu.find_pairs, lanes * self._patch_pairs.count, inputs, BLOCK)
         else:
             inputs = [self._patches, *found, self._boxes]
-            fill(self._pairs, self._launch, pairs_cpu.find_pairs, self._patch_pairs.count, inputs, BLOCK)
+            fill(pairs_out, self._launch, pairs_cpu.find_pairs, self._patch_pairs.count, inputs, BLOCK)
 
 
 @wp.kernel

@@ -7,15 +7,14 @@ Every step that starts without intersections ends without: the last thing done i
 finds no impact on the straight paths from the start to the end.
 
 Source      [BFA02]
-Symbols     x, x_end  positions at the two ends of the step [m]     slack  how far ends may move after a search [m]
+Symbols     x, x_end  positions at the two ends of the step [m]     d  displacement [m]
 Deviations  see the files of its parts
 """
 
 import numpy as np
 import warp as wp
 
-from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
-from toile.contact.broad_phase.motion import RelativeMotion
+from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.collision_mesh import CollisionMesh, Planes
 from toile.contact.narrow_phase.contact_set import (
     RECOVERY,
@@ -26,17 +25,12 @@ from toile.contact.narrow_phase.contact_set import (
     on_boundary,
 )
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
+from toile.contact.response.near_pair_search import NearPairSearch
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
-from toile.device.readback import Readback
 from toile.math.types import real, vec3, vec4
 from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
 
-# How far ends may move before pairs are searched again: fractions of the thickness and of the largest motion, but at
-# most a fraction of the edge length, because otherwise all neighbors in the mesh are near pairs.
-SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.1, 0.15
-# If more than this fraction of all vertices is to be searched again, all are.
-MAX_STALE = 0.25
 # Message for pairs that collide although no path can be shortened.
 CLOTH_CAUGHT = "cloth is caught between things that move against each other."
 
@@ -50,22 +44,11 @@ class ContactResolver:
         Recovery that is the same in every step would stretch cloth too much in short steps as well.
         """
         self.mesh, self.device, self._max_step = mesh, mesh.device, max_step
-        self.broad_phase = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, self.device)
-        self.contact_set = ContactSet(mesh, self.broad_phase.edges, self.broad_phase.triangles, friction)
+        broad_phase = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, self.device)
+        self.contact_set = ContactSet(mesh, broad_phase.edges, broad_phase.triangles, friction)
         n = mesh.count
-
-        def vectors() -> wp.array:
-            return wp.zeros(n, dtype=vec3, device=self.device)
-
-        # Ends of the last search, in the frame that moves with the mean of all and at rest: free fall has no motion in
-        # the first.
-        self._x_searched_relative, self._x_searched, self._d = vectors(), vectors(), vectors()
-        self._motion = RelativeMotion(mesh.moving_count, self.device)
-        self._slack, self._must_search = 0.0, True
-        self._pairs: CandidatePairs | None = None  # of the last search, if it was for all vertices
-        self._stale, self._stale_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
-        self._readback = Readback(self._stale_count)
-        self._reach = wp.zeros(n, dtype=real, device=self.device)
+        self._d = wp.zeros(n, dtype=vec3, device=self.device)
+        self.search = NearPairSearch(mesh, broad_phase, self.contact_set)
         self._impulses_v = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
@@ -77,7 +60,7 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
-        self._truncation = Truncation(mesh, self.contact_set, self._search_stale)
+        self._truncation = Truncation(mesh, self.contact_set, self.search)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
 
@@ -85,12 +68,7 @@ class ContactResolver:
         """Finds the contacts of pairs that start close, for a step of h."""
         contact_set = self.contact_set
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
-        if self._pairs is not None and self._count_stale(self.mesh.x) == 0:
-            # The last search covers where the step before ended, but not where this one leads.
-            contact_set.find_near_pairs(self._pairs, self.mesh.x, self._slack)
-            self._must_search = True
-        else:  # without motion there are few pairs
-            self._search(self.mesh.x)
+        self.search.at_start()
         contact_set.find_close_contacts()
 
     def add_impacts(self) -> int:
@@ -99,7 +77,7 @@ class ContactResolver:
         Contacts on the boundary of an element take no part. Close contacts have not been settled yet, and such normals
         would stop layers that slide over each other; what still collides then is found by `resolve`.
         """
-        self._search_stale()
+        self.search.update()
         contact_set, first = self.contact_set, self.contact_set.contact_count
         found = contact_set.find_impacts(False)
         self._launch(drop_boundary_contacts, found, [first, contact_set.contacts])
@@ -109,16 +87,16 @@ class ContactResolver:
         """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
         contact_set = self.contact_set
         response, response_v = self._find_responses(planes or self._no_planes)
-        self._search_stale()
+        self.search.update()
         contact_set.update_inverse_masses()
         if contact_set.contact_count:
             self._apply_impulses(response)
-            self._search_stale()
+            self.search.update()
         hits, passes = contact_set.find_impacts(False), 0
         while hits and passes < MAX_IMPACT_PASSES:
             self._apply_impulses(response)
             self._mark_last_contacts(hits)
-            self._search_stale()
+            self.search.update()
             hits = contact_set.find_impacts(True)
             passes += 1
         self.contact_count = contact_set.contact_count
@@ -150,42 +128,6 @@ class ContactResolver:
         normal, friction = (wp.zeros(capacity, dtype=kind, device=self.device) for kind in (real, vec3))
         return make_impulses(normal, friction)
 
-    def _search(self, x_end: wp.array) -> None:
-        """Finds the near pairs of motions to x_end."""
-        mesh = self.mesh
-        largest_motion = self._motion.find(mesh.x, x_end)
-        least = SLACK_OF_THICKNESS * mesh.thickest
-        slack = min(least + SLACK_OF_MOTION * largest_motion, SLACK_OF_EDGES * mesh.edge_length)
-        # A power of two, because packed launches are keyed by their numbers.
-        self._slack = float(2.0 ** np.floor(np.log2(max(slack, least))))
-        wp.copy(self._x_searched, x_end)
-        self._must_search = False
-        self._find_near_pairs(None)
-
-    def _search_stale(self) -> None:
-        """Searches again for ends that have moved farther than the last search allows."""
-        mesh = self.mesh
-        if self._must_search or (count := self._count_stale(mesh.x_end)) > MAX_STALE * mesh.count:
-            self._search(mesh.x_end)
-        elif count:
-            self._find_near_pairs(self._stale)
-
-    def _count_stale(self, x_end: wp.array) -> int:
-        """Marks the vertices that are farther than the slack from where they were searched; returns their number."""
-        self._stale_count.zero_()
-        at = [x_end, self._slack, self._x_searched, self._stale, self._stale_count]
-        self._launch(find_stale, self.mesh.count, at)
-        return int(self._readback()[0])
-
-    def _find_near_pairs(self, only: wp.array | None) -> None:
-        """Runs the broad phase and updates the near pairs, all or those of some vertices."""
-        mesh = self.mesh
-        at = [self._x_searched, self._motion.mean, mesh.reach, self._slack]
-        self._launch(prepare_search, mesh.count, [*at, self._x_searched_relative, self._reach])
-        pairs = self.broad_phase.find(mesh.x, self._x_searched_relative, self._reach, only)
-        self.contact_set.find_near_pairs(pairs, self._x_searched_relative, self._slack, only)
-        self._pairs = pairs if only is None else None  # a search for some vertices overwrites those of all
-
     def _apply_impulses(self, response: ParticleResponse) -> None:
         """Solves for the contact impulses and moves x_end by them."""
         mesh, contact_set = self.mesh, self.contact_set
@@ -209,37 +151,6 @@ class ContactResolver:
         self._impulses_v.friction.zero_()
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest / h)
         self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self._impulses_v, mesh.v_end)
-
-
-@wp.kernel
-def prepare_search(
-    # in
-    x_searched: wp.array(dtype=vec3), mean: wp.array(dtype=vec3), thickness: wp.array(dtype=real), slack: real,
-    # out
-    x_relative_out: wp.array(dtype=vec3), reach_out: wp.array(dtype=real),
-):  # fmt: skip
-    """Ends of the search in the frame of the mean motion, and the margin of each vertex."""
-    i = wp.tid()
-    x_relative_out[i] = x_searched[i] - mean[0]
-    reach_out[i] = thickness[i] + slack
-
-
-@wp.kernel
-def find_stale(
-    # in
-    x_end: wp.array(dtype=vec3), slack: real,
-    # in and out
-    x_searched_out: wp.array(dtype=vec3),
-    # out
-    stale_out: wp.array(dtype=wp.int32), count_out: wp.array(dtype=wp.int32),
-):  # fmt: skip
-    """Marks vertices whose end is farther than `slack` from the end they were searched with, and updates that end."""
-    i = wp.tid()
-    stale_out[i] = 0
-    if wp.length(x_end[i] - x_searched_out[i]) > slack:
-        x_searched_out[i] = x_end[i]
-        stale_out[i] = 1
-        wp.atomic_add(count_out, 0, 1)
 
 
 @wp.kernel

@@ -14,14 +14,13 @@ Symbols     d  displacement [m]     s  fraction of it that is left     t  time o
 Deviations  Continuous collision detection finds the time: motion that does not collide is not shortened.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.contact_set import ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
+from toile.contact.response.near_pair_search import NearPairSearch
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import mat33, numpy_real, real, vec3
@@ -38,9 +37,8 @@ HITS, STUCK = wp.constant(0), wp.constant(1)
 class Truncation:
     """Shortens the paths of a step until nothing collides."""
 
-    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet, search_stale: Callable[[], None]):
-        """`search_stale` updates the near pairs to the present ends."""
-        self.mesh, self.contact_set, self._search_stale = mesh, contact_set, search_stale
+    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet, search: NearPairSearch):
+        self.mesh, self.contact_set, self.search = mesh, contact_set, search
         n, device = mesh.count, mesh.device
         self._left, self._shortened = (wp.zeros(n, dtype=real, device=device) for _ in range(2))
         self._x_full = wp.zeros(n, dtype=vec3, device=device)
@@ -57,7 +55,7 @@ class Truncation:
         wp.copy(self._x_full, mesh.x_end)
         self._left.fill_(1.0)
         for done in range(MAX_TRUNCATIONS):
-            self._search_stale()
+            self.search.update()
             self._counts.zero_()
             self._stuck.zero_()
             wp.copy(self._shortened, self._left)
