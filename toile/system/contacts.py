@@ -98,7 +98,7 @@ class Contacts:
         with self._timers.stage("C/S"):
             # Without a linear system this solve is the last, unless contacts turn out not to fit it.
             release = last or b_out is None
-            consistent = self.solid.check(state, x, u, force, h, last, release) and consistent
+            consistent = self.solid.check(state, x, u, force, self._system.pulls, h, last, release) and consistent
             if last or (consistent and b_out is None):
                 return consistent
             # Even a few contacts that have changed must not be judged by forces of constraints that they had before.

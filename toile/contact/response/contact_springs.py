@@ -68,7 +68,7 @@ class ContactSprings:
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
         self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
-        self._solves, self._h, self.count = 0, 0.0, 0
+        self._solves, self._h, self.count, self._checked = 0, 0.0, 0, False
         self.springs = ContactSpringArrays()
         self._capacity = -1
         self._reserve(0)
@@ -77,7 +77,7 @@ class ContactSprings:
         """Finds the contacts of a step; those that persist have the load of the step before."""
         self._find(x, v, h)
         contacts, count, mesh = self.contact_set.contacts, self.contact_set.contact_count, self.mesh
-        self._solves, self._h = 0, h
+        self._solves, self._h, self._checked = 0, h, False
         self.count = 0
         self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
@@ -93,13 +93,16 @@ class ContactSprings:
         inputs = [mesh.x, mesh.x_end, at.x, at.h, self.contact_set.contacts]
         self._launch(add_springs, self.count, [*model, *inputs, f_out, A_out.values, self.springs, c.groups])
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+    def check(
+        self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
+    ) -> bool:
         """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few.
 
         The system is corrected in any case before another solve: the loads in it would no longer be those of the
         springs, which would then be judged by forces that they did not have.
         """
-        if self._solves == 1 and not last:
+        if not self._checked and not last:
+            self._checked = True
             self._add_impacts(x)
             self._add_new()
         mesh, contacts = self.mesh, self.contact_set.contacts
@@ -107,7 +110,7 @@ class ContactSprings:
             return True
         self._counts.zero_()
         at = [mesh.moving_count, mesh.x, mesh.x_end, x]
-        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts])
+        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts, pulls_out])
         if last:
             return True
         changed, active = self._readback()

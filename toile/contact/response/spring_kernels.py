@@ -202,7 +202,7 @@ def judge_springs(
     # in and out
     springs_out: ContactSpringArrays,
     # out
-    counts_out: wp.array(dtype=wp.int32),
+    counts_out: wp.array(dtype=wp.int32), pulls_out: wp.array(dtype=vec3),
 ):  # fmt: skip
     """Loads become the forces of the solve. Springs that pull no longer act, missing ones do; both are counted."""
     t = wp.tid()
@@ -216,6 +216,9 @@ def judge_springs(
         springs_out.load[t] = wp.max(load, real(0.0))
         if load < real(0.0):
             springs_out.active[t] = 0
+            for a in range(4):
+                if at[a] < moving_count:
+                    wp.atomic_add(pulls_out, at[a], w[a] * springs_out.force[t])
         if load < -k * PULL_TOLERANCE * tau:
             wp.atomic_add(counts_out, CHANGED, 1)
     elif not last and stretch < -MISS_TOLERANCE * tau and springs_out.effective_inverse_mass[t] > TINY:
