@@ -94,6 +94,9 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
 # Rounds in which paths that still collide end before the impact, and rounds in all: in those after the first ones they
 # end where they began. These end by themselves: the second number only bounds the time.
 MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
+# Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
+# kinetic energy.
+IMPACT = 0.05
 # Contact springs do not fit a solve when more than this fraction of them pulled or was missing.
 MAX_SPRINGS_CHANGED = 0.02
 

@@ -147,6 +147,15 @@ class ContactSprings:
             inputs = [contacts, self._share, mesh.inverse_mass_in_system, self._h, v, v_end]
             self._launch(add_impacts_to, self.count, [*inputs, mesh.moving_count, dx, dv])
 
+    def include_new(self) -> None:
+        """Makes springs that do not act of the contacts found after the solve."""
+        self._add_new()
+
+    @property
+    def h(self) -> float:
+        """The integrator's step [s]: the impulse of a spring is its force times h."""
+        return self._h
+
     def forces_on_vertices(self) -> np.ndarray:
         """The force of contacts on every vertex of the collision mesh in the last step [N]; on the host."""
         contacts, springs, n = self.contact_set.contacts, self.springs, self.contact_set.contact_count

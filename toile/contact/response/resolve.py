@@ -66,7 +66,7 @@ class ContactResolver:
         self._stale, self._stale_count = (wp.zeros(k, dtype=wp.int32, device=self.device) for k in (n, 1))
         self._readback = Readback(self._stale_count)
         self._reach = wp.zeros(n, dtype=real, device=self.device)
-        self._impulses_v = self._make_impulses(0)
+        self.velocity_impulses = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
         self._no_planes = Planes(*none)
@@ -203,12 +203,12 @@ class ContactResolver:
     def _correct_velocities(self, response: ParticleResponse, h: float) -> None:
         """Applies impulses to the velocities: pairs with a normal impulse must not approach at the end of the step."""
         mesh, contact_set = self.mesh, self.contact_set
-        if len(self._impulses_v.normal) < contact_set.contact_count:
-            self._impulses_v = self._make_impulses(2 * contact_set.contact_count)
-        self._impulses_v.normal.zero_()
-        self._impulses_v.friction.zero_()
+        if len(self.velocity_impulses.normal) < contact_set.contact_count:
+            self.velocity_impulses = self._make_impulses(2 * contact_set.contact_count)
+        self.velocity_impulses.normal.zero_()
+        self.velocity_impulses.friction.zero_()
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest / h)
-        self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self._impulses_v, mesh.v_end)
+        self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self.velocity_impulses, mesh.v_end)
 
 
 @wp.kernel
