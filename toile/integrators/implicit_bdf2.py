@@ -3,9 +3,10 @@
     x1 = ((1 + r)^2 x_n - r^2 x_(n-1)) / (1 + 2 r) + b h v1,    v1 likewise with f/m,    b = (1 + r)/(1 + 2 r)
 
 with r = h / (previous h). The first step, the first after a jump, and one much longer than the step before have r = 0,
-which is backward Euler. So have two steps after an impact in which contacts between cloths took much of the kinetic energy:
-what was smooth before would continue as a rebound, and stretch that the impact left would return as motion. There forces
-are linearized at the start of the step, because velocities that have just changed at once lead to stretched cloth.
+which is backward Euler. So have two steps after an impact in which contacts between cloths took much of the kinetic
+energy: the motion before it would continue as a rebound, and stretch that the impact left would return as motion. There
+forces are linearized at the start of the step, because velocities that have just changed at once lead to stretched
+cloth.
 
 Source      the linear systems are those of [BW98] eq. (18) with b h for h; the solve is in toile/integrators/newton.py
 Symbols     r  ratio of steps [-]     h  step [s]

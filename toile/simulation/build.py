@@ -109,9 +109,7 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
 
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(
-        IntegratorContext(
-            system, constraints, corrections, contacts, limits, scene.solver, timers, needs_linearization
-        )
+        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers, needs_linearization)
     )
     return Parts(
         scene=scene,

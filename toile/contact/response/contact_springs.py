@@ -9,7 +9,9 @@ of the step before, and after each solve it becomes the force that the spring ha
 target without a stiffer spring, under any load. Impulses then correct what the springs left.
 
 A spring acts if its pair had a load or is about as close as it may come. After a solve, one that pulls is removed and
-one that is missing is added. Friction has the load of the last solve; its coefficient has the slip there.
+one that is missing is added. What was removed in the step before does not act at first: between layers at rest there
+are more pairs than carry loads, and the two solves of a step do not suffice to find out anew which of them do. Friction
+has the load of the last solve; its coefficient has the slip there.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
@@ -36,6 +38,7 @@ from toile.contact.response.spring_kernels import (
     correct_springs,
     count_impacts,
     judge_springs,
+    mark_released,
     prepare_springs,
 )
 from toile.device.launcher import Launcher
@@ -178,6 +181,7 @@ class ContactSprings:
         self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
+        self._launch(mark_released, count, [self.springs])
         self._loads.store(contacts, self.springs.load, count)
 
     def state_dict(self) -> StateDict:

@@ -5,9 +5,9 @@
 It is what inelastic impacts cost: contacts that rest take nothing, and friction is left out.
 
 Source      none
-Symbols     J  impulse of a contact along its normal n [kg m/s]     f  force of its spring [N]     h  integrator's step [s]
-            lambda  impulse of the sweeps over velocities [kg m/s]     r, r_end  relative velocities of the closest
-            points before and after the step [m/s]
+Symbols     J  impulse of a contact along its normal n [kg m/s]     f  force of its spring [N]
+            lambda  impulse of the sweeps over velocities [kg m/s]     h  step of the integrator's scheme [s]
+            r, r_end  relative velocities of the closest points before and after the step [m/s]
 Deviations  none
 """
 

@@ -204,7 +204,9 @@ def split_force(
         share = wp.where(k == 0, real(1.0), real(0.0))
         if found.limit > real(0.0):
             share = contacts.mu[a + k] * contacts.load[a + k] / found.limit
-        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * (rest - pull)
+        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * (
+            rest - pull
+        )
     return found
 
 

@@ -131,8 +131,8 @@ class SolidContacts:
         to be solved again.
 
         `h` is the integrator's own: that of x = x_ref + h u. `pulls` are forces [N] that acted in the solve and that
-        contacts between cloths cannot exert: the contacts of a particle are judged without them. With `release` contacts that pull ever so little are
-        released.
+        contacts between cloths cannot exert: contacts with solids are judged without them. With `release` contacts that
+        pull ever so little are released.
         """
         n, now, before = len(x), self._now, self._before
         self._solves += 1
