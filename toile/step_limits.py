@@ -59,7 +59,7 @@ MAX_STRETCH_CHANGE = 0.15
 # time.max_excess gets one, because its steps are halved instead, at most MAX_EXCESS_HALVINGS times: a load stretches
 # cloth at any step size.
 MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
-# A step with contacts is linearized once more where it gains more than this fraction of its energy. Steps that do so
+# A step with contacts between cloths is linearized once more where it gains more than this fraction of its energy. Steps that do so
 # gain several times as much, others none: the exact number does not matter.
 MAX_ENERGY_GAIN = 0.01
 

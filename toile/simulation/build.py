@@ -105,7 +105,7 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     def needs_linearization(state: State, x: wp.array, u: wp.array, force: wp.array, added: int) -> bool:
         if strain.needs_linearization(state.x, x, added):
             return True
-        return added < MAX_IMPROVEMENTS and contacts.found and balance.gains(state, x, u, force)
+        return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)
 
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(

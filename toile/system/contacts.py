@@ -163,7 +163,12 @@ class Contacts:
     def found(self) -> bool:
         """Whether any contact is known, by detection or by the last check."""
         by_solids = self.solid is not None and self.solid.any
-        return by_solids or any(force.count > 0 for force in self._system.contact_forces)
+        return by_solids or self.between_cloths
+
+    @property
+    def between_cloths(self) -> bool:
+        """Whether any contact between cloths acts in the system of this step, or may."""
+        return any(force.count > 0 for force in self._system.contact_forces)
 
     @property
     def holds_particles(self) -> bool:
