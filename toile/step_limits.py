@@ -19,8 +19,9 @@
     |  |  |  |- in the last one check the contacts, correct
     |  |  |  |     them, and solve again; the solves before the
     |  |  |  |     last stop at LOOSE times the tolerance         Contacts.check; MAX_CONTACT_SOLVES
-    |  |  |- while threads exceed their extension, or stretch
-    |  |  |     grew by more than MAX_STRETCH_CHANGE: linearize
+    |  |  |- while threads exceed their extension, stretch grew
+    |  |  |     by more than MAX_STRETCH_CHANGE, or contacts
+    |  |  |     between cloths added MAX_ENERGY_GAIN: linearize
     |  |  |     and solve once more at the result                 MAX_IMPROVEMENTS, or 1 with time.max_excess
     |  |  |- project particles inside a solid onto its surface    Contacts.project
     |  |
@@ -59,6 +60,9 @@ MAX_STRETCH_CHANGE = 0.15
 # time.max_excess gets one, because its steps are halved instead, at most MAX_EXCESS_HALVINGS times: a load stretches
 # cloth at any step size.
 MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
+# A step with contacts between cloths is linearized once more where it gains more than this fraction of its energy.
+# Steps that do so gain several times as much, others none: the exact number does not matter.
+MAX_ENERGY_GAIN = 0.01
 
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
@@ -91,6 +95,9 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
 # Rounds in which paths that still collide end before the impact, and rounds in all: in those after the first ones they
 # end where they began. These end by themselves: the second number only bounds the time.
 MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
+# Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
+# kinetic energy.
+IMPACT = 0.01
 # Contact springs do not fit a solve when more than this fraction of them pulled or was missing.
 MAX_SPRINGS_CHANGED = 0.02
 

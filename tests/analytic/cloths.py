@@ -31,7 +31,7 @@ def cloths(
     *,
     h: float = 1.0 / 60.0,
     gravity: tuple[float, float, float] = (0.0, 0.0, -G),
-    integrator: str = "implicit_bdf2",
+    integrator: str | dict[str, Any] = "implicit_bdf2",
     tolerance: float = 1e-6,
     contact: dict[str, float] | None = None,
     audit: str | None = "none",

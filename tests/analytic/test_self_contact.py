@@ -35,8 +35,9 @@ MAX_IMPACT_PASSES = "toile.contact.response.resolve.MAX_IMPACT_PASSES"
 
 
 def thrown(
-    device: str, speed: float, ratio: float = 1.0, integrator: str = "implicit_bdf2", tolerance: float = 1e-12
-) -> Simulation:
+    device: str, speed: float, ratio: float = 1.0, integrator: str | dict[str, Any] = "implicit_bdf2",
+    tolerance: float = 1e-12,
+) -> Simulation:  # fmt: skip
     """Two free sheets, one thrown at the other at an angle, 4 cm from it and `ratio` times as heavy."""
     rotation, velocity = (12.0, 5.0, 17.0), (0.3 * speed, 0.2 * speed, -speed)
     above = {"translation": (0.01, 0.02, 0.04), "rotation": rotation, "velocity": velocity, "density": 0.2 * ratio}
@@ -62,15 +63,8 @@ def test_sheets_thrown_at_each_other_keep_their_momentum(
     assert mean(simulation, 0, velocities(simulation))[2] < -0.2 * speed
 
 
-# docs/limits.md lists what the two strict expected failures of this file violate, and by how much.
-GAINED = pytest.mark.xfail(strict=True, reason="kinetic energy grows within a step, by 0.7 % of that before the impact")
-BY_BDF2 = [(0.5, "implicit_bdf2"), pytest.param(5.0, "implicit_bdf2", marks=GAINED), (50.0, "implicit_bdf2")]
-
-
-@pytest.mark.parametrize(
-    ("speed", "integrator"),
-    [*BY_BDF2, *((speed, "implicit_euler") for speed in (0.5, 5.0, 50.0))],
-)
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("speed", [0.5, 2.0, 5.0, 20.0, 50.0], ids="{:g} m/s".format)
 def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device: str) -> None:
     """Impacts are inelastic: kinetic energy never exceeds that before the impact, nor does it grow from step to step.
 
@@ -82,6 +76,22 @@ def test_impacts_do_not_add_kinetic_energy(speed: float, integrator: str, device
         energies.append(kinetic_energy(simulation))
     assert max(np.diff(energies)) < 1e-5 * energies[0]
     assert energies[-1] < 0.9 * energies[0]
+
+
+@pytest.mark.parametrize("iterations", [1, 4])
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("speed", [1.0, 2.0, 5.0], ids="{:g} m/s".format)
+def test_impacts_do_not_store_energy_that_was_not_there(
+    speed: float, integrator: str, iterations: int, device: str
+) -> None:
+    """Kinetic energy and that of stretch, shear and bending together never exceed what there was before the impact, to
+    1 %. One linearization does not see the stretch of what an impact moves across the threads: without another, up to
+    seven times the energy was stored."""
+    simulation = thrown(device, speed, 1.0, {"type": integrator, "newton_iterations": iterations})
+    before, system = kinetic_energy(simulation), simulation.loop.parts.system
+    for _ in steps(simulation, 0.04 / speed + 0.1):
+        stored = sum(system.energies(simulation.state.x, simulation.state.v).values())
+        assert kinetic_energy(simulation) + stored < 1.01 * before
 
 
 @pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])
@@ -198,15 +208,12 @@ def test_a_plane_carries_the_weight_of_a_stack(count: int, integrator: str, devi
     assert np.mean(forces) == pytest.approx(G * simulation.model.masses.sum(), rel=0.01)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="single particles are released and sink to 0.84 (implicit_bdf2) and 0.89 (implicit_euler) of the thickness",
-)
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_a_stack_does_not_press_cloth_into_the_plane(integrator: str, device: str) -> None:
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_a_stack_does_not_press_cloth_into_the_plane(count: int, integrator: str, device: str) -> None:
     """Particles of the lowest sheet stay at the thickness above the plane or higher, to a hundredth of the
     thickness."""
-    simulation = stack(device, 5, integrator)
+    simulation = stack(device, count, integrator)
     for _ in steps(simulation, 1.5, on_the_way=False):
         assert part(simulation, 0, positions(simulation))[:, 2].min() > 0.99e-3
 

@@ -19,6 +19,7 @@ import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.response.contact_springs import ContactSprings
+from toile.contact.response.impact_losses import ImpactLosses
 from toile.contact.response.resolve import CLOTH_CAUGHT, ContactResolver
 from toile.contact.untangle.untangle import Untangler
 from toile.device.launcher import Launcher
@@ -28,6 +29,7 @@ from toile.model.model import Model
 from toile.model.state import State
 from toile.model.state_dict import StateDict
 from toile.plugins import quantity
+from toile.step_limits import IMPACT
 
 if TYPE_CHECKING:
     from toile.colliders.base import Solid
@@ -112,6 +114,7 @@ class SelfContactCorrection(Correction):
             mesh.edges, mesh.triangles, mesh.count, mesh.moving_count,
             wp.array(inverse_masses.astype(numpy_real), dtype=real, device=device), device,
         )  # fmt: skip
+        self._losses = ImpactLosses(self.collision_mesh, self.springs, self.resolver)
         self._launch = Launcher(device)
 
     def apply(self, state: State, state_out: State, h: float) -> str | None:
@@ -129,6 +132,7 @@ class SelfContactCorrection(Correction):
             before, after = [state_out.x, state_out.v], [mesh.x_end, mesh.v_end]
             self.springs.add_impacts_to(state.v, state_out.v, corrections.dx, corrections.dv)
             self._launch(note_changes, mesh.moving_count, [*before, *after, corrections.dx, corrections.dv])
+            corrections.impact = self._losses.exceed(IMPACT, state.v)
             mesh.finish(state_out.x, state_out.v)
         return trouble
 

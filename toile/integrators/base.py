@@ -39,9 +39,9 @@ class IntegratorContext:
     limits: Sequence[VelocityLimit]
     settings: "Solver"  # the scene's tolerance, max_iterations and preconditioner
     timers: Timers
-    # Whether a candidate from one position to another is stretched so much that one more linearization helps; with the
-    # number of those that have been added already.
-    is_strained: Callable[[wp.array, wp.array, int], bool]
+    # Whether a candidate is stretched so much, or has gained so much energy, that one more linearization helps: from a
+    # state to positions and velocities, with the force of constraints, and the number of those added already.
+    needs_linearization: Callable[[State, wp.array, wp.array, wp.array, int], bool]
 
     @property
     def constraints(self) -> ConstraintState:

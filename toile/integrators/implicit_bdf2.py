@@ -3,7 +3,10 @@
     x1 = ((1 + r)^2 x_n - r^2 x_(n-1)) / (1 + 2 r) + b h v1,    v1 likewise with f/m,    b = (1 + r)/(1 + 2 r)
 
 with r = h / (previous h). The first step, the first after a jump, and one much longer than the step before have r = 0,
-which is backward Euler.
+which is backward Euler. So have two steps after an impact in which contacts between cloths took much of the kinetic
+energy: the motion before it would continue as a rebound, and stretch that the impact left would return as motion. There
+forces are linearized at the start of the step, because velocities that have just changed at once lead to stretched
+cloth.
 
 Source      the linear systems are those of [BW98] eq. (18) with b h for h; the solve is in toile/integrators/newton.py
 Symbols     r  ratio of steps [-]     h  step [s]
@@ -15,7 +18,7 @@ import warp as wp
 
 from toile.device.launcher import Launcher
 from toile.integrators.base import Integrator, IntegratorContext, Stepper
-from toile.integrators.newton import NewtonStep, from_velocity
+from toile.integrators.newton import NewtonStep, from_start, from_velocity
 from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.corrections import DISCONTINUOUS, DISCONTINUOUS_WHERE_HELD
@@ -25,6 +28,8 @@ from toile.plugins import quantity
 
 # Steps may grow by this much; beyond 1 + sqrt(2) BDF2 is not stable, and a step starts afresh with backward Euler.
 LARGEST_RATIO = 2.4
+# Steps after an impact that are backward Euler: the stretch that it left is gone after two, and would return as motion.
+SETTLING = 2
 
 
 class ImplicitBdf2(Integrator):
@@ -44,10 +49,12 @@ class Bdf2Stepper(Stepper):
         self.x_before = wp.zeros(n, dtype=vec3, device=device)
         self.v_before = wp.zeros(n, dtype=vec3, device=device)
         self.h_before: float | None = None
+        self._unsettled = 0
         self._launch = Launcher(device)
 
     def step(self, state: State, state_out: State, h: float) -> Solution:
         r = self._ratio(h)
+        self.newton.first_guess = from_start if self._unsettled else from_velocity
         history = [state.x, state.v, self.x_before, self.v_before, r]
         self._launch(reference, len(state.x), [*history, self.newton.x_ref, self.newton.v_ref])
         return self.newton.solve(state, state_out, h * (1.0 + r) / (1.0 + 2.0 * r))
@@ -64,19 +71,21 @@ class Bdf2Stepper(Stepper):
         if self.context.system.alters_positions:
             # Position alteration is no motion: the history moves along.
             self._launch(shift, len(state.x), [self.newton.y, self.x_before])
-        self.h_before = h
+        self._unsettled = SETTLING if corrections.impact else max(self._unsettled - 1, 0)
+        self.h_before = None if self._unsettled else h
 
     def restart(self) -> None:
         self.h_before = None
 
     def state_dict(self) -> StateDict:
-        state_dict = dict(self.newton.solver.state_dict())
+        state_dict = dict(self.newton.solver.state_dict()) | {"unsettled": self._unsettled}
         if self.h_before is not None:
             state_dict |= {"h": self.h_before, "x": self.x_before.numpy(), "v": self.v_before.numpy()}
         return state_dict
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         self.newton.solver.load_state_dict(state_dict)
+        self._unsettled = int(state_dict["unsettled"])
         if "h" in state_dict:
             self.h_before = float(state_dict["h"])
             self.x_before.assign(state_dict["x"])

@@ -74,7 +74,8 @@ class NewtonStep:
                 return total
             at = Linearization(x, x_tension=x, v=u, v_at=u, h=h)
             if judged:
-                strained = self.context.is_strained(state.x, x, linearizations - self.iterations)
+                added = linearizations - self.iterations
+                strained = self.context.needs_linearization(state, x, u, self.force, added)
                 # Contacts are judged more coarsely than a thousandth of so small a change.
                 again = 1.0
                 if strained and contacts.holds_particles:

@@ -20,6 +20,8 @@ class Corrections:
         self.dx, self.dv = (wp.zeros(particle_count, dtype=vec3, device=device) for _ in range(2))
         # Zero where the motion is smooth.
         self.discontinuous = wp.zeros(particle_count, dtype=wp.int32, device=device)
+        # Whether contacts between cloths took so much kinetic energy that no motion is smooth
+        self.impact = False
 
     def begin_step(self) -> None:
         """Clears everything before a new candidate of the step is computed."""
@@ -27,6 +29,7 @@ class Corrections:
         self.clear()
 
     def clear(self) -> None:
-        """Clears dx and dv before the end state of the same candidate is corrected again."""
+        """Clears what filters changed before the end state of the same candidate is corrected again."""
         self.dx.zero_()
         self.dv.zero_()
+        self.impact = False

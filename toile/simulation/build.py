@@ -29,8 +29,10 @@ from toile.model.model import Model, build_model
 from toile.model.state import State
 from toile.scene.load import meshes as load_meshes
 from toile.scene.schema import solid_names
+from toile.simulation.energy_balance import EnergyBalance
 from toile.simulation.step_control import StepControl
 from toile.simulation.strain import Strain
+from toile.step_limits import MAX_IMPROVEMENTS
 from toile.system.contacts import Contacts
 from toile.system.system import System
 from toile.system.terms import ForceTerm, Term, make_term
@@ -98,11 +100,16 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     strain = Strain(
         model, device, [_keeps_inside_extension(cloth) for cloth in scene.cloth], scene.time.max_excess is not None
     )
+    balance = EnergyBalance(system)
+
+    def needs_linearization(state: State, x: wp.array, u: wp.array, force: wp.array, added: int) -> bool:
+        if strain.needs_linearization(state.x, x, added):
+            return True
+        return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)
+
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
     integrator = scene.integrator.start(
-        IntegratorContext(
-            system, constraints, corrections, contacts, limits, scene.solver, timers, strain.needs_linearization
-        )
+        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers, needs_linearization)
     )
     return Parts(
         scene=scene,

@@ -98,7 +98,7 @@ class Contacts:
         with self._timers.stage("C/S"):
             # Without a linear system this solve is the last, unless contacts turn out not to fit it.
             release = last or b_out is None
-            consistent = self.solid.check(state, x, u, force, h, last, release) and consistent
+            consistent = self.solid.check(state, x, u, force, self._system.pulls, h, last, release) and consistent
             if last or (consistent and b_out is None):
                 return consistent
             # Even a few contacts that have changed must not be judged by forces of constraints that they had before.
@@ -163,7 +163,12 @@ class Contacts:
     def found(self) -> bool:
         """Whether any contact is known, by detection or by the last check."""
         by_solids = self.solid is not None and self.solid.any
-        return by_solids or any(force.count > 0 for force in self._system.contact_forces)
+        return by_solids or self.between_cloths
+
+    @property
+    def between_cloths(self) -> bool:
+        """Whether any contact between cloths acts in the system of this step, or may."""
+        return any(force.count > 0 for force in self._system.contact_forces)
 
     @property
     def holds_particles(self) -> bool:

@@ -44,6 +44,8 @@ class System:
         self.A = BlockMatrix.from_stencils(n, stencils, device, points, partial(sites, points), couplings)
         self._batches = batches(elements, self.A)
         self.f = wp.zeros(n, dtype=vec3, device=device)
+        # [N]  forces of contacts between particles that pulled in the last solve, and no longer act
+        self.pulls = wp.zeros(n, dtype=vec3, device=device)
         self._arrays = SystemArrays()
         self._arrays.f, self._arrays.A, self._arrays.row_sum = self.f, self.A.values, self.A.row_sum
         self._launch = Launcher(device)
@@ -77,8 +79,9 @@ class System:
 
     def check_contacts(self, x: wp.array, v: wp.array, h: float, b_out: wp.array, last: bool) -> bool:
         """Whether the contact forces that were solved for fit x and v. If not, A and the residual b are corrected."""
+        self.pulls.zero_()
         fits = [
-            force.check(x, v, h, self.A, b_out, last) for force in self.contact_forces
+            force.check(x, v, h, self.A, b_out, last, self.pulls) for force in self.contact_forces
         ]  # each of them corrects its own
         return all(fits)
 

@@ -80,9 +80,12 @@ class ContactForce(Protocol):
     def linearize(self, at: Linearization, f_out: wp.array, A_out: BlockMatrix) -> None:
         """Adds the force and the diagonal blocks of A; off-diagonal blocks go to `couplings`."""
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+    def check(
+        self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
+    ) -> bool:
         """Whether the contacts that were solved for fit the result. If not, A and the residual b are corrected for
-        another solve; after the `last` one nothing is, and it returns True."""
+        another solve; after the `last` one nothing is, and it returns True. Forces that pulled [N], which contacts
+        cannot do, are added to `pulls_out`."""
 
 
 class PenaltyForce(ForceTerm, ContactForce, Protocol):

@@ -129,10 +129,12 @@ class PenaltySprings:
         state = [c.count, c.particles, c.weights, self.springs, at.x, at.v_at, at.h * at.h, at.h]
         self._launch(linearize, c.capacity, [A_out.diagonal, *state, f_out, A_out.values, c.blocks])
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+    def check(
+        self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
+    ) -> bool:
         """Checks the active springs at x and v of a solve; False if the system must be solved again.
 
-        In that case A and the residual b are corrected.
+        In that case A and the residual b are corrected. Pulls are not reported: a few wrong springs keep acting.
         """
         c = self.couplings
         self._counts.zero_()

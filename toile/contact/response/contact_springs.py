@@ -9,7 +9,9 @@ of the step before, and after each solve it becomes the force that the spring ha
 target without a stiffer spring, under any load. Impulses then correct what the springs left.
 
 A spring acts if its pair had a load or is about as close as it may come. After a solve, one that pulls is removed and
-one that is missing is added. Friction has the load of the last solve; its coefficient has the slip there.
+one that is missing is added. What was removed in the step before does not act at first: between layers at rest there
+are more pairs than carry loads, and the two solves of a step do not suffice to find out anew which of them do. Friction
+has the load of the last solve; its coefficient has the slip there.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
@@ -36,6 +38,7 @@ from toile.contact.response.spring_kernels import (
     correct_springs,
     count_impacts,
     judge_springs,
+    mark_released,
     prepare_springs,
 )
 from toile.device.launcher import Launcher
@@ -68,7 +71,7 @@ class ContactSprings:
         self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
         self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
-        self._solves, self._h, self.count = 0, 0.0, 0
+        self._solves, self._h, self.count, self._checked = 0, 0.0, 0, False
         self.springs = ContactSpringArrays()
         self._capacity = -1
         self._reserve(0)
@@ -77,7 +80,7 @@ class ContactSprings:
         """Finds the contacts of a step; those that persist have the load of the step before."""
         self._find(x, v, h)
         contacts, count, mesh = self.contact_set.contacts, self.contact_set.contact_count, self.mesh
-        self._solves, self._h = 0, h
+        self._solves, self._h, self._checked = 0, h, False
         self.count = 0
         self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
@@ -93,13 +96,16 @@ class ContactSprings:
         inputs = [mesh.x, mesh.x_end, at.x, at.h, self.contact_set.contacts]
         self._launch(add_springs, self.count, [*model, *inputs, f_out, A_out.values, self.springs, c.groups])
 
-    def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
+    def check(
+        self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
+    ) -> bool:
         """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few.
 
         The system is corrected in any case before another solve: the loads in it would no longer be those of the
         springs, which would then be judged by forces that they did not have.
         """
-        if self._solves == 1 and not last:
+        if not self._checked and not last:
+            self._checked = True
             self._add_impacts(x)
             self._add_new()
         mesh, contacts = self.mesh, self.contact_set.contacts
@@ -107,7 +113,7 @@ class ContactSprings:
             return True
         self._counts.zero_()
         at = [mesh.moving_count, mesh.x, mesh.x_end, x]
-        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts])
+        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts, pulls_out])
         if last:
             return True
         changed, active = self._readback()
@@ -144,6 +150,15 @@ class ContactSprings:
             inputs = [contacts, self._share, mesh.inverse_mass_in_system, self._h, v, v_end]
             self._launch(add_impacts_to, self.count, [*inputs, mesh.moving_count, dx, dv])
 
+    def include_new(self) -> None:
+        """Makes springs that do not act of the contacts found after the solve."""
+        self._add_new()
+
+    @property
+    def h(self) -> float:
+        """The integrator's step [s]: the impulse of a spring is its force times h."""
+        return self._h
+
     def forces_on_vertices(self) -> np.ndarray:
         """The force of contacts on every vertex of the collision mesh in the last step [N]; on the host."""
         contacts, springs, n = self.contact_set.contacts, self.springs, self.contact_set.contact_count
@@ -166,6 +181,7 @@ class ContactSprings:
         self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
+        self._launch(mark_released, count, [self.springs])
         self._loads.store(contacts, self.springs.load, count)
 
     def state_dict(self) -> StateDict:

@@ -1,5 +1,7 @@
 """Loads of contacts from one step to the next: a pair in contact starts with the load that it ended with.
 
+A negative load stands for a pair that was released.
+
 Pairs are matched in a hash table with linear probing, keyed by the vertices of a pair. Of a pair with several contacts
 the largest load counts.
 
@@ -50,14 +52,14 @@ class InheritedLoads:
         self._fill()
 
     def look_up(self, contacts: ContactArrays, count: int, load_out: wp.array) -> None:
-        """Finds the load [N] of each contact in the step before; 0 for a new one."""
+        """Finds the load [N] of each contact in the step before; 0 for a new one, and negative for a released one."""
         self._launch.split(look_up, count, [self._table, contacts, load_out])
 
     def state_dict(self) -> StateDict:
-        """The pairs that carry a load."""
+        """The pairs that carry a load, or were released."""
         table = self._table
         vertices, kind, load = (a.numpy()[: self.count] for a in (table.vertices, table.kind, table.load))
-        loaded = load > 0.0
+        loaded = load != 0.0
         return {"vertices": vertices[loaded], "kind": kind[loaded], "load": load[loaded]}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -106,9 +108,9 @@ def first_slot(kind: wp.int32, at: wp.vec4i, mask: wp.int32) -> wp.int32:
 
 @wp.kernel
 def insert(table_out: LoadTable):
-    """Inserts each contact with a load into the table; equal pairs take several slots."""
+    """Inserts each contact with a load, or released, into the table; equal pairs take several slots."""
     k = wp.tid()
-    if table_out.load[k] <= real(0.0):
+    if table_out.load[k] == real(0.0):
         return
     slot = first_slot(table_out.kind[k], table_out.vertices[k], table_out.mask)
     while wp.atomic_cas(table_out.slots, slot, -1, k) >= 0:
@@ -125,7 +127,7 @@ def look_up(first: wp.int32, table: LoadTable, contacts: ContactArrays, load_out
     entry = table.slots[slot]
     while entry >= 0:
         if table.vertices[entry] == at and table.kind[entry] == kind:
-            load = wp.max(load, table.load[entry])
+            load = wp.where(load == real(0.0), table.load[entry], wp.max(load, table.load[entry]))
         slot = (slot + 1) & table.mask
         entry = table.slots[slot]
     load_out[k] = load

@@ -49,7 +49,7 @@ class ContactResolver:
         n = mesh.count
         self._d = wp.zeros(n, dtype=vec3, device=self.device)
         self.search = NearPairSearch(mesh, broad_phase, self.contact_set)
-        self._impulses_v = self._make_impulses(0)
+        self.velocity_impulses = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
         none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
         self._no_planes = Planes(*none)
@@ -145,12 +145,12 @@ class ContactResolver:
     def _correct_velocities(self, response: ParticleResponse, h: float) -> None:
         """Applies impulses to the velocities: pairs with a normal impulse must not approach at the end of the step."""
         mesh, contact_set = self.mesh, self.contact_set
-        if len(self._impulses_v.normal) < contact_set.contact_count:
-            self._impulses_v = self._make_impulses(2 * contact_set.contact_count)
-        self._impulses_v.normal.zero_()
-        self._impulses_v.friction.zero_()
+        if len(self.velocity_impulses.normal) < contact_set.contact_count:
+            self.velocity_impulses = self._make_impulses(2 * contact_set.contact_count)
+        self.velocity_impulses.normal.zero_()
+        self.velocity_impulses.friction.zero_()
         tolerance = float(SWEEP_TOLERANCE * mesh.thickest / h)
-        self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self._impulses_v, mesh.v_end)
+        self._solver.solve(contact_set, response, True, tolerance, MAX_SWEEPS, self.velocity_impulses, mesh.v_end)
 
 
 @wp.kernel

@@ -26,6 +26,10 @@ REST_GAP = wp.constant(real(0.1))
 PULL_TOLERANCE = wp.constant(real(0.02))
 # A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one.
 MISS_TOLERANCE = wp.constant(real(0.1))
+# The same for a pair that was released in the step before: layers at rest move by no more.
+REAPPEARANCE = wp.constant(real(0.01))
+# Stands for the load of a pair whose spring pulled and was released.
+RELEASED = wp.constant(real(-1.0))
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
 # Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
@@ -40,6 +44,7 @@ class ContactSpringArrays(Growable):
     """The springs of the contacts of a step, one for each."""
 
     active: wp.array(dtype=wp.int32)
+    released: wp.array(dtype=wp.int32)  # whether it pulled, in this step or before, and has not been missing since
     in_system: wp.array(dtype=wp.int32)  # whether the last solve included it
     stiffness: wp.array(dtype=real)  # [N/m]  k
     friction_stiffness: wp.array(dtype=real)  # [N/m]  c
@@ -51,8 +56,8 @@ class ContactSpringArrays(Growable):
 
 
 SPRING_FIELDS = {
-    "active": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real, "load": real,
-    "load_before": real, "force": vec3, "slip": real, "effective_inverse_mass": real,
+    "active": wp.int32, "released": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real,
+    "load": real, "load_before": real, "force": vec3, "slip": real, "effective_inverse_mass": real,
 }  # fmt: skip
 
 
@@ -81,6 +86,7 @@ def clear_springs(
     )
     springs_out.active[t] = 0
     springs_out.in_system[t] = 0
+    springs_out.released[t] = 0
     springs_out.load[t] = real(0.0)
     springs_out.load_before[t] = real(0.0)
     springs_out.slip[t] = real(0.0)
@@ -93,7 +99,8 @@ def prepare_springs(
     # in and out
     springs_out: ContactSpringArrays,
 ):  # fmt: skip
-    """Chooses the springs that act: those with a load, and those of pairs that rest, unless they separate."""
+    """Chooses the springs that act: those with a load, and those of pairs that rest, unless they separate or were
+    released in the step before."""
     t = first + wp.tid()
     at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
     r = combine(w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]])
@@ -103,7 +110,12 @@ def prepare_springs(
     springs_out.slip[t] = wp.length(r - along * n)
     if springs_out.effective_inverse_mass[t] < TINY:  # the system can move nothing of it
         springs_out.load[t] = real(0.0)
-    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + REST_GAP * tau
+    released = springs_out.load[t] == RELEASED
+    springs_out.released[t] = wp.where(released, 1, 0)
+    springs_out.load[t] = wp.max(springs_out.load[t], real(0.0))
+    springs_out.load_before[t] = wp.max(springs_out.load_before[t], real(0.0))
+    gap = wp.where(released, -REST_GAP, REST_GAP) * tau
+    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + gap
     springs_out.active[t] = wp.where(acts and springs_out.effective_inverse_mass[t] > TINY, 1, 0)
 
 
@@ -202,7 +214,7 @@ def judge_springs(
     # in and out
     springs_out: ContactSpringArrays,
     # out
-    counts_out: wp.array(dtype=wp.int32),
+    counts_out: wp.array(dtype=wp.int32), pulls_out: wp.array(dtype=vec3),
 ):  # fmt: skip
     """Loads become the forces of the solve. Springs that pull no longer act, missing ones do; both are counted."""
     t = wp.tid()
@@ -216,9 +228,15 @@ def judge_springs(
         springs_out.load[t] = wp.max(load, real(0.0))
         if load < real(0.0):
             springs_out.active[t] = 0
+            springs_out.released[t] = 1
+            for a in range(4):
+                if at[a] < moving_count:
+                    wp.atomic_add(pulls_out, at[a], w[a] * springs_out.force[t])
         if load < -k * PULL_TOLERANCE * tau:
             wp.atomic_add(counts_out, CHANGED, 1)
-    elif not last and stretch < -MISS_TOLERANCE * tau and springs_out.effective_inverse_mass[t] > TINY:
+        return
+    missing = stretch < -wp.where(springs_out.released[t] == 1, REAPPEARANCE, MISS_TOLERANCE) * tau
+    if not last and missing and springs_out.effective_inverse_mass[t] > TINY:
         springs_out.active[t] = 1
         springs_out.load[t] = real(0.0)
         wp.atomic_add(counts_out, CHANGED, 1)
@@ -258,6 +276,14 @@ def correct_springs(
                 wp.atomic_add(b_out, at[a], (h * w[a]) * force)
                 wp.atomic_add(A_out, diagonal[at[a]], (w[a] * w[a]) * (block + whole))
     springs_out.in_system[t] = springs_out.active[t]
+
+
+@wp.kernel
+def mark_released(springs_out: ContactSpringArrays):
+    """Lets springs that were released pass that on to the next step in place of a load."""
+    t = wp.tid()
+    if springs_out.released[t] == 1 and springs_out.load[t] == real(0.0):
+        springs_out.load[t] = RELEASED
 
 
 @wp.kernel

@@ -154,6 +154,15 @@ def choose_modes(
 
 
 @wp.struct
+class SolveResult:
+    """What a solve found for every particle."""
+
+    force: wp.array(dtype=vec3)  # [N]  of the constraints
+    pulls: wp.array(dtype=vec3)  # [N]  of contacts between cloths that pulled, and will not act again
+    u: wp.array(dtype=vec3)  # [m/s]
+
+
+@wp.struct
 class ContactForces:
     """The force that the contacts of a particle exerted in a solve, by parts."""
 
@@ -166,16 +175,19 @@ class ContactForces:
 
 @wp.func
 def split_force(
-    i: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction, force: vec3,
-    u: vec3, contacts: SolidContactArrays,
+    i: wp.int32, masses: wp.array(dtype=real), constraints: ConstraintState, friction: SlidingFriction,
+    solved: SolveResult, contacts: SolidContactArrays,
 ) -> ContactForces:  # fmt: skip
-    """Splits the constraint force of a particle into the forces of its contacts, and writes their loads."""
+    """Splits the constraint force of a particle into the forces of its contacts, and writes their loads: those that
+    they would have had without another layer that pulled."""
     found = ContactForces()
     a = MAX_CONTACTS * i
     for k in range(contacts.count[i]):
         if contacts.load[a + k] >= real(0.0):
             found.known += 1
-    e = (constraints.S_user[i] - constraints.S[i]) * force
+    C = constraints.S_user[i] - constraints.S[i]
+    pull = C * solved.pulls[i]
+    e = C * solved.force[i] + pull
     n = loads(contacts, i, found.known, e)
     rest = e
     for k in range(found.known):
@@ -183,7 +195,7 @@ def split_force(
         found.limit += contacts.mu[a + k] * contacts.load[a + k]
         rest -= n[k] * contacts.normal[a + k]
     found.n = n
-    found.w = constraints.S[i] * (u - friction.v_drag[i])
+    found.w = constraints.S[i] * (solved.u[i] - friction.v_drag[i])
     found.tangential = rest
     if contacts.mode[i] == SLIDING:
         found.tangential = friction.force[i] - friction.drag[i] * found.w
@@ -192,7 +204,9 @@ def split_force(
         share = wp.where(k == 0, real(1.0), real(0.0))
         if found.limit > real(0.0):
             share = contacts.mu[a + k] * contacts.load[a + k] / found.limit
-        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * rest
+        contacts.exerted[contacts.solid[a + k] * masses.shape[0] + i] = n[k] * contacts.normal[a + k] + share * (
+            rest - pull
+        )
     return found
 
 
@@ -229,14 +243,6 @@ def judge_friction(
     return error
 
 
-@wp.struct
-class SolveResult:
-    """What a solve found for every particle."""
-
-    force: wp.array(dtype=vec3)  # [N]  of the constraints
-    u: wp.array(dtype=vec3)  # [m/s]
-
-
 @wp.kernel
 def judge_forces(
     # in
@@ -256,7 +262,7 @@ def judge_forces(
         return
     count_one(urgent_out, IN_CONTACT, first)
     sliding = contacts_out.mode[i] == SLIDING
-    found = split_force(i, masses, constraints, friction, solved.force[i], solved.u[i], contacts_out)
+    found = split_force(i, masses, constraints, friction, solved, contacts_out)
     if found.known < contacts_out.count[i]:  # some contacts have no force to be judged by yet
         if contacts_out.mode[i] == FREE:
             choose_lead(contacts_out, i, before)

@@ -124,13 +124,15 @@ class SolidContacts:
         self._launch.split(find_drag_velocity, len(x_ref), [self._now, x_ref, h, self.friction.v_drag])
 
     def check(
-        self, state: State, x: wp.array, u: wp.array, force: wp.array, h: float, last: bool, release: bool
-    ) -> bool:
+        self, state: State, x: wp.array, u: wp.array, force: wp.array, pulls: wp.array, h: float, last: bool,
+        release: bool,
+    ) -> bool:  # fmt: skip
         """Compares a solve with its contacts, and corrects them. Returns False if so many were wrong that the step has
         to be solved again.
 
-        `h` is the integrator's own: that of x = x_ref + h u. With `release` contacts that pull ever so little are
-        released.
+        `h` is the integrator's own: that of x = x_ref + h u. `pulls` are forces [N] that acted in the solve and that
+        contacts between cloths cannot exert: contacts with solids are judged without them. With `release` contacts that
+        pull ever so little are released.
         """
         n, now, before = len(x), self._now, self._before
         self._solves += 1
@@ -143,7 +145,7 @@ class SolidContacts:
             inputs = [*of_solid, state.x, x, again, self._step, self.constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
         wp.copy(now.x_checked, x)
-        at = [self.masses, self.constraints, self.friction, self._result(force, u), self.settings.thickness, h]
+        at = [self.masses, self.constraints, self.friction, self._result(force, pulls, u), self.settings.thickness, h]
         self._launch.split(judge_forces, n, [*at, self._step * self._recovery, release, before, now, self._urgent])
         urgent = total(self._readback)
         self.any = bool(urgent[IN_CONTACT])
@@ -152,12 +154,12 @@ class SolidContacts:
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
         return last or not (wrong or gross or inexact)
 
-    def _result(self, force: wp.array, u: wp.array) -> SolveResult:
+    def _result(self, force: wp.array, pulls: wp.array, u: wp.array) -> SolveResult:
         """The arrays of a solve as one argument; made once, because packed launches are keyed by identity."""
         key = (id(force), id(u))
         if key not in self._results:
             self._results[key] = SolveResult()
-            self._results[key].force, self._results[key].u = force, u
+            self._results[key].force, self._results[key].pulls, self._results[key].u = force, pulls, u
         return self._results[key]
 
     def correct(self, state_out: State) -> None:

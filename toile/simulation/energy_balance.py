@@ -1,0 +1,58 @@
+"""Whether a step gained energy: kinetic, elastic and in the field of gravity, less the work of constraints.
+
+    gain = K(u) + V(x_end) - K(v) - V(x) - sum of f . (x_end - x)
+
+An implicit step that solves its equations gains none, whatever lands in it. One linearization does not see how much
+threads stretch when contacts move particles across them: what it stops of the motion, and far more, is then stored in
+the threads, and thrown back.
+
+Source      none
+Symbols     K  kinetic energy [J]     V  energy of all terms [J]     f  force of constraints and of solids [N]
+Deviations  none
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.device.launcher import Launcher
+from toile.math.types import real, vec3
+from toile.model.state import State
+from toile.step_limits import MAX_ENERGY_GAIN
+from toile.system.system import System
+
+
+class EnergyBalance:
+    """The energy of a step before and after."""
+
+    def __init__(self, system: System):
+        self._system = system
+        n, device = system.model.particle_count, system.device
+        self._kinetic, self._gain = (wp.zeros(n, dtype=real, device=device) for _ in range(2))
+        self._launch = Launcher(device)
+
+    def gains(self, state: State, x: wp.array, u: wp.array, force: wp.array) -> bool:
+        """Whether a step from `state` to x and u, with this force of constraints, gains more energy than is allowed."""
+        out = [self._kinetic, self._gain]
+        self._launch(measure_motion, len(x), [self._system.masses, state.x, state.v, x, u, force, *out])
+        before, after = self._system.energies(state.x, state.v), self._system.energies(x, u)
+        kinetic, gain = (float(np.sum(array.numpy(), dtype=np.float64)) for array in out)
+        gain += sum(after.values()) - sum(before.values())
+        stored = sum(value for name, value in before.items() if name != "gravity")
+        return gain > MAX_ENERGY_GAIN * (kinetic + stored)
+
+
+@wp.kernel
+def measure_motion(
+    # model
+    masses: wp.array(dtype=real),
+    # in
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
+    force: wp.array(dtype=vec3),
+    # out
+    kinetic_out: wp.array(dtype=real), gain_out: wp.array(dtype=real),
+):  # fmt: skip
+    """The larger kinetic energy of each particle, and what it gained less the work of constraints [J]."""
+    i = wp.tid()
+    before, after = real(0.5) * masses[i] * wp.length_sq(v[i]), real(0.5) * masses[i] * wp.length_sq(u[i])
+    kinetic_out[i] = wp.max(before, after)
+    gain_out[i] = after - before - wp.dot(force[i], x_end[i] - x[i])
