@@ -44,6 +44,28 @@ class Planes:
     count: wp.array  # per particle
     normal: wp.array
     slack: wp.array  # [m]  per particle: by which it may cross its planes, between two solids
+    pinched_by: wp.array  # per particle: the solids that pinch it (solid/contact_arrays.py)
+
+
+@wp.struct
+class Pinching:
+    """Which vertices are pinched by which solids."""
+
+    solid: wp.array(dtype=wp.int32)  # per vertex: the solid that it belongs to; -1 for particles
+    by: wp.array(dtype=wp.vec4i)  # per vertex: the solids that pinch it; -1 for none
+
+
+@wp.func
+def is_pinched(pinching: Pinching, at: wp.vec4i) -> wp.bool:
+    """Whether a pair of elements is of a solid, and of cloth with a vertex that this solid pinches."""
+    # The first vertex of a pair or the last is of the solid, if any is.
+    solid = wp.max(pinching.solid[at[0]], pinching.solid[at[3]])
+    found = bool(False)
+    if solid >= 0:
+        for c in range(4):
+            by = pinching.by[at[c]]
+            found = found or by[0] == solid or by[1] == solid or by[2] == solid or by[3] == solid
+    return found
 
 
 class CollisionMesh:
@@ -84,8 +106,12 @@ class CollisionMesh:
         self.inverse_mass, self.inverse_mass_in_system = (
             wp.zeros(self.count, dtype=mat33, device=device) for _ in range(2)
         )
-        # 1 for particles that solids pinch: faces of solids cannot keep them out.
-        self.pinched = wp.zeros(self.count, dtype=wp.int32, device=device)
+        # Faces of solids cannot keep out the particles that these solids pinch.
+        self.pinching = Pinching()
+        self.pinching.by = wp.full(self.count, wp.vec4i(-1, -1, -1, -1), dtype=wp.vec4i, device=device)
+        owner = [np.full(self.moving_count, -1)]
+        owner += [np.full(len(x), surface.solid.index) for surface, x in zip(surfaces, starts, strict=True)]
+        self.pinching.solid = wp.array(np.concatenate(owner).astype(np.int32), dtype=wp.int32, device=device)
         for x, start in zip(starts, first[:-1].tolist(), strict=True):
             for to in (self.x, self.x_end):
                 self._upload(x, start, to)
@@ -125,8 +151,9 @@ class CollisionMesh:
         if planes is None:
             wp.copy(self.inverse_mass, self.inverse_mass_in_system, count=self.moving_count)
         else:
-            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass, self.pinched]
+            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass]
             self._launch(update_inverse_mass_on_solids, self.moving_count, inputs)
+            wp.copy(self.pinching.by, planes.pinched_by, count=self.moving_count)
 
     def finish(self, x_out: wp.array, v_out: wp.array) -> None:
         """Copies the corrected step back."""
@@ -159,7 +186,7 @@ def update_inverse_mass_on_solids(
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
-    W_out: wp.array(dtype=mat33), pinched_out: wp.array(dtype=wp.int32),
+    W_out: wp.array(dtype=mat33),
 ):  # fmt: skip
     """Inverse mass of particles on solids, which may move away from the solid as well; those that the last solve held
     and its forces released have no plane any more."""
@@ -182,4 +209,3 @@ def update_inverse_mass_on_solids(
             n = n - free * n
             free += wp.outer(n, n)
     W_out[i] = free / masses[i]
-    pinched_out[i] = wp.where(plane_count[i] < 0, 1, 0)

@@ -120,6 +120,7 @@ class SelfContactCorrection(Correction):
             return None
         mesh.set_candidate(state_out.x, state_out.v)
         self._update_inverse_mass()
+        self.resolver.contact_set.drop_pinched()
         if self.untangler is not None:
             self._move_apart(self.untangler)
         self.springs.allow_rebounds()

@@ -181,8 +181,8 @@ def _build_terms(
 def _build_solids(scene: Scene, model: Model, device: str) -> Solids:
     """The scene's solids, each with a name of its own, and those of them whose faces and edges take part."""
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
-    for solid, name in zip(solids, solid_names(scene.solids), strict=True):
-        solid.name = name
+    for index, (solid, name) in enumerate(zip(solids, solid_names(scene.solids), strict=True)):
+        solid.name, solid.index = name, index
         warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
     rho, contact = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_contact(scene)

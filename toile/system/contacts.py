@@ -188,6 +188,10 @@ class Contacts:
         """Returns the particles that solids pinched in the last step; None if a filter keeps cloth out of solids."""
         return None if self.solid is None else self.solid.pinched()
 
+    def pinched_by(self) -> np.ndarray | None:
+        """Returns the solids that pinched each particle in the last step; -1 for none."""
+        return None if self.solid is None else self.solid.pinched_by()
+
     def measure_solids(self, reaction: np.ndarray | None) -> tuple[list[int], list[list[float]]] | None:
         """Returns the number of particles in contact with each solid, and the force on it in the last step [N]; None if
         a filter keeps cloth out of solids, which keeps no account of contacts."""

@@ -24,7 +24,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase.broad_phase import CandidatePairs
-from toile.contact.collision_mesh import CollisionMesh
+from toile.contact.collision_mesh import CollisionMesh, Pinching, is_pinched
 from toile.contact.narrow_phase.closest_points import (
     ClosestPoints,
     approach,
@@ -162,7 +162,7 @@ class ContactSet:
         )
         for kind, array, count in lists:
             model = [int(kind), self._elements, self.mesh.rest]
-            inputs = [*model, array, self.mesh.x, x_searched, self.exempt, self.mesh.pinched, slack]
+            inputs = [*model, array, self.mesh.x, x_searched, self.exempt, self.mesh.pinching, slack]
             fill([self.near_pairs], self._launch, find_near_pairs, count, inputs, kept=self.near_pairs.count)
 
     def find_close_contacts(self) -> int:
@@ -173,6 +173,11 @@ class ContactSet:
     def find_impacts(self, only_changed: bool) -> int:
         """Adds contacts for pairs that collide on the way to x_end; returns their number."""
         return self._find(find_impacts, [self.mesh.x, self.mesh.x_end, self.changed, only_changed])
+
+    def drop_pinched(self) -> None:
+        """Disables near pairs and contacts with solids that have pinched their cloth since they were found."""
+        self._launch.split(drop_pinched_pairs, self.near_pairs.count, [self.mesh.pinching, self.near_pairs.values])
+        self._launch.split(drop_pinched_contacts, self.contact_count, [self.mesh.pinching, self.contacts])
 
     def update_inverse_masses(self) -> None:
         """Updates the contacts to the present inverse masses, and clears their impulses."""
@@ -250,7 +255,7 @@ def find_near_pairs(
     first: wp.int32, kind: wp.int32, elements: MeshElements, rest: RestGeometry,
     # in
     pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
-    exempt: wp.array(dtype=wp.int32), pinched: wp.array(dtype=wp.int32), slack: real,
+    exempt: wp.array(dtype=wp.int32), pinching: Pinching, slack: real,
     # out
     ranges_out: BufferRanges, near_pairs_out: wp.array(dtype=NearPair),
 ):  # fmt: skip
@@ -274,9 +279,7 @@ def find_near_pairs(
         return
     if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
         return
-    # The first vertex of a pair or the last is of the solid, if any is. Where solids leave no room, faces cannot hold.
-    of_solid = at[0] >= rest.first_solid or at[3] >= rest.first_solid
-    if of_solid and pinched[at[0]] + pinched[at[1]] + pinched[at[2]] + pinched[at[3]] > 0:
+    if is_pinched(pinching, at):  # where solids leave no room, faces cannot hold
         return
     n = next_slot(ranges_out, first)
     if n >= 0:
@@ -302,6 +305,33 @@ def drop_near_pairs(
     at = near_pairs_out[k].vertices
     if selected[at[0]] + selected[at[1]] + selected[at[2]] + selected[at[3]] > 0:
         near_pairs_out[k].distance = INFINITE
+
+
+@wp.kernel
+def drop_pinched_pairs(
+    # in
+    first: wp.int32, pinching: Pinching,
+    # in and out
+    near_pairs_out: wp.array(dtype=NearPair),
+):  # fmt: skip
+    """Disables the near pairs of pinched cloth and the solids that pinch it."""
+    k = first + wp.tid()
+    if is_pinched(pinching, near_pairs_out[k].vertices):
+        near_pairs_out[k].distance = INFINITE
+
+
+@wp.kernel
+def drop_pinched_contacts(
+    # in
+    first: wp.int32, pinching: Pinching,
+    # in and out
+    contacts_out: ContactArrays,
+):  # fmt: skip
+    """Contacts of pinched cloth and the solids that pinch it get no weights, so that nothing can move them."""
+    k = first + wp.tid()
+    if is_pinched(pinching, contacts_out.vertices[k]):
+        contacts_out.weights[k] = vec4()
+        contacts_out.effective_inverse_mass[k] = real(0.0)
 
 
 @wp.func

@@ -68,7 +68,7 @@ class ContactResolver:
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._impulses_v = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
-        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real, wp.vec4i)]
         self._no_planes = Planes(*none)
         self._clearance, self._clearance_v = (
             wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)

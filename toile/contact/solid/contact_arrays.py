@@ -44,6 +44,7 @@ class SolidContactArrays:
     count: wp.array(dtype=wp.int32)
     planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
     slack: wp.array(dtype=real)  # [m]  by which impulses may move it towards solids
+    pinched_by: wp.array(dtype=wp.vec4i)  # solids that pinch it, and that did in the step before; -1 for none
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -79,7 +80,7 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "pinched_by": wp.vec4i,
     "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {
@@ -160,6 +161,20 @@ def slot_of(contacts: SolidContactArrays, i: wp.int32, solid: wp.int32) -> wp.in
         if contacts.solid[MAX_CONTACTS * i + k] == solid:
             found = MAX_CONTACTS * i + k
     return found
+
+
+@wp.func
+def note_pinched(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
+    """Notes the solids that pinch a particle in this step or did in the one before."""
+    a = MAX_CONTACTS * i
+    by = wp.vec4i(-1, -1, -1, -1)
+    if contacts.mode[i] == PINCHED:
+        by[0] = contacts.solid[a]
+        by[1] = contacts.solid[a + 1]
+    if before.mode[i] == PINCHED:
+        by[2] = before.solid[a]
+        by[3] = before.solid[a + 1]
+    contacts.pinched_by[i] = by
 
 
 @wp.func

@@ -26,6 +26,7 @@ from toile.contact.solid.contact_arrays import (
     count_one,
     drop,
     exchange_slots,
+    note_pinched,
 )
 from toile.contact.solid.faces import loads, settle_faces
 from toile.contact.solid.friction import SlidingFriction
@@ -129,6 +130,7 @@ def choose_modes(
 ):  # fmt: skip
     """Chooses the state that each particle begins the step with: as before, or as a new contact lands."""
     i = first + wp.tid()
+    note_pinched(now_out, i, before)
     if now_out.count[i] == 0:
         return
     a = MAX_CONTACTS * i
@@ -140,6 +142,7 @@ def choose_modes(
         return
     if pinched:
         now_out.mode[i] = PINCHED
+        note_pinched(now_out, i, before)
     elif before.mode[i] == FREE or (not same and now_out.lasting[a] != LASTING):
         land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED and same:
@@ -268,6 +271,7 @@ def judge_forces(
             contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, max_recovery
         ):
             contacts_out.mode[i] = PINCHED
+            note_pinched(contacts_out, i, before)
             contacts_out.recovery[i] = contacts_out.stick[MAX_CONTACTS * i] - x
         return
     contacts_out.limit[i] = found.limit

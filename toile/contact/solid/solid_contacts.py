@@ -181,7 +181,7 @@ class SolidContacts:
 
     def planes(self) -> Planes:
         """The planes that contacts hold particles at in the present step."""
-        return Planes(self._now.planes, self._now.normal, self._now.slack)
+        return Planes(self._now.planes, self._now.normal, self._now.slack, self._now.pinched_by)
 
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
@@ -190,6 +190,11 @@ class SolidContacts:
     def pinched(self) -> np.ndarray:
         """Particles that are pinched between two solids."""
         return np.flatnonzero(self._before.mode.numpy() == int(PINCHED))
+
+    def pinched_by(self) -> np.ndarray:
+        """(particles, 2) the solids that pinch each particle; -1 for none."""
+        solids = self._before.solid.numpy().reshape(-1, int(MAX_CONTACTS))[:, :2]
+        return np.where(self._before.mode.numpy()[:, None] == int(PINCHED), solids, -1)
 
     def counts(self) -> np.ndarray:
         """Number of particles in contact with each solid."""
