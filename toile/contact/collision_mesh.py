@@ -57,14 +57,18 @@ class Pinching:
 
 @wp.func
 def is_pinched(pinching: Pinching, at: wp.vec4i) -> wp.bool:
-    """Whether a pair of elements is of a solid, and of cloth with a vertex that this solid pinches."""
+    """Whether a pair of elements is of a solid, and of cloth with a vertex that this solid pinches, or has just let go:
+    its edges may still cross a face, but it has left."""
     # The first vertex of a pair or the last is of the solid, if any is.
     solid = wp.max(pinching.solid[at[0]], pinching.solid[at[3]])
     found = bool(False)
     if solid >= 0:
         for c in range(4):
             by = pinching.by[at[c]]
-            found = found or by[0] == solid or by[1] == solid or by[2] == solid or by[3] == solid
+            found = found or by[0] == solid or by[1] == solid
+            found = found or by[2] == solid or by[3] == solid
+            if pinching.solid[at[1]] < 0 or pinching.solid[at[0]] >= 0:  # more of the cloth than a vertex
+                found = found or by[2] == -2 - solid or by[3] == -2 - solid
     return found
 
 

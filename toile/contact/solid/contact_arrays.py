@@ -44,7 +44,9 @@ class SolidContactArrays:
     count: wp.array(dtype=wp.int32)
     planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
     slack: wp.array(dtype=real)  # [m]  by which impulses may move it towards solids
-    pinched_by: wp.array(dtype=wp.vec4i)  # solids that pinch it, and that did in the step before; -1 for none
+    # Solids that pinch it, and that did in the step before; -1 for none. A solid s of the step before is -2 - s if the
+    # particle was in front of it.
+    pinched_by: wp.array(dtype=wp.vec4i)
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -172,8 +174,10 @@ def note_pinched(contacts: SolidContactArrays, i: wp.int32, before: SolidContact
         by[0] = contacts.solid[a]
         by[1] = contacts.solid[a + 1]
     if before.mode[i] == PINCHED:
-        by[2] = before.solid[a]
-        by[3] = before.solid[a + 1]
+        for k in range(2):
+            s = before.solid[a + k]
+            in_front = before.clearance[s * contacts.mode.shape[0] + i] > real(0.0)
+            by[2 + k] = wp.where(in_front, -2 - s, s)
     contacts.pinched_by[i] = by
 
 

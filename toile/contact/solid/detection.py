@@ -41,7 +41,10 @@ CONTACT_RANGE = wp.constant(real(1.1))
 OPPOSING_RANGE = wp.constant(real(4.0))
 # The face that pinches a particle stays the same while the closest one turns away from it by more than this cosine:
 # deep inside a solid another side of it may be closer, such as the one beside a rim.
-TURNED = wp.constant(real(0.7))
+TURNED = wp.constant(real(0.8))
+# Cloth that is let go comes to the distance at which it is held by this fraction of max_recovery in a step. Layers that
+# were squeezed would otherwise be thrown apart.
+GENTLE = wp.constant(real(0.005))
 # Surfaces are searched this many times as far as needed, so that the next steps need not search.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -184,6 +187,8 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         slip -= wp.dot(slip, carried.normal) * carried.normal
         stuck = before.mode[i] == LOCKED and a == MAX_CONTACTS * i
         pinched = before.mode[i] == PINCHED
+        if clearance > real(0.0) and (pinched or before.target[a] < gap):
+            target = wp.min(target, clearance + GENTLE * max_recovery)
         # Far enough for the surface to have curved away; a pinched particle is moved by other solids too.
         if not stuck and (pinched or wp.length(slip) > gap):
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))

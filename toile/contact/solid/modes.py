@@ -28,7 +28,7 @@ from toile.contact.solid.contact_arrays import (
     exchange_slots,
     note_pinched,
 )
-from toile.contact.solid.faces import loads, settle_faces
+from toile.contact.solid.faces import YIELD, loads, settle_faces
 from toile.contact.solid.friction import SlidingFriction
 from toile.contact.solid.holding import CREEP, creep_speed
 from toile.math.types import real, vec3
@@ -143,7 +143,7 @@ def choose_modes(
     if pinched:
         now_out.mode[i] = PINCHED
         note_pinched(now_out, i, before)
-    elif before.mode[i] == FREE or (not same and now_out.lasting[a] != LASTING):
+    elif before.mode[i] == FREE or was_pinched or (not same and now_out.lasting[a] != LASTING):
         land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED and same:
         now_out.mode[i] = LOCKED
@@ -302,6 +302,22 @@ def judge_forces(
             count_one(urgent_out, GROSS, first)
 
 
+@wp.func
+def keep_between(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
+    """Keeps impulses from moving a particle that was let go through the faces that have pinched it."""
+    a = MAX_CONTACTS * i
+    room = real(1.0e30)
+    faces = int(0)
+    for k in range(2):
+        for j in range(2):
+            if contacts.solid[a + j] == before.solid[a + k]:  # dropped contacts lie behind the others
+                faces += 1
+        room = wp.min(room, contacts.clearance[before.solid[a + k] * contacts.mode.shape[0] + i])
+    if contacts.count[i] < 2 and faces == 2:
+        contacts.planes[i] = 2
+        contacts.slack[i] = YIELD * wp.max(room, real(0.0))
+
+
 @wp.kernel
 def end_step(
     # in
@@ -318,6 +334,8 @@ def end_step(
         now_out.mode[i] = LOCKED
         now_out.stops[i] = 0
     now_out.planes[i] = wp.where(now_out.mode[i] == PINCHED, -1, now_out.count[i])
+    if before.mode[i] == PINCHED and now_out.mode[i] != PINCHED:
+        keep_between(now_out, i, before)
     landed = now_out.count[i] > before.count[i]
     caught = (now_out.mode[i] == PINCHED) != (before.mode[i] == PINCHED)
     discontinuous_out[i] = wp.where(landed or now_out.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)
