@@ -124,7 +124,7 @@ def relaxed(
     contacts, d, inverse_mass = problem.contacts(device), array(problem.d, vec3), array(problem.inverse_mass, mat33)
     number = len(problem.targets)
     given = GivenContacts(contacts, array(np.array([number], np.int32), wp.int32), number)
-    solids = Planes(array(count, wp.int32), array(normal, vec3), array(np.zeros(len(count)), real), array(np.full((len(count), 4), -1), wp.vec4i))
+    solids = Planes(array(count, wp.int32), array(normal, vec3), array(np.zeros(len(count)), real), array(np.full((len(count), 4), -1), wp.vec4i), array(np.full(3 * len(count), -1), wp.int32))
     response = make_response(inverse_mass, solids, array(clearance, real))
     solver = AcceleratedJacobi(len(problem.d), device)
     impulses = make_impulses(contacts.normal_impulse, contacts.friction_impulse)

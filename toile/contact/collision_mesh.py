@@ -45,6 +45,7 @@ class Planes:
     normal: wp.array
     slack: wp.array  # [m]  per particle: by which it may cross its planes, between two solids
     pinched_by: wp.array  # per particle: the solids that pinch it (solid/contact_arrays.py)
+    solid: wp.array  # the solid of each plane
 
 
 @wp.struct
@@ -52,7 +53,8 @@ class Pinching:
     """Which vertices are pinched by which solids."""
 
     solid: wp.array(dtype=wp.int32)  # per vertex: the solid that it belongs to; -1 for particles
-    by: wp.array(dtype=wp.vec4i)  # per vertex: the solids that pinch it; -1 for none
+    by: wp.array(dtype=wp.vec4i)  # per vertex: the solids that pinch it (solid/contact_arrays.py)
+    caught: wp.array(dtype=wp.vec2i)  # per vertex: the solids that catch it (response/caught.py); -1 for none
 
 
 @wp.func
@@ -67,6 +69,8 @@ def is_pinched(pinching: Pinching, at: wp.vec4i) -> wp.bool:
             by = pinching.by[at[c]]
             found = found or by[0] == solid or by[1] == solid
             found = found or by[2] == solid or by[3] == solid
+            caught = pinching.caught[at[c]]
+            found = found or caught[0] == solid or caught[1] == solid
             if pinching.solid[at[1]] < 0 or pinching.solid[at[0]] >= 0:  # more of the cloth than a vertex
                 found = found or by[2] == -2 - solid or by[3] == -2 - solid
     return found
@@ -113,6 +117,7 @@ class CollisionMesh:
         # Faces of solids cannot keep out the particles that these solids pinch.
         self.pinching = Pinching()
         self.pinching.by = wp.full(self.count, wp.vec4i(-1, -1, -1, -1), dtype=wp.vec4i, device=device)
+        self.pinching.caught = wp.full(self.count, wp.vec2i(-1, -1), dtype=wp.vec2i, device=device)
         owner = [np.full(self.moving_count, -1)]
         owner += [np.full(len(x), surface.solid.index) for surface, x in zip(surfaces, starts, strict=True)]
         self.pinching.solid = wp.array(np.concatenate(owner).astype(np.int32), dtype=wp.int32, device=device)
@@ -131,6 +136,10 @@ class CollisionMesh:
                 self._upload(x_start, first, self.x)
                 self._upload(x_stop, first, self.x_end)
                 self._upload((x_stop - x_start) / (end - begin), first, self.v_end)
+
+    def set_caught(self, by: np.ndarray) -> None:
+        """Sets the solids that catch each particle."""
+        wp.copy(self.pinching.caught, wp.array(by, dtype=wp.vec2i, device=self.device), count=self.moving_count)
 
     def _upload(self, values: np.ndarray, first: int, to: wp.array) -> None:
         """Copies values of vertices from `first` on to the device."""

@@ -156,13 +156,17 @@ class SelfContactCorrection(Correction):
 
     def accept(self) -> None:
         self.springs.accept()
+        solids = self.context.solid_contacts
+        self.resolver.caught.end_step(None if solids is None else solids.let_go())
 
     def state_dict(self) -> StateDict:
-        return {"tangled": self.untangler is not None, **self.springs.state_dict()}
+        tangled = self.untangler is not None
+        return {"tangled": tangled, "caught": self.resolver.caught.by, **self.springs.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
             self.untangler = None
+        self.resolver.caught.load(state_dict["caught"])
         self.springs.load_state_dict(state_dict)
 
     def _exempt(self, untangler: Untangler) -> None:
@@ -191,6 +195,9 @@ class SelfContactCorrection(Correction):
             return []
         forces = self.springs.forces_on_vertices()
         return [(solid, forces[vertices].sum(axis=0)) for solid, vertices in solids]
+
+    def caught_by(self) -> np.ndarray | None:
+        return self.resolver.caught.by
 
     def truncated_count(self) -> int:
         return self.resolver.truncated_count

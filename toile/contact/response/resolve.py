@@ -25,6 +25,7 @@ from toile.contact.narrow_phase.contact_set import (
     make_impulses,
     on_boundary,
 )
+from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
@@ -68,7 +69,7 @@ class ContactResolver:
         self._reach = wp.zeros(n, dtype=real, device=self.device)
         self._impulses_v = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
-        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real, wp.vec4i)]
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real, wp.vec4i, wp.int32)]
         self._no_planes = Planes(*none)
         self._clearance, self._clearance_v = (
             wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)
@@ -77,6 +78,7 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
+        self.caught = CaughtCloth(mesh)
         self._truncation = Truncation(mesh, self.contact_set, self._search_stale)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
@@ -128,9 +130,12 @@ class ContactResolver:
         if not hits:
             return None
         self._mark_last_contacts(hits)
-        if not self._truncation.apply(h):
+        while not self._truncation.apply(h):
             self.caught_vertices = self._truncation.stuck()
-            return CLOTH_CAUGHT
+            if not self.caught.add(self._truncation, planes):
+                return CLOTH_CAUGHT
+            self._truncation.undo()
+            contact_set.drop_pinched()
         self.truncated_count = self._truncation.count()
         return None
 

@@ -30,8 +30,8 @@ LASTING, OPPOSES = wp.constant(1), wp.constant(2)
 UNKNOWN = wp.constant(real(-1.0))  # load of a contact that was not part of any solve yet
 
 # Indices of the counters: contacts that the solve missed or that pulled, contacts whose friction is far from Coulomb's,
-# contacts whose friction is not close to it, and all contacts.
-WRONG, GROSS, FRICTION_INEXACT, IN_CONTACT, COUNTS = (wp.constant(place) for place in range(5))
+# contacts whose friction is not close to it, all contacts, and pinched particles.
+WRONG, GROSS, FRICTION_INEXACT, IN_CONTACT, IN_PINCH, COUNTS = (wp.constant(place) for place in range(6))
 BLOCK = wp.constant(SHARE)  # particles per counter, at least: threads count separately
 
 

@@ -16,6 +16,7 @@ from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
+    IN_PINCH,
     LASTING,
     LOCKED,
     MAX_CONTACTS,
@@ -258,6 +259,8 @@ def judge_forces(
     if contacts_out.count[i] == 0:
         return
     count_one(urgent_out, IN_CONTACT, first)
+    if contacts_out.mode[i] == PINCHED:
+        count_one(urgent_out, IN_PINCH, first)
     sliding = contacts_out.mode[i] == SLIDING
     found = split_force(i, masses, constraints, friction, solved.force[i], solved.u[i], contacts_out)
     if found.known < contacts_out.count[i]:  # some contacts have no force to be judged by yet

@@ -25,6 +25,7 @@ from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
+    IN_PINCH,
     MAX_CONTACTS,
     PINCHED,
     WRONG,
@@ -93,6 +94,8 @@ class SolidContacts:
         self._step, self._solves, self._first = 0.0, 0, True
         # Whether any particle is in contact, as far as the last check knows; and that of the last step that stands.
         self.any = self._any_before = True
+        # Whether any particle was pinched in the last step, and in the one before it.
+        self._pinched = self._pinched_before = self._pinched_earlier = False
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
@@ -146,7 +149,7 @@ class SolidContacts:
         at = [self.masses, self.constraints, self.friction, self._result(force, u), self.settings.thickness, h]
         self._launch.split(judge_forces, n, [*at, self._step * self._recovery, release, before, now, self._urgent])
         urgent = total(self._readback)
-        self.any = bool(urgent[IN_CONTACT])
+        self.any, self._pinched = bool(urgent[IN_CONTACT]), bool(urgent[IN_PINCH])
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
@@ -171,17 +174,19 @@ class SolidContacts:
         """The step stands: its contacts are where the next one starts from."""
         self._now, self._before = self._before, self._now
         self._first, self._any_before = False, self.any
+        self._pinched_earlier, self._pinched_before = self._pinched_before, self._pinched
 
     def state_dict(self) -> StateDict:
         return {"first": self._first, "any": self._any_before, **contacts_state_dict(self._before)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         self._first, self._any_before = bool(state_dict["first"]), bool(state_dict["any"])
+        self._pinched_before = self._pinched_earlier = True  # at least that they were not is not known
         load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
         """The planes that contacts hold particles at in the present step."""
-        return Planes(self._now.planes, self._now.normal, self._now.slack, self._now.pinched_by)
+        return Planes(self._now.planes, self._now.normal, self._now.slack, self._now.pinched_by, self._now.solid)
 
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
@@ -190,6 +195,10 @@ class SolidContacts:
     def pinched(self) -> np.ndarray:
         """Particles that are pinched between two solids."""
         return np.flatnonzero(self._before.mode.numpy() == int(PINCHED))
+
+    def let_go(self) -> np.ndarray | None:
+        """The solids that pinch each particle and that did in the step before; None if there are none."""
+        return self._before.pinched_by.numpy() if self._pinched_before or self._pinched_earlier else None
 
     def pinched_by(self) -> np.ndarray:
         """(particles, 2) the solids that pinch each particle; -1 for none."""
