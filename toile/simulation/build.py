@@ -17,6 +17,7 @@ from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.scene_constraints import SceneConstraints
 from toile.constraints.solid_contact import SolidContact
+from toile.contact.solid.easing import Easing
 from toile.contact.solid.solid_contacts import SolidContacts
 from toile.device.timers import Timers
 from toile.energies.gravity import Gravity
@@ -86,8 +87,9 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     solid_contacts = None
     if settings is not None:
         layers = any(item.resolves_cloth_contact for item in scene.filters)
+        easing = Easing(model.edges, model.edge_lengths(0.0), model.particle_count, device)
         solid_contacts = SolidContacts(
-            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers
+            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers, easing
         )
         solid_contacts.start(state.x, 0.0)
     context = FilterContext(model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step)

@@ -47,6 +47,7 @@ class SolidContactArrays:
     # Solids that pinch it, and that did in the step before; -1 for none. A solid s of the step before is -2 - s if the
     # particle was in front of it.
     pinched_by: wp.array(dtype=wp.vec4i)
+    eased: wp.array(dtype=vec3)  # [m]  from the surface of minima to where it is held, besides `offset`
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -82,7 +83,7 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "pinched_by": wp.vec4i,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "pinched_by": wp.vec4i, "eased": vec3,
     "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {

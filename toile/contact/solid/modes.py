@@ -86,6 +86,7 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
     now_out.mode[i] = FREE
     now_out.count[i] = 0
     now_out.slack[i] = real(0.0)
+    now_out.eased[i] = vec3()
     now_out.changes[i] = 0
     now_out.stops[i] = 0
     now_out.slip[i] = vec3()

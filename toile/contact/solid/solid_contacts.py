@@ -37,6 +37,7 @@ from toile.contact.solid.contact_arrays import (
     total,
 )
 from toile.contact.solid.detection import detection_kernels
+from toile.contact.solid.easing import Easing
 from toile.contact.solid.friction import make_friction
 from toile.contact.solid.holding import find_drag_velocity, hold_contacts, project_out
 from toile.contact.solid.modes import SolveResult, begin_step, choose_modes, end_step, judge_forces
@@ -72,14 +73,15 @@ class SolidContacts:
         gravity: Vector,
         max_step: float,
         layers: bool = False,
+        easing: Easing | None = None,
     ):
-        """With `layers`, contacts between cloths hold layers apart that solids pinch."""
+        """`easing` keeps pinched cloth from being stretched. With `layers`, contacts between cloths hold layers apart that solids pinch."""
         # Recovery is a speed [m/s]. Were it a distance per step, cloth that it stretches too much would be stretched as
         # much in a step of any size.
         self._recovery = settings.max_recovery / max_step
         self._gravity = vec3(*gravity)
         self.settings, self.solids, self.constraints, self.masses = settings, solids, constraints, masses
-        self._corrections = corrections
+        self._corrections, self._easing = corrections, easing
         self.device, n = solids.device, len(masses)
         self.friction = make_friction(n, self.device)
         self._now, self._before = make_solid_contacts(
@@ -114,6 +116,8 @@ class SolidContacts:
             self._launch.split(predict, n, inputs, fewest=1)
         at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
         self._launch.split(choose_modes, n, [*at_start, before, now])
+        if self._easing is not None and self._pinched_before:
+            self._easing.ease(state.x, state.v, h, before, now)
         self._step, self._solves, self.any = h, 0, self._any_before
         self.hold(h)
 
@@ -177,11 +181,14 @@ class SolidContacts:
         self._pinched_earlier, self._pinched_before = self._pinched_before, self._pinched
 
     def state_dict(self) -> StateDict:
-        return {"first": self._first, "any": self._any_before, **contacts_state_dict(self._before)}
+        known = {"first": self._first, "any": self._any_before}
+        known |= {"pinched": self._pinched_before, "pinched_earlier": self._pinched_earlier}
+        return {**known, **contacts_state_dict(self._before)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         self._first, self._any_before = bool(state_dict["first"]), bool(state_dict["any"])
-        self._pinched_before = self._pinched_earlier = True  # at least that they were not is not known
+        self._pinched_before = bool(state_dict["pinched"])
+        self._pinched_earlier = bool(state_dict["pinched_earlier"])
         load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
