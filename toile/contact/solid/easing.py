@@ -21,8 +21,9 @@ from toile.math.types import TINY, numpy_real, real, vec3
 # Strain of an edge from which on pinched particles give way, a judgment; and the fraction of the way back to the
 # surface of minima that they try in each step.
 EASED, BACK = wp.constant(real(0.1)), wp.constant(real(0.1))
-# Edges that make a smaller angle with the faces than this cosine cannot be eased.
-ACROSS = wp.constant(real(0.05))
+# An edge along the surface of minima that is only drawn across by a step of it reaches EASED at this sine of its slope:
+# others are too long because cloth is sheared, which nothing across them cures.
+ACROSS = wp.constant(real(0.3))
 SWEEPS = 8  # over all pinched particles in a step
 
 
@@ -57,11 +58,15 @@ class Easing:
         self._t = wp.zeros(particle_count, dtype=real, device=device)
         self._launch = Launcher(device)
 
-    def ease(self, x: wp.array, v: wp.array, h: float, before: SolidContactArrays, now: SolidContactArrays) -> None:
-        """Moves the places at which particles are held in the step of h from x and v."""
-        self._launch.split(begin_easing, self._count, [before, now])
+    def ease(
+        self, x: wp.array, v: wp.array, h: float, max_recovery: float, before: SolidContactArrays,
+        now: SolidContactArrays,
+    ) -> None:  # fmt: skip
+        """Moves the places at which particles are held in the step of h from x and v, by at most `max_recovery` [m]."""
+        self._launch.split(begin_easing, self._count, [max_recovery, before, now])
         for _ in range(SWEEPS):
-            self._launch.split(find_eased, self._count, [self._neighbors, x, v, h, now, self._t])
+            inputs = [self._neighbors, x, v, h, max_recovery, before, now, self._t]
+            self._launch.split(find_eased, self._count, inputs)
             self._launch.split(move_eased, self._count, [self._t, now])
 
 
@@ -86,14 +91,31 @@ def between_faces(contacts: SolidContactArrays, i: wp.int32, u: vec3, t: real) -
 
 
 @wp.kernel
-def begin_easing(first: wp.int32, before: SolidContactArrays, now_out: SolidContactArrays):
+def begin_easing(first: wp.int32, max_recovery: real, before: SolidContactArrays, now_out: SolidContactArrays):
     """Particles that were off the surface of minima begin there, a little nearer."""
     i = first + wp.tid()
     if now_out.mode[i] == PINCHED and before.mode[i] == PINCHED:
         u = across_faces(now_out, i)
-        t = between_faces(now_out, i, u, (real(1.0) - BACK) * wp.dot(before.eased[i], u))
+        t = wp.dot(before.eased[i], u)
+        t = between_faces(now_out, i, u, t - wp.clamp(BACK * t, -max_recovery, max_recovery))
         now_out.eased[i] = t * u
         now_out.stick[MAX_CONTACTS * i] = now_out.stick[MAX_CONTACTS * i] + t * u
+
+
+@wp.func
+def longest_edge(
+    neighbors: Neighbors, x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, contacts: SolidContactArrays,
+    i: wp.int32, p: vec3,
+) -> real:  # fmt: skip
+    """Returns the largest length of an edge relative to its rest length if particle i is at p."""
+    longest = real(0.0)
+    for k in range(neighbors.offsets[i], neighbors.offsets[i + 1]):
+        j = neighbors.particle[k]
+        q = x[j] + h * v[j]
+        if contacts.mode[j] == PINCHED:
+            q = contacts.stick[MAX_CONTACTS * j]
+        longest = wp.max(longest, wp.length(p - q) / neighbors.length[k])
+    return longest
 
 
 @wp.kernel
@@ -101,7 +123,8 @@ def find_eased(
     # model
     first: wp.int32, neighbors: Neighbors,
     # in
-    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, contacts: SolidContactArrays,
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, max_recovery: real, before: SolidContactArrays,
+    contacts: SolidContactArrays,
     # out
     t_out: wp.array(dtype=real),
 ):  # fmt: skip
@@ -128,9 +151,14 @@ def find_eased(
             sum -= share * wp.sign(along) * wp.min(over * length / wp.abs(along), wp.abs(along))
             count += real(1.0)
     t = wp.dot(contacts.eased[i], u)
+    t_out[i] = t
     if count > real(0.0):
-        t += sum / count
-    t_out[i] = between_faces(contacts, i, u, t)
+        t_before = wp.where(before.mode[i] == PINCHED, wp.dot(before.eased[i], u), real(0.0))
+        moved = wp.clamp(t + sum / count, t_before - max_recovery, t_before + max_recovery)
+        moved = between_faces(contacts, i, u, moved)
+        longest = longest_edge(neighbors, x, v, h, contacts, i, p)
+        if longest_edge(neighbors, x, v, h, contacts, i, p + (moved - t) * u) < longest:
+            t_out[i] = moved
 
 
 @wp.kernel

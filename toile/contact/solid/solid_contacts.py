@@ -117,7 +117,7 @@ class SolidContacts:
         at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
         self._launch.split(choose_modes, n, [*at_start, before, now])
         if self._easing is not None and self._pinched_before:
-            self._easing.ease(state.x, state.v, h, before, now)
+            self._easing.ease(state.x, state.v, h, h * self._recovery, before, now)
         self._step, self._solves, self.any = h, 0, self._any_before
         self.hold(h)
 
