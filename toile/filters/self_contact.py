@@ -120,7 +120,7 @@ class SelfContactCorrection(Correction):
             return None
         mesh.set_candidate(state_out.x, state_out.v)
         self._update_inverse_mass()
-        self.resolver.contact_set.drop_pinched()
+        self.resolver.caught.drop_pairs()
         if self.untangler is not None:
             self._move_apart(self.untangler)
         self.springs.allow_rebounds()
@@ -166,7 +166,7 @@ class SelfContactCorrection(Correction):
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
             self.untangler = None
-        self.resolver.caught.load(state_dict["caught"])
+        self.resolver.caught.load(np.asarray(state_dict["caught"]))
         self.springs.load_state_dict(state_dict)
 
     def _exempt(self, untangler: Untangler) -> None:

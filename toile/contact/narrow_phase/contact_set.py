@@ -174,11 +174,6 @@ class ContactSet:
         """Adds contacts for pairs that collide on the way to x_end; returns their number."""
         return self._find(find_impacts, [self.mesh.x, self.mesh.x_end, self.changed, only_changed])
 
-    def drop_pinched(self) -> None:
-        """Disables near pairs and contacts with solids that have pinched their cloth since they were found."""
-        self._launch.split(drop_pinched_pairs, self.near_pairs.count, [self.mesh.pinching, self.near_pairs.values])
-        self._launch.split(drop_pinched_contacts, self.contact_count, [self.mesh.pinching, self.contacts])
-
     def update_inverse_masses(self) -> None:
         """Updates the contacts to the present inverse masses, and clears their impulses."""
         self._launch.split(update_inverse_masses, self.contact_count, [self.mesh.inverse_mass, self.contacts])
@@ -305,33 +300,6 @@ def drop_near_pairs(
     at = near_pairs_out[k].vertices
     if selected[at[0]] + selected[at[1]] + selected[at[2]] + selected[at[3]] > 0:
         near_pairs_out[k].distance = INFINITE
-
-
-@wp.kernel
-def drop_pinched_pairs(
-    # in
-    first: wp.int32, pinching: Pinching,
-    # in and out
-    near_pairs_out: wp.array(dtype=NearPair),
-):  # fmt: skip
-    """Disables the near pairs of pinched cloth and the solids that pinch it."""
-    k = first + wp.tid()
-    if is_pinched(pinching, near_pairs_out[k].vertices):
-        near_pairs_out[k].distance = INFINITE
-
-
-@wp.kernel
-def drop_pinched_contacts(
-    # in
-    first: wp.int32, pinching: Pinching,
-    # in and out
-    contacts_out: ContactArrays,
-):  # fmt: skip
-    """Contacts of pinched cloth and the solids that pinch it get no weights, so that nothing can move them."""
-    k = first + wp.tid()
-    if is_pinched(pinching, contacts_out.vertices[k]):
-        contacts_out.weights[k] = vec4()
-        contacts_out.effective_inverse_mass[k] = real(0.0)
 
 
 @wp.func

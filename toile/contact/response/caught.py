@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from toile.contact.collision_mesh import CollisionMesh, Planes
+from toile.contact.collision_mesh import CollisionMesh, Pinching, Planes, is_pinched
 from toile.contact.intersection_audit import Audit
+from toile.contact.narrow_phase.contact_set import INFINITE, ContactArrays, ContactSet, NearPair
+from toile.device.launcher import Launcher
+from toile.math.types import real, vec4
 
 if TYPE_CHECKING:
     from toile.contact.response.truncation import Truncation
@@ -28,8 +31,9 @@ MAX_PLANES = 3  # per particle
 class CaughtCloth:
     """The solids that catch each particle: two at most, -1 for none."""
 
-    def __init__(self, mesh: CollisionMesh):
-        self._mesh = mesh
+    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet):
+        self._mesh, self._contact_set = mesh, contact_set
+        self._launch = Launcher(mesh.device)
         self._audit: Audit | None = None
         self.by = np.full((mesh.moving_count, 2), -1, np.int32)
         solid = mesh.pinching.solid.numpy()
@@ -80,9 +84,42 @@ class CaughtCloth:
             self._assign(found)
         return bool(new)
 
+    def drop_pairs(self) -> None:
+        """Disables near pairs and contacts with solids that have pinched or caught their cloth since they were found."""
+        pinching, found = self._mesh.pinching, self._contact_set
+        self._launch.split(drop_pinched_pairs, found.near_pairs.count, [pinching, found.near_pairs.values])
+        self._launch.split(drop_pinched_contacts, found.contact_count, [pinching, found.contacts])
+
     def load(self, by: np.ndarray) -> None:
         self._assign(by)
 
     def _assign(self, by: np.ndarray) -> None:
         self.by = by.astype(np.int32)
         self._mesh.set_caught(self.by)
+
+
+@wp.kernel
+def drop_pinched_pairs(
+    # in
+    first: wp.int32, pinching: Pinching,
+    # in and out
+    near_pairs_out: wp.array(dtype=NearPair),
+):  # fmt: skip
+    """Disables the near pairs of pinched cloth and the solids that pinch it."""
+    k = first + wp.tid()
+    if is_pinched(pinching, near_pairs_out[k].vertices):
+        near_pairs_out[k].distance = INFINITE
+
+
+@wp.kernel
+def drop_pinched_contacts(
+    # in
+    first: wp.int32, pinching: Pinching,
+    # in and out
+    contacts_out: ContactArrays,
+):  # fmt: skip
+    """Contacts of pinched cloth and the solids that pinch it get no weights, so that nothing can move them."""
+    k = first + wp.tid()
+    if is_pinched(pinching, contacts_out.vertices[k]):
+        contacts_out.weights[k] = vec4()
+        contacts_out.effective_inverse_mass[k] = real(0.0)

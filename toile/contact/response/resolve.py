@@ -78,7 +78,7 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
-        self.caught = CaughtCloth(mesh)
+        self.caught = CaughtCloth(mesh, self.contact_set)
         self._truncation = Truncation(mesh, self.contact_set, self._search_stale)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
@@ -135,7 +135,7 @@ class ContactResolver:
             if not self.caught.add(self._truncation, planes):
                 return CLOTH_CAUGHT
             self._truncation.undo()
-            contact_set.drop_pinched()
+            self.caught.drop_pairs()
         self.truncated_count = self._truncation.count()
         return None
 

@@ -83,15 +83,13 @@ class Truncation:
         self.contact_set.changed.fill_(1)
 
     def find_catching(self) -> tuple[np.ndarray, np.ndarray]:
-        """After a call that failed: the first and the last of the solids that collide with each vertex that is stuck, or
-        are close to it; the last is -1 where there is none."""
+        """After a call that failed: the first and the last of the solids that collide with each stuck vertex or are close
+        to it; the last is -1 where there is none."""
         mesh, near_pairs = self.mesh, self.contact_set.near_pairs
         first = wp.full(mesh.count, NO_SOLID, dtype=wp.int32, device=mesh.device)
         last = wp.full(mesh.count, -1, dtype=wp.int32, device=mesh.device)
         paths = [mesh.x, mesh.x_end, self._stuck, mesh.pinching.solid]
-        wp.launch(
-            find_catching_solids, near_pairs.count, [near_pairs.values, *paths, first, last], device=mesh.device
-        )
+        wp.launch(find_catching_solids, near_pairs.count, [near_pairs.values, *paths, first, last], device=mesh.device)
         return first.numpy(), last.numpy()
 
     def count(self) -> int:
@@ -151,9 +149,9 @@ def find_catching_solids(
             count += 1
     if s < 0 or count == 0:
         return
-    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
-        if time_of_impact(near_pairs[k], x, x_end) >= NEVER:
-            return
+    t = time_of_impact(near_pairs[k], x, x_end)
+    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness and t >= NEVER:
+        return
     for q in range(4):
         if solid[at[q]] < 0 and stuck[at[q]] != 0:
             wp.atomic_min(first_out, at[q], s)

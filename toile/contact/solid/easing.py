@@ -1,6 +1,6 @@
 """Pinched particles that stay off the surface of minima where cloth would have to stretch to reach it.
 
-    x = place + t u,    t the smallest with |x - x_j| <= (1 + EASED) L_j for all neighbors j, within -depths <= t <= depths
+    x = place + t u,    |t| the smallest with |x - x_j| <= (1 + EASED) L_j for all neighbors j, and x behind both faces
 
 Where two solids overlap deeply, the surface of minima ends with a step at their rims: cloth beside them is in front of
 one of them. A pinched particle may then be anywhere between the two faces, on the line across them.
@@ -20,10 +20,10 @@ from toile.math.types import TINY, numpy_real, real, vec3
 
 # Strain of an edge from which on pinched particles give way, a judgment; and the fraction of the way back to the
 # surface of minima that they try in each step.
-EASED, BACK = wp.constant(real(0.1)), wp.constant(real(0.1))
+EASED, BACK = wp.constant(real(0.08)), wp.constant(real(0.1))
 # An edge along the surface of minima that is only drawn across by a step of it reaches EASED at this sine of its slope:
 # others are too long because cloth is sheared, which nothing across them cures.
-ACROSS = wp.constant(real(0.3))
+ACROSS = wp.constant(real(0.35))
 SWEEPS = 8  # over all pinched particles in a step
 
 

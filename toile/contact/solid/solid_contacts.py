@@ -75,7 +75,8 @@ class SolidContacts:
         layers: bool = False,
         easing: Easing | None = None,
     ):
-        """`easing` keeps pinched cloth from being stretched. With `layers`, contacts between cloths hold layers apart that solids pinch."""
+        """With `layers`, contacts between cloths hold layers apart that solids pinch. `easing` keeps pinched cloth from
+        being stretched."""
         # Recovery is a speed [m/s]. Were it a distance per step, cloth that it stretches too much would be stretched as
         # much in a step of any size.
         self._recovery = settings.max_recovery / max_step
