@@ -168,16 +168,15 @@ def slot_of(contacts: SolidContactArrays, i: wp.int32, solid: wp.int32) -> wp.in
 
 @wp.func
 def note_pinched(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
-    """Notes the solids that pinch a particle in this step or did in the one before."""
+    """Notes, when a step begins, the solids that pinch a particle or did in the step before."""
     a = MAX_CONTACTS * i
     by = wp.vec4i(-1, -1, -1, -1)
     if contacts.mode[i] == PINCHED:
-        by[0] = contacts.solid[a]
-        by[1] = contacts.solid[a + 1]
+        by = wp.vec4i(contacts.solid[a], contacts.solid[a + 1], -1, -1)
     if before.mode[i] == PINCHED:
         for k in range(2):
             s = before.solid[a + k]
-            in_front = before.clearance[s * contacts.mode.shape[0] + i] > real(0.0)
+            in_front = contacts.clearance[s * contacts.mode.shape[0] + i] > real(0.0)
             by[2 + k] = wp.where(in_front, -2 - s, s)
     contacts.pinched_by[i] = by
 

@@ -187,14 +187,17 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         slip -= wp.dot(slip, carried.normal) * carried.normal
         stuck = before.mode[i] == LOCKED and a == MAX_CONTACTS * i
         pinched = before.mode[i] == PINCHED
+        if pinched:  # layers may have moved it since its distance was measured
+            moved = p + h * carried.velocity - carried.point
+            now_out.clearance[c] = clearance + wp.dot(moved, carried.normal)
         if clearance > real(0.0) and (pinched or before.target[a] < gap):
             target = wp.min(target, clearance + GENTLE * max_recovery)
         # Far enough for the surface to have curved away; a pinched particle is moved by other solids too.
         if not stuck and (pinched or wp.length(slip) > gap):
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
             if pinched:
-                moved = wp.dot(q - carried.point, carried.normal)
-                there = same_face(there, before.face[a], carried.normal, clearance + moved, gap)
+                above = clearance + wp.dot(q - carried.point, carried.normal)
+                there = same_face(there, before.face[a], carried.normal, above, gap)
             # The particle flies on where the surface falls away faster than the contact force can make it follow.
             follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
             if there.distance > target + follows + TOO_NEAR * gap:

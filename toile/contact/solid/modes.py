@@ -275,7 +275,10 @@ def judge_forces(
             contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, max_recovery
         ):
             contacts_out.mode[i] = PINCHED
-            note_pinched(contacts_out, i, before)
+            by = contacts_out.pinched_by[i]
+            by[0] = contacts_out.solid[MAX_CONTACTS * i]
+            by[1] = contacts_out.solid[MAX_CONTACTS * i + 1]
+            contacts_out.pinched_by[i] = by
             contacts_out.recovery[i] = contacts_out.stick[MAX_CONTACTS * i] - x
         return
     contacts_out.limit[i] = found.limit
