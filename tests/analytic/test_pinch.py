@@ -166,8 +166,8 @@ def test_a_pinched_particle_keeps_its_faces_beside_a_rim(device: str) -> None:
 def test_boxes_whose_faces_take_part_hold_cloth_in_the_middle(
     device: str, overlap: float, columns: int, friction: float
 ) -> None:
-    """The sheet between them is the plane of symmetry: it need not move, and does so by less than the thickness until it
-    is let go, and slowly then."""
+    """The sheet between them is the plane of symmetry: it need not move, and does so by less than the thickness until
+    it is let go, and slowly then."""
     sheet = {"type": "grid", "size": (0.14, 0.14), "resolution": (columns, columns)}
     scene = Scene(
         time={"frames": 42, "fps": 30.0},

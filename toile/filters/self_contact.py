@@ -217,8 +217,8 @@ class SelfContactCorrection(Correction):
         if not len(held) and len(solid):
             of = (one for one, vertices in mesh.of_solids() if vertices.start <= solid[0] < vertices.stop)
             return (
-                f'The faces of solid "{next(of).name}" leave cloth no room at vertex {caught[0]}: change its motion, or '
-                "set sharp: false on it."
+                f'The faces of solid "{next(of).name}" leave cloth no room at vertex {caught[0]}: change its motion, '
+                "or set sharp: false on it."
             )
         if not len(held) or np.ptp(way, axis=0).max() == 0.0:
             return None

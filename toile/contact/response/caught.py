@@ -85,7 +85,7 @@ class CaughtCloth:
         return bool(new)
 
     def drop_pairs(self) -> None:
-        """Disables near pairs and contacts with solids that have pinched or caught their cloth since they were found."""
+        """Disables near pairs and contacts with solids that have pinched or caught the cloth since then."""
         pinching, found = self._mesh.pinching, self._contact_set
         self._launch.split(drop_pinched_pairs, found.near_pairs.count, [pinching, found.near_pairs.values])
         self._launch.split(drop_pinched_contacts, found.contact_count, [pinching, found.contacts])

@@ -83,8 +83,8 @@ class Truncation:
         self.contact_set.changed.fill_(1)
 
     def find_catching(self) -> tuple[np.ndarray, np.ndarray]:
-        """After a call that failed: the first and the last of the solids that collide with each stuck vertex or are close
-        to it; the last is -1 where there is none."""
+        """After a call that failed: the first and the last of the solids that collide with each stuck vertex or are
+        close to it; the last is -1 where there is none."""
         mesh, near_pairs = self.mesh, self.contact_set.near_pairs
         first = wp.full(mesh.count, NO_SOLID, dtype=wp.int32, device=mesh.device)
         last = wp.full(mesh.count, -1, dtype=wp.int32, device=mesh.device)
