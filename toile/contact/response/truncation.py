@@ -36,6 +36,8 @@ HITS, STUCK = wp.constant(0), wp.constant(1)
 
 
 NO_SOLID = 2**30
+# Layers that two solids may catch together.
+MAX_LAYERS = 8
 
 
 class Truncation:
@@ -90,6 +92,9 @@ class Truncation:
         last = wp.full(mesh.count, -1, dtype=wp.int32, device=mesh.device)
         paths = [mesh.x, mesh.x_end, self._stuck, mesh.pinching.solid]
         wp.launch(find_catching_solids, near_pairs.count, [near_pairs.values, *paths, first, last], device=mesh.device)
+        for _ in range(MAX_LAYERS):  # solids catch layers together
+            inputs = [near_pairs.values, self._stuck, mesh.pinching.solid, first, last]
+            wp.launch(pass_to_layers, near_pairs.count, inputs, device=mesh.device)
         return first.numpy(), last.numpy()
 
     def count(self) -> int:
@@ -156,6 +161,28 @@ def find_catching_solids(
         if solid[at[q]] < 0 and stuck[at[q]] != 0:
             wp.atomic_min(first_out, at[q], s)
             wp.atomic_max(last_out, at[q], s)
+
+
+@wp.kernel
+def pass_to_layers(
+    # in
+    near_pairs: wp.array(dtype=NearPair), stuck: wp.array(dtype=wp.int32), solid: wp.array(dtype=wp.int32),
+    # in and out
+    first_out: wp.array(dtype=wp.int32), last_out: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """What collides with a layer that solids catch, and cannot move either, is caught by the same solids."""
+    k = wp.tid()
+    at = near_pairs[k].vertices
+    if wp.max(solid[at[0]], solid[at[3]]) >= 0:
+        return
+    if wp.min(wp.min(stuck[at[0]], stuck[at[1]]), wp.min(stuck[at[2]], stuck[at[3]])) == 0:
+        return
+    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
+        return
+    for q in range(4):
+        for r in range(4):
+            wp.atomic_min(first_out, at[q], first_out[at[r]])
+            wp.atomic_max(last_out, at[q], last_out[at[r]])
 
 
 @wp.kernel
