@@ -5,6 +5,7 @@ faces that fold up about an axis     held on their bisector, at the distance fro
 two balls of radii r_1 and r_2       |x - c_1| - r_1 = |x - c_2| - r_2, a hyperboloid
 in every step                        |change of x| <= motion of the faces there, also when they open
 layers between plates                keep their order
+two boxes                            hold cloth in the middle between them, also beside their rims
 """
 
 from __future__ import annotations
@@ -113,7 +114,6 @@ def test_layers_between_plates_keep_their_order(device: str, layers: int) -> Non
         keys = [(0.0, 0.0), (0.5, -side * way), (0.7, -side * way), (1.2, 0.0)]
         motion = [{"time": time, "translation": (0.0, 0.0, z)} for time, z in keys]
         place = {"size": (1.0, 1.0, 0.2), "translation": (0.0, 0.0, side * 0.11), "friction": 0.3}
-        place["sharp"] = False  # faces that take part would have to cut the cloth (docs/limits.md)
         return {"type": "box", **place, "motion": {"keyframes": motion}}
 
     shape = {"type": "grid", "size": (0.2, 0.2), "resolution": (9, 9)}
@@ -137,3 +137,76 @@ def test_layers_between_plates_keep_their_order(device: str, layers: int) -> Non
     assert report["summary"]["pinched"] == 81 * layers
     assert report["frames"][-1]["pinched"] == 0
     assert report["summary"]["max_strain"] < 0.25  # what edges may stretch in contact
+
+
+def jaw(side: float, overlap: float, **settings: Any) -> dict[str, Any]:
+    """A box of 12 cm that closes along x until two of them overlap, waits, and opens again."""
+    way = -side * (0.06 + 0.5 * overlap)
+    keys = [(0.1, 0.0), (0.6, way), (0.8, way), (1.3, 0.0)]
+    motion = [{"time": time, "translation": (x, 0.0, 0.0)} for time, x in keys]
+    place = {"size": (0.12, 0.12, 0.12), "translation": (side * 0.12, 0.0, 0.0), "friction": 0.3}
+    return {"type": "box", **place, "motion": {"keyframes": motion}, **settings}
+
+
+def test_a_pinched_particle_keeps_its_faces_beside_a_rim(device: str) -> None:
+    """15 mm deep inside both boxes, and 1 or 3 mm from their sides: the face that it came from holds it, not the
+    nearest one. In the middle, x = 0, by symmetry."""
+    boxes = [jaw(side, 0.03) for side in (-1.0, 1.0)]
+    points = np.array([(0.0, y, z) for y in (0.0, 0.057) for z in (0.0, 0.059)])
+    simulation = dust(device, boxes, points, gravity=(0.0, 0.0, 0.0), seconds=0.7)
+    list(simulation.run())
+    x = simulation.state.x.numpy().astype(float)
+    np.testing.assert_allclose(x, points, rtol=0.0, atol=1e-3 * THICKNESS)
+    assert simulation.report()["frames"][-1]["pinched"] == 4
+
+
+@pytest.mark.parametrize("friction", [0.0, 0.3])
+@pytest.mark.parametrize("columns", [15, 17], ids=["rims at vertices", "corners inside triangles"])
+@pytest.mark.parametrize("overlap", [0.0, 0.01, 0.03])
+def test_boxes_whose_faces_take_part_hold_cloth_in_the_middle(
+    device: str, overlap: float, columns: int, friction: float
+) -> None:
+    """The sheet between them is the plane of symmetry: it need not move, and does so by less than the thickness until
+    it is let go, and slowly then."""
+    sheet = {"type": "grid", "size": (0.14, 0.14), "resolution": (columns, columns)}
+    scene = Scene(
+        time={"frames": 42, "fps": 30.0},
+        gravity=(0.0, 0.0, 0.0),
+        cloth=[{"shape": sheet, "rotation": (0.0, 90.0, 0.0), "fabric": CLOTH}],
+        solids=[jaw(side, overlap, friction=friction) for side in (-1.0, 1.0)],
+        filters=[{"type": "self_contact"}],
+    )
+    simulation = Simulation(scene, device, audit="step")
+    assert len(simulation.solids.contact_surfaces) == 2
+    x = positions_of_frames(simulation)
+    inside = np.abs(x[0, :, 1:]).max(axis=1) < 0.058
+    assert np.abs(x[:25, inside] - x[0, inside]).max() < THICKNESS
+    assert np.linalg.norm(np.diff(x, axis=0), axis=2).max() < 5.0 * THICKNESS
+    report = simulation.report()
+    summary = report["summary"]
+    assert summary["intersections"] == 0
+    assert summary["max_strain"] < 0.25  # what edges may stretch in contact
+    assert summary["pinched"] >= 100
+    assert report["frames"][-1]["pinched"] == 0
+    assert sum(frame["steps"] for frame in report["frames"]) <= 3 * 42
+
+
+def test_cloth_under_a_box_that_sinks_into_the_floor_is_not_torn(device: str) -> None:
+    """The surface between the two ends with a step of 15 mm at the rims of the box, more than a cell of the cloth is
+    wide: cloth there stays behind both faces, but off that surface."""
+    way = (0.0, 0.0, -0.09)
+    motion = [{"time": 0.1}, {"time": 0.6, "translation": way}, {"time": 0.8, "translation": way}, {"time": 1.3}]
+    box = {"type": "box", "size": (0.15, 0.15, 0.1), "translation": (0.0, 0.0, 0.112)}
+    scene = Scene(
+        time={"frames": 42, "fps": 30.0},
+        cloth=[{"shape": {"type": "grid", "size": (0.4, 0.4), "resolution": (31, 31)}, "translation": (0, 0, 0.002)}],
+        solids=[{"type": "plane"}, {**box, "motion": {"keyframes": motion}}],
+        filters=[{"type": "self_contact"}],
+    )
+    simulation = Simulation(scene, device, audit="step")
+    lowest = min(float(frame.positions[:, 2].min()) for frame in simulation.run())
+    summary = simulation.report()["summary"]
+    assert lowest == pytest.approx(-0.014, abs=1e-3)  # the box is 28 mm deep, and the middle of the sheet half as much
+    assert summary["intersections"] == 0
+    assert summary["max_strain"] < 0.25
+    assert simulation.report()["frames"][-1]["pinched"] == 0

@@ -98,9 +98,10 @@ def test_pins_that_force_cloth_through_a_blade_are_named(device: str) -> None:
     assert messages.startswith('Pins move cloth "sheet" and a solid through each other at vertex ')
 
 
-def test_pins_are_not_named_where_free_cloth_fails(device: str) -> None:
-    """A free sheet between a blade that moves down and one at rest."""
+def test_blades_that_meet_on_free_cloth_pinch_it(device: str) -> None:
+    """A free sheet between a blade that moves down and one at rest: this is no error."""
     blades = [blade(-0.055), blade(0.06, 2.0)]
-    with pytest.raises(StepFailed) as failed:
-        list(Simulation(scene(sheet("sheet"), solids=blades, time=TIME), device).run())
-    assert failed.value.remedy.startswith('The faces of solid "box_2" leave cloth no room at vertex ')
+    simulation = Simulation(scene(sheet("sheet"), solids=blades, time=TIME), device)
+    list(simulation.run())
+    assert simulation.report()["summary"]["pinched"] > 0
+    assert simulation.report()["summary"]["intersections"] == 0

@@ -95,6 +95,7 @@ class Solid:
     is_mesh: ClassVar[bool] = False  # whether a level set bakes it from its triangles, not from its `closest`
 
     name: str = ""  # unique in its scene
+    index: int = 0  # in its scene
     warnings: tuple[str, ...] = ()
     sequence: VertexSequence | None = None  # frames that deform its surface vertex by vertex
 

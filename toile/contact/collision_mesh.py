@@ -44,6 +44,36 @@ class Planes:
     count: wp.array  # per particle
     normal: wp.array
     slack: wp.array  # [m]  per particle: by which it may cross its planes, between two solids
+    pinched_by: wp.array  # per particle: the solids that pinch it (solid/contact_arrays.py)
+    solid: wp.array  # the solid of each plane
+
+
+@wp.struct
+class Pinching:
+    """Which vertices are pinched by which solids."""
+
+    solid: wp.array(dtype=wp.int32)  # per vertex: the solid that it belongs to; -1 for particles
+    by: wp.array(dtype=wp.vec4i)  # per vertex: the solids that pinch it (solid/contact_arrays.py)
+    caught: wp.array(dtype=wp.vec2i)  # per vertex: the solids that catch it (response/caught.py); -1 for none
+
+
+@wp.func
+def is_pinched(pinching: Pinching, at: wp.vec4i) -> wp.bool:
+    """Whether a pair of elements is of a solid, and of cloth with a vertex that this solid pinches, or has just let go:
+    its edges may still cross a face, but it has left."""
+    # The first vertex of a pair or the last is of the solid, if any is.
+    solid = wp.max(pinching.solid[at[0]], pinching.solid[at[3]])
+    found = bool(False)
+    if solid >= 0:
+        for c in range(4):
+            by = pinching.by[at[c]]
+            found = found or by[0] == solid or by[1] == solid
+            found = found or by[2] == solid or by[3] == solid
+            caught = pinching.caught[at[c]]
+            found = found or caught[0] == solid or caught[1] == solid
+            if pinching.solid[at[1]] < 0 or pinching.solid[at[0]] >= 0:  # more of the cloth than a vertex
+                found = found or by[2] == -2 - solid or by[3] == -2 - solid
+    return found
 
 
 class CollisionMesh:
@@ -84,8 +114,13 @@ class CollisionMesh:
         self.inverse_mass, self.inverse_mass_in_system = (
             wp.zeros(self.count, dtype=mat33, device=device) for _ in range(2)
         )
-        # 1 for particles that solids pinch: faces of solids cannot keep them out.
-        self.pinched = wp.zeros(self.count, dtype=wp.int32, device=device)
+        # Faces of solids cannot keep out the particles that these solids pinch.
+        self.pinching = Pinching()
+        self.pinching.by = wp.full(self.count, wp.vec4i(-1, -1, -1, -1), dtype=wp.vec4i, device=device)
+        self.pinching.caught = wp.full(self.count, wp.vec2i(-1, -1), dtype=wp.vec2i, device=device)
+        owner = [np.full(self.moving_count, -1)]
+        owner += [np.full(len(x), surface.solid.index) for surface, x in zip(surfaces, starts, strict=True)]
+        self.pinching.solid = wp.array(np.concatenate(owner).astype(np.int32), dtype=wp.int32, device=device)
         for x, start in zip(starts, first[:-1].tolist(), strict=True):
             for to in (self.x, self.x_end):
                 self._upload(x, start, to)
@@ -101,6 +136,10 @@ class CollisionMesh:
                 self._upload(x_start, first, self.x)
                 self._upload(x_stop, first, self.x_end)
                 self._upload((x_stop - x_start) / (end - begin), first, self.v_end)
+
+    def set_caught(self, by: np.ndarray) -> None:
+        """Sets the solids that catch each particle."""
+        wp.copy(self.pinching.caught, wp.array(by, dtype=wp.vec2i, device=self.device), count=self.moving_count)
 
     def _upload(self, values: np.ndarray, first: int, to: wp.array) -> None:
         """Copies values of vertices from `first` on to the device."""
@@ -125,8 +164,9 @@ class CollisionMesh:
         if planes is None:
             wp.copy(self.inverse_mass, self.inverse_mass_in_system, count=self.moving_count)
         else:
-            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass, self.pinched]
+            inputs = [masses, S, S_user, planes.count, planes.normal, self.inverse_mass]
             self._launch(update_inverse_mass_on_solids, self.moving_count, inputs)
+            wp.copy(self.pinching.by, planes.pinched_by, count=self.moving_count)
 
     def finish(self, x_out: wp.array, v_out: wp.array) -> None:
         """Copies the corrected step back."""
@@ -159,7 +199,7 @@ def update_inverse_mass_on_solids(
     masses: wp.array(dtype=real), S: wp.array(dtype=mat33), S_user: wp.array(dtype=mat33),
     plane_count: wp.array(dtype=wp.int32), plane_normal: wp.array(dtype=vec3),
     # out
-    W_out: wp.array(dtype=mat33), pinched_out: wp.array(dtype=wp.int32),
+    W_out: wp.array(dtype=mat33),
 ):  # fmt: skip
     """Inverse mass of particles on solids, which may move away from the solid as well; those that the last solve held
     and its forces released have no plane any more."""
@@ -182,4 +222,3 @@ def update_inverse_mass_on_solids(
             n = n - free * n
             free += wp.outer(n, n)
     W_out[i] = free / masses[i]
-    pinched_out[i] = wp.where(plane_count[i] < 0, 1, 0)

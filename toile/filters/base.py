@@ -94,6 +94,10 @@ class Correction:
         """Returns the force [N] on each solid whose faces and edges it kept cloth from in the last step."""
         return []
 
+    def caught_by(self) -> np.ndarray | None:
+        """Returns the solids that catch each particle, or None (contact/response/caught.py)."""
+        return None
+
     def truncated_count(self) -> int:
         """Returns the number of vertices whose paths the last step shortened."""
         return 0

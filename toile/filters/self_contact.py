@@ -123,6 +123,7 @@ class SelfContactCorrection(Correction):
             return None
         mesh.set_candidate(state_out.x, state_out.v)
         self._update_inverse_mass()
+        self.resolver.caught.drop_pairs()
         if self.untangler is not None:
             self._move_apart(self.untangler)
         self.springs.allow_rebounds()
@@ -159,13 +160,17 @@ class SelfContactCorrection(Correction):
 
     def accept(self) -> None:
         self.springs.accept()
+        solids = self.context.solid_contacts
+        self.resolver.caught.end_step(None if solids is None else solids.let_go())
 
     def state_dict(self) -> StateDict:
-        return {"tangled": self.untangler is not None, **self.springs.state_dict()}
+        tangled = self.untangler is not None
+        return {"tangled": tangled, "caught": self.resolver.caught.by, **self.springs.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
             self.untangler = None
+        self.resolver.caught.load(np.asarray(state_dict["caught"]))
         self.springs.load_state_dict(state_dict)
 
     def _exempt(self, untangler: Untangler) -> None:
@@ -195,6 +200,9 @@ class SelfContactCorrection(Correction):
         forces = self.springs.forces_on_vertices()
         return [(solid, forces[vertices].sum(axis=0)) for solid, vertices in solids]
 
+    def caught_by(self) -> np.ndarray | None:
+        return self.resolver.caught.by
+
     def truncated_count(self) -> int:
         return self.resolver.truncated_count
 
@@ -213,8 +221,8 @@ class SelfContactCorrection(Correction):
         if not len(held) and len(solid):
             of = (one for one, vertices in mesh.of_solids() if vertices.start <= solid[0] < vertices.stop)
             return (
-                f'The faces of solid "{next(of).name}" leave cloth no room at vertex {caught[0]}: set sharp: false on '
-                "it, so that cloth there is pinched, or change its motion."
+                f'The faces of solid "{next(of).name}" leave cloth no room at vertex {caught[0]}: change its motion, '
+                "or set sharp: false on it."
             )
         if not len(held) or np.ptp(way, axis=0).max() == 0.0:
             return None

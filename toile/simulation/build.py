@@ -17,6 +17,7 @@ from toile.colliders.solids import Solids
 from toile.constraints.base import Constraint
 from toile.constraints.scene_constraints import SceneConstraints
 from toile.constraints.solid_contact import SolidContact
+from toile.contact.solid.easing import Easing
 from toile.contact.solid.solid_contacts import SolidContacts
 from toile.device.timers import Timers
 from toile.energies.gravity import Gravity
@@ -88,8 +89,9 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     solid_contacts = None
     if settings is not None:
         layers = any(item.resolves_cloth_contact for item in scene.filters)
+        easing = Easing(model.edges, model.edge_lengths(0.0), model.particle_count, device)
         solid_contacts = SolidContacts(
-            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers
+            settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers, easing
         )
         solid_contacts.start(state.x, 0.0)
     context = FilterContext(model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step)
@@ -188,8 +190,8 @@ def _build_terms(
 def _build_solids(scene: Scene, model: Model, device: str) -> Solids:
     """The scene's solids, each with a name of its own, and those of them whose faces and edges take part."""
     solids = [settings.build(scene._folder, scene._allow_outside, device) for settings in scene.solids]
-    for solid, name in zip(solids, solid_names(scene.solids), strict=True):
-        solid.name = name
+    for index, (solid, name) in enumerate(zip(solids, solid_names(scene.solids), strict=True)):
+        solid.name, solid.index = name, index
         warnings = [*solid.warnings, *solid.teleports(1.0 / scene.time.fps)]
         solid.warnings = tuple(f'solid "{solid.name}": {warning}' for warning in warnings)
     rho, contact = largest_covering_radius(model.uv * model.largest_rest_stretch()), _solid_contact(scene)

@@ -1,6 +1,7 @@
 """Intersecting triangles of a run, counted at frames or after steps by an exact test of positions alone.
 
-The test shares no code with the contacts (toile/contact/intersection_audit.py): what they report does not enter.
+The test shares no code with the contacts (toile/contact/intersection_audit.py). Of what they report only this enters: a
+solid that pinches cloth leaves it no room, so that its triangles and those with a pinched vertex may intersect.
 """
 
 from collections.abc import Sequence
@@ -43,6 +44,11 @@ class Intersections:
         counts = [part.triangles.stop - part.triangles.start for part in model.parts]
         counts += [len(surface.triangles) for surface in surfaces]
         self._owners = list(zip(names, np.cumsum([0, *counts])[:-1].tolist(), strict=True))
+        self._triangles = model.triangles
+        # The solid that each triangle of the audit belongs to; -1 for cloth
+        self._solid = np.concatenate(
+            [np.full(self.cloth_count, -1), *(np.full(len(s.triangles), s.solid.index) for s in surfaces)]
+        ).astype(int)
         self._pairs = np.zeros((0, 2), np.int64)  # of the last count
         self._largest: int | None = None  # since the frame before
         self.start: int | None = None
@@ -67,30 +73,41 @@ class Intersections:
             "alone in intersections.obj. --strict makes this an error."
         ]
 
-    def after_step(self, x: wp.array, time: float) -> None:
+    def after_step(self, x: wp.array, time: float, pinched_by: np.ndarray | None) -> None:
+        """`pinched_by` names the solids that pinch each particle."""
         if self.when == "step":
-            self._count(x, time)
+            self._count(x, time, pinched_by)
 
-    def of_frame(self, x: wp.array, time: float) -> int | None:
+    def of_frame(self, x: wp.array, time: float, pinched_by: np.ndarray | None) -> int | None:
         """Returns the count at the frame, or the largest after any of its steps; None when nothing was counted."""
         if self.when == "frame":
-            self._count(x, time)
+            self._count(x, time, pinched_by)
         largest, self._largest = self._largest, None
         return largest
 
-    def find(self, x: wp.array, time: float) -> None:
+    def find(self, x: wp.array, time: float, pinched_by: np.ndarray | None) -> None:
         """Finds the intersecting triangles without counting them."""
         if self.when != "none":
-            self._pairs = self._audit.pairs(self._positions(x, time))
+            self._pairs = self._find(x, time, pinched_by)
 
     def triangles(self) -> np.ndarray:
         """Returns the triangles of the cloths in the intersections of the last count, sorted."""
         found = np.unique(self._pairs)
         return found[found < self.cloth_count]
 
-    def _count(self, x: wp.array, time: float) -> None:
-        self._pairs = self._audit.pairs(self._positions(x, time))
+    def _count(self, x: wp.array, time: float, pinched_by: np.ndarray | None = None) -> None:
+        self._pairs = self._find(x, time, pinched_by)
         self._largest = max(len(self._pairs), self._largest or 0)
+
+    def _find(self, x: wp.array, time: float, pinched_by: np.ndarray | None) -> np.ndarray:
+        """Intersecting triangles, without those of solids and cloth that they pinch; cloth comes first in a pair."""
+        pairs = self._audit.pairs(self._positions(x, time))
+        if pinched_by is None or not len(pairs):
+            return pairs
+        solid = self._solid[pairs[:, 1]]
+        of_solid = np.flatnonzero(solid >= 0)
+        by = pinched_by[self._triangles[pairs[of_solid, 0]]].reshape(len(of_solid), -1)
+        return np.delete(pairs, of_solid[(by == solid[of_solid, None]).any(axis=1)], axis=0)
 
     def _positions(self, x: wp.array, time: float) -> wp.array | np.ndarray:
         if not self.surfaces:

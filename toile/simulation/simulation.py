@@ -100,7 +100,7 @@ class Simulation:
         strain = self.loop.strain.summary(state.x, state.t)
         solids = measure_solids(self.parts, state, self.filter_reaction())
         with timers.stage("audit"):
-            found = self.intersections.of_frame(state.x, state.t)
+            found = self.intersections.of_frame(state.x, state.t, self.contacts.pinched_by())
         contacts, pinched = self.contacts.count_between_cloths(), self._count_pinched()
         entry = self.certificate.add(
             self.frame, state, tally, strain, self.system, timers.take(), solids, found, contacts, pinched
@@ -158,7 +158,7 @@ class Simulation:
             part.load_state_dict(part_of(state_dict, name))
         if self.frame:
             self.loop.strain.move(self.state.t)
-        self.intersections.find(self.state.x, self.state.t)
+        self.intersections.find(self.state.x, self.state.t, self.contacts.pinched_by())
         self.certificate.frames[:] = entries
 
     def identity(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class Simulation:
 
     def _after_step(self) -> None:
         with self.parts.timers.stage("audit"):
-            self.intersections.after_step(self.state.x, self.state.t)
+            self.intersections.after_step(self.state.x, self.state.t, self.contacts.pinched_by())
 
     def _failure(self, rejected: StepRejected) -> StepFailed:
         trouble, state = rejected.trouble, self.state

@@ -191,7 +191,15 @@ class Contacts:
 
     def pinched_vertices(self) -> np.ndarray | None:
         """Returns the particles that solids pinched in the last step; None if a filter keeps cloth out of solids."""
-        return None if self.solid is None else self.solid.pinched()
+        by = self.pinched_by()
+        return None if by is None else np.flatnonzero((by >= 0).any(axis=1))
+
+    def pinched_by(self) -> np.ndarray | None:
+        """Returns the solids that pinched or caught each particle in the last step; -1 for none."""
+        if self.solid is None:
+            return None
+        caught = [by for correction in self.corrections if (by := correction.caught_by()) is not None]
+        return np.concatenate([self.solid.pinched_by(), *caught], axis=1)
 
     def measure_solids(self, reaction: np.ndarray | None) -> tuple[list[int], list[list[float]]] | None:
         """Returns the number of particles in contact with each solid, and the force on it in the last step [N]; None if

@@ -24,7 +24,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase.broad_phase import CandidatePairs
-from toile.contact.collision_mesh import CollisionMesh
+from toile.contact.collision_mesh import CollisionMesh, Pinching, is_pinched
 from toile.contact.narrow_phase.closest_points import (
     ClosestPoints,
     approach,
@@ -162,7 +162,7 @@ class ContactSet:
         )
         for kind, array, count in lists:
             model = [int(kind), self._elements, self.mesh.rest]
-            inputs = [*model, array, self.mesh.x, x_searched, self.exempt, self.mesh.pinched, slack]
+            inputs = [*model, array, self.mesh.x, x_searched, self.exempt, self.mesh.pinching, slack]
             fill([self.near_pairs], self._launch, find_near_pairs, count, inputs, kept=self.near_pairs.count)
 
     def find_close_contacts(self) -> int:
@@ -250,7 +250,7 @@ def find_near_pairs(
     first: wp.int32, kind: wp.int32, elements: MeshElements, rest: RestGeometry,
     # in
     pairs: wp.array(dtype=wp.vec2i), x: wp.array(dtype=vec3), x_searched: wp.array(dtype=vec3),
-    exempt: wp.array(dtype=wp.int32), pinched: wp.array(dtype=wp.int32), slack: real,
+    exempt: wp.array(dtype=wp.int32), pinching: Pinching, slack: real,
     # out
     ranges_out: BufferRanges, near_pairs_out: wp.array(dtype=NearPair),
 ):  # fmt: skip
@@ -274,9 +274,7 @@ def find_near_pairs(
         return
     if exempt[at[0]] + exempt[at[1]] + exempt[at[2]] + exempt[at[3]] == 4:
         return
-    # The first vertex of a pair or the last is of the solid, if any is. Where solids leave no room, faces cannot hold.
-    of_solid = at[0] >= rest.first_solid or at[3] >= rest.first_solid
-    if of_solid and pinched[at[0]] + pinched[at[1]] + pinched[at[2]] + pinched[at[3]] > 0:
+    if is_pinched(pinching, at):  # where solids leave no room, faces cannot hold
         return
     n = next_slot(ranges_out, first)
     if n >= 0:

@@ -24,6 +24,7 @@ from toile.contact.narrow_phase.contact_set import (
     make_impulses,
     on_boundary,
 )
+from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.near_pair_search import NearPairSearch
 from toile.contact.response.truncation import Truncation
@@ -51,7 +52,7 @@ class ContactResolver:
         self.search = NearPairSearch(mesh, broad_phase, self.contact_set)
         self.velocity_impulses = self._make_impulses(0)
         self._solver = AcceleratedJacobi(n, self.device)
-        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real)]
+        none = [wp.zeros(0, dtype=kind, device=self.device) for kind in (wp.int32, vec3, real, wp.vec4i, wp.int32)]
         self._no_planes = Planes(*none)
         self._clearance, self._clearance_v = (
             wp.zeros(3 * mesh.moving_count, dtype=real, device=self.device) for _ in range(2)
@@ -60,6 +61,7 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
+        self.caught = CaughtCloth(mesh, self.contact_set)
         self._truncation = Truncation(mesh, self.contact_set, self.search)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
@@ -106,9 +108,12 @@ class ContactResolver:
         if not hits:
             return None
         self._mark_last_contacts(hits)
-        if not self._truncation.apply(h):
+        while not self._truncation.apply(h):
             self.caught_vertices = self._truncation.stuck()
-            return CLOTH_CAUGHT
+            if not self.caught.add(self._truncation, planes):
+                return CLOTH_CAUGHT
+            self._truncation.undo()
+            self.caught.drop_pairs()
         self.truncated_count = self._truncation.count()
         return None
 

@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.narrow_phase.contact_set import ContactSet, NearPair, time_of_impact
+from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.contact.response.near_pair_search import NearPairSearch
 from toile.device.launcher import Launcher
@@ -32,6 +32,11 @@ REMAINING = wp.constant(real(0.95))
 SHORTEST = wp.constant(real(1e-6))
 # Indices of the counters: pairs that collide, and those of them in which no path can be shortened.
 HITS, STUCK = wp.constant(0), wp.constant(1)
+
+
+NO_SOLID = 2**30
+# Layers that two solids may catch together.
+MAX_LAYERS = 8
 
 
 class Truncation:
@@ -72,6 +77,24 @@ class Truncation:
             launch(shorten, n, [mesh.x, *ends, self._left, mesh.x_end, changed])
         return False
 
+    def undo(self) -> None:
+        """After a call that failed: the paths have their full lengths again, and all are tested in the next one."""
+        wp.copy(self.mesh.x_end, self._x_full)
+        self.contact_set.changed.fill_(1)
+
+    def find_catching(self) -> tuple[np.ndarray, np.ndarray]:
+        """After a call that failed: the first and the last of the solids that collide with each stuck vertex or are
+        close to it; the last is -1 where there is none."""
+        mesh, near_pairs = self.mesh, self.contact_set.near_pairs
+        first = wp.full(mesh.count, NO_SOLID, dtype=wp.int32, device=mesh.device)
+        last = wp.full(mesh.count, -1, dtype=wp.int32, device=mesh.device)
+        paths = [mesh.x, mesh.x_end, self._stuck, mesh.pinching.solid]
+        wp.launch(find_catching_solids, near_pairs.count, [near_pairs.values, *paths, first, last], device=mesh.device)
+        for _ in range(MAX_LAYERS):  # solids catch layers together
+            inputs = [near_pairs.values, self._stuck, mesh.pinching.solid, first, last]
+            wp.launch(pass_to_layers, near_pairs.count, inputs, device=mesh.device)
+        return first.numpy(), last.numpy()
+
     def count(self) -> int:
         """Number of vertices whose paths were shortened in the last call."""
         return int(np.count_nonzero(self._left.numpy() < 1.0))
@@ -109,6 +132,55 @@ def find_shortest_paths(
         wp.atomic_add(counts_out, STUCK, 1)
         for q in range(4):
             stuck_out[at[q]] = 1
+
+
+@wp.kernel
+def find_catching_solids(
+    # in
+    near_pairs: wp.array(dtype=NearPair), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    stuck: wp.array(dtype=wp.int32), solid: wp.array(dtype=wp.int32),
+    # out
+    first_out: wp.array(dtype=wp.int32), last_out: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """The first and the last solid that collide with the elements of vertices that are stuck, or are close to them."""
+    k = wp.tid()
+    at = near_pairs[k].vertices
+    s = wp.max(solid[at[0]], solid[at[3]])
+    count = int(0)
+    for q in range(4):
+        if solid[at[q]] < 0 and stuck[at[q]] != 0:
+            count += 1
+    if s < 0 or count == 0:
+        return
+    t = time_of_impact(near_pairs[k], x, x_end)
+    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness and t >= NEVER:
+        return
+    for q in range(4):
+        if solid[at[q]] < 0 and stuck[at[q]] != 0:
+            wp.atomic_min(first_out, at[q], s)
+            wp.atomic_max(last_out, at[q], s)
+
+
+@wp.kernel
+def pass_to_layers(
+    # in
+    near_pairs: wp.array(dtype=NearPair), stuck: wp.array(dtype=wp.int32), solid: wp.array(dtype=wp.int32),
+    # in and out
+    first_out: wp.array(dtype=wp.int32), last_out: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """What collides with a layer that solids catch, and cannot move either, is caught by the same solids."""
+    k = wp.tid()
+    at = near_pairs[k].vertices
+    if wp.max(solid[at[0]], solid[at[3]]) >= 0:
+        return
+    if wp.min(wp.min(stuck[at[0]], stuck[at[1]]), wp.min(stuck[at[2]], stuck[at[3]])) == 0:
+        return
+    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
+        return
+    for q in range(4):
+        for r in range(4):
+            wp.atomic_min(first_out, at[q], first_out[at[r]])
+            wp.atomic_max(last_out, at[q], last_out[at[r]])
 
 
 @wp.kernel

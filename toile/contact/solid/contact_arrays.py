@@ -30,8 +30,8 @@ LASTING, OPPOSES = wp.constant(1), wp.constant(2)
 UNKNOWN = wp.constant(real(-1.0))  # load of a contact that was not part of any solve yet
 
 # Indices of the counters: contacts that the solve missed or that pulled, contacts whose friction is far from Coulomb's,
-# contacts whose friction is not close to it, and all contacts.
-WRONG, GROSS, FRICTION_INEXACT, IN_CONTACT, COUNTS = (wp.constant(place) for place in range(5))
+# contacts whose friction is not close to it, all contacts, and pinched particles.
+WRONG, GROSS, FRICTION_INEXACT, IN_CONTACT, IN_PINCH, COUNTS = (wp.constant(place) for place in range(6))
 BLOCK = wp.constant(SHARE)  # particles per counter, at least: threads count separately
 
 
@@ -44,6 +44,10 @@ class SolidContactArrays:
     count: wp.array(dtype=wp.int32)
     planes: wp.array(dtype=wp.int32)  # number of contacts that keep impulses from moving it; -1 if it is pinched
     slack: wp.array(dtype=real)  # [m]  by which impulses may move it towards solids
+    # Solids that pinch it, and that did in the step before; -1 for none. A solid s of the step before is -2 - s if the
+    # particle was in front of it.
+    pinched_by: wp.array(dtype=wp.vec4i)
+    eased: wp.array(dtype=vec3)  # [m]  from the surface of minima to where it is held, besides `offset`
     changes: wp.array(dtype=wp.int32)  # number of changes of state in this step
     stops: wp.array(dtype=wp.int32)  # number of consecutive steps at whose end it did not slip
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
@@ -79,7 +83,7 @@ class SolidParameters:
 
 
 PER_PARTICLE = {
-    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real,
+    "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "pinched_by": wp.vec4i, "eased": vec3,
     "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3,
 }  # fmt: skip
 PER_SLOT = {
@@ -160,6 +164,21 @@ def slot_of(contacts: SolidContactArrays, i: wp.int32, solid: wp.int32) -> wp.in
         if contacts.solid[MAX_CONTACTS * i + k] == solid:
             found = MAX_CONTACTS * i + k
     return found
+
+
+@wp.func
+def note_pinched(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
+    """Notes, when a step begins, the solids that pinch a particle or did in the step before."""
+    a = MAX_CONTACTS * i
+    by = wp.vec4i(-1, -1, -1, -1)
+    if contacts.mode[i] == PINCHED:
+        by = wp.vec4i(contacts.solid[a], contacts.solid[a + 1], -1, -1)
+    if before.mode[i] == PINCHED:
+        for k in range(2):
+            s = before.solid[a + k]
+            in_front = contacts.clearance[s * contacts.mode.shape[0] + i] > real(0.0)
+            by[2 + k] = wp.where(in_front, -2 - s, s)
+    contacts.pinched_by[i] = by
 
 
 @wp.func

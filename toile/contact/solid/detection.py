@@ -39,6 +39,12 @@ TOO_NEAR = wp.constant(real(0.5))
 CONTACT_RANGE = wp.constant(real(1.1))
 # Particles in contact with a solid may be pinched by another within this multiple of the gap.
 OPPOSING_RANGE = wp.constant(real(4.0))
+# The face that pinches a particle stays the same while the closest one turns away from it by more than this cosine:
+# deep inside a solid another side of it may be closer, such as the one beside a rim.
+TURNED = wp.constant(real(0.8))
+# Cloth that is let go comes to the distance at which it is held by this fraction of max_recovery in a step. Layers that
+# were squeezed would otherwise be thrown apart.
+GENTLE = wp.constant(real(0.005))
 # Surfaces are searched this many times as far as needed, so that the next steps need not search.
 LOOK_AHEAD = wp.constant(real(2.0))
 
@@ -58,6 +64,17 @@ def within_reach(target: real, clearance: real, reach: real) -> real:
     """Returns the distance at which a particle is held. A particle that was inside comes no farther than the step and
     max_recovery can have led it, because sampled distances jump deep inside a solid."""
     return wp.where(clearance < real(0.0), wp.min(target, reach), target)
+
+
+@wp.func
+def same_face(found: Closest, face: wp.int32, normal: vec3, distance: real, gap: real) -> Closest:
+    """Returns the face that pinches a particle, at this distance, instead of the closest one if that is another."""
+    kept = found
+    if found.distance < TOO_NEAR * gap and wp.dot(found.normal, normal) < TURNED:
+        kept.face = face
+        kept.normal = normal
+        kept.distance = distance
+    return kept
 
 
 def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
@@ -170,9 +187,17 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         slip -= wp.dot(slip, carried.normal) * carried.normal
         stuck = before.mode[i] == LOCKED and a == MAX_CONTACTS * i
         pinched = before.mode[i] == PINCHED
+        if pinched:  # layers may have moved it since its distance was measured
+            moved = p + h * carried.velocity - carried.point
+            now_out.clearance[c] = clearance + wp.dot(moved, carried.normal)
+        if clearance > real(0.0) and (pinched or before.target[a] < gap):
+            target = wp.min(target, clearance + GENTLE * max_recovery)
         # Far enough for the surface to have curved away; a pinched particle is moved by other solids too.
         if not stuck and (pinched or wp.length(slip) > gap):
             there = closest(shape, q, LOOK_AHEAD * (wp.length(slip) + gap) + wp.abs(clearance))
+            if pinched:
+                above = clearance + wp.dot(q - carried.point, carried.normal)
+                there = same_face(there, before.face[a], carried.normal, above, gap)
             # The particle flies on where the surface falls away faster than the contact force can make it follow.
             follows = h * h * wp.max(before.load[a], real(0.0)) / masses[i]
             if there.distance > target + follows + TOO_NEAR * gap:
@@ -222,7 +247,10 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             if locked and leads and clearance >= real(0.0):
                 now_out.clearance[c] = now_out.target[a]
             else:
-                found = closest(shape, q, real(4.0) * gap + wp.abs(now_out.target[a]))
+                above = now_out.target[a] + wp.dot(now_out.normal[a], x_end[i] - now_out.plane[a])
+                found = closest(shape, q, real(4.0) * gap + wp.max(wp.abs(now_out.target[a]), wp.abs(above)))
+                if now_out.mode[i] == PINCHED:
+                    found = same_face(found, now_out.face[a], now_out.inner_normal[a], above, gap)
                 now_out.clearance[c] = found.distance
                 if locked and not leads and found.distance > now_out.target[a] + TOO_NEAR * gap:
                     drop(now_out, i, a - MAX_CONTACTS * i)  # the solid that it sticks to carried it away

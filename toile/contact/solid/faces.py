@@ -98,6 +98,7 @@ class Meeting:
     closing: real  # [m]  by which that shrinks in the step
     motion: real  # [m]  between the two materials in the step
     to_line: real  # [m]  distance from `carried` to the line where both are at their targets
+    nearest: real  # [m]  the smaller one of the distances of both at `carried`
     first_is_farther: wp.bool
     folding: wp.bool  # whether they oppose each other or fold up
 
@@ -116,6 +117,7 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
     farther = (above_b + contacts.target[b]) - (above_a + contacts.target[a])
     found.place = found.carried + (farther / (length * length)) * apart
     found.first_is_farther = farther < real(0.0)
+    found.nearest = wp.min(above_a + contacts.target[a], above_b + contacts.target[b])
     found.room = real(0.5) * (above_a + above_b)
     between = contacts.carried[a] - contacts.carried[b]
     found.closing = real(0.25) * wp.dot(between, apart)
@@ -133,7 +135,7 @@ def meet(contacts: SolidContactArrays, a: wp.int32, b: wp.int32) -> Meeting:
 def catches(found: Meeting, was_pinched: wp.bool, in_contact: wp.bool, thickness: real) -> wp.bool:
     """Whether two faces pinch the particle; `in_contact` tells whether it is in contact with both."""
     closes = found.closing > CLOSING * thickness and found.folding and found.room < SPARE * thickness
-    kept = was_pinched and found.room < SPARE_OUT * thickness
+    kept = was_pinched and (found.room < SPARE_OUT * thickness or found.nearest < SPARE * thickness)
     # Faces that pass each other are known only to half of their motion.
     missing = -found.room - real(0.5) * found.motion
     too_far = in_contact and missing > ROUNDING * thickness and found.to_line > thickness
@@ -194,7 +196,8 @@ def settle_faces(
                     first, second = j, k
                     place = place_between(found, thickness, contacts.offset, max_recovery)
                 if found.folding:
-                    contacts.slack[i] = YIELD * thickness
+                    held = wp.min(thickness, wp.min(contacts.target[a], contacts.target[b]))
+                    contacts.slack[i] = YIELD * wp.max(held, real(0.0))
                 leads_there = found.to_line <= wp.length(x_end - found.carried) + SLACK * thickness
                 together = found.room < -ROUNDING * thickness or leads_there
                 together = together and independent(contacts.normal[a], contacts.normal[b])

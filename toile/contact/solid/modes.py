@@ -16,6 +16,7 @@ from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
+    IN_PINCH,
     LASTING,
     LOCKED,
     MAX_CONTACTS,
@@ -26,8 +27,9 @@ from toile.contact.solid.contact_arrays import (
     count_one,
     drop,
     exchange_slots,
+    note_pinched,
 )
-from toile.contact.solid.faces import loads, settle_faces
+from toile.contact.solid.faces import YIELD, loads, settle_faces
 from toile.contact.solid.friction import SlidingFriction
 from toile.contact.solid.holding import CREEP, creep_speed
 from toile.math.types import real, vec3
@@ -84,6 +86,7 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
     now_out.mode[i] = FREE
     now_out.count[i] = 0
     now_out.slack[i] = real(0.0)
+    now_out.eased[i] = vec3()
     now_out.changes[i] = 0
     now_out.stops[i] = 0
     now_out.slip[i] = vec3()
@@ -129,6 +132,7 @@ def choose_modes(
 ):  # fmt: skip
     """Chooses the state that each particle begins the step with: as before, or as a new contact lands."""
     i = first + wp.tid()
+    note_pinched(now_out, i, before)
     if now_out.count[i] == 0:
         return
     a = MAX_CONTACTS * i
@@ -140,7 +144,8 @@ def choose_modes(
         return
     if pinched:
         now_out.mode[i] = PINCHED
-    elif before.mode[i] == FREE or (not same and now_out.lasting[a] != LASTING):
+        note_pinched(now_out, i, before)
+    elif before.mode[i] == FREE or was_pinched or (not same and now_out.lasting[a] != LASTING):
         land(now_out, i, masses[i], v[i], gravity, h)
     elif before.mode[i] == LOCKED and same:
         now_out.mode[i] = LOCKED
@@ -261,6 +266,8 @@ def judge_forces(
     if contacts_out.count[i] == 0:
         return
     count_one(urgent_out, IN_CONTACT, first)
+    if contacts_out.mode[i] == PINCHED:
+        count_one(urgent_out, IN_PINCH, first)
     sliding = contacts_out.mode[i] == SLIDING
     found = split_force(i, masses, constraints, friction, solved, contacts_out)
     if found.known < contacts_out.count[i]:  # some contacts have no force to be judged by yet
@@ -274,6 +281,10 @@ def judge_forces(
             contacts_out, i, found.known, before.mode[i] == PINCHED, x, thickness, max_recovery
         ):
             contacts_out.mode[i] = PINCHED
+            by = contacts_out.pinched_by[i]
+            by[0] = contacts_out.solid[MAX_CONTACTS * i]
+            by[1] = contacts_out.solid[MAX_CONTACTS * i + 1]
+            contacts_out.pinched_by[i] = by
             contacts_out.recovery[i] = contacts_out.stick[MAX_CONTACTS * i] - x
         return
     contacts_out.limit[i] = found.limit
@@ -304,6 +315,22 @@ def judge_forces(
             count_one(urgent_out, GROSS, first)
 
 
+@wp.func
+def keep_between(contacts: SolidContactArrays, i: wp.int32, before: SolidContactArrays):
+    """Keeps impulses from moving a particle that was let go through the faces that have pinched it."""
+    a = MAX_CONTACTS * i
+    room = real(1.0e30)
+    faces = int(0)
+    for k in range(2):
+        for j in range(2):
+            if contacts.solid[a + j] == before.solid[a + k]:  # dropped contacts lie behind the others
+                faces += 1
+        room = wp.min(room, contacts.clearance[before.solid[a + k] * contacts.mode.shape[0] + i])
+    if contacts.count[i] < 2 and faces == 2:
+        contacts.planes[i] = 2
+        contacts.slack[i] = YIELD * wp.max(room, real(0.0))
+
+
 @wp.kernel
 def end_step(
     # in
@@ -320,6 +347,8 @@ def end_step(
         now_out.mode[i] = LOCKED
         now_out.stops[i] = 0
     now_out.planes[i] = wp.where(now_out.mode[i] == PINCHED, -1, now_out.count[i])
+    if before.mode[i] == PINCHED and now_out.mode[i] != PINCHED:
+        keep_between(now_out, i, before)
     landed = now_out.count[i] > before.count[i]
     caught = (now_out.mode[i] == PINCHED) != (before.mode[i] == PINCHED)
     discontinuous_out[i] = wp.where(landed or now_out.count[i] == 0, DISCONTINUOUS_WHERE_HELD, 0)

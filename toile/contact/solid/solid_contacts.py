@@ -25,6 +25,7 @@ from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
     IN_CONTACT,
+    IN_PINCH,
     MAX_CONTACTS,
     PINCHED,
     WRONG,
@@ -36,6 +37,7 @@ from toile.contact.solid.contact_arrays import (
     total,
 )
 from toile.contact.solid.detection import detection_kernels
+from toile.contact.solid.easing import Easing
 from toile.contact.solid.friction import make_friction
 from toile.contact.solid.holding import find_drag_velocity, hold_contacts, project_out
 from toile.contact.solid.modes import SolveResult, begin_step, choose_modes, end_step, judge_forces
@@ -71,14 +73,16 @@ class SolidContacts:
         gravity: Vector,
         max_step: float,
         layers: bool = False,
+        easing: Easing | None = None,
     ):
-        """With `layers`, contacts between cloths hold layers apart that solids pinch."""
+        """With `layers`, contacts between cloths hold layers apart that solids pinch. `easing` keeps pinched cloth from
+        being stretched."""
         # Recovery is a speed [m/s]. Were it a distance per step, cloth that it stretches too much would be stretched as
         # much in a step of any size.
         self._recovery = settings.max_recovery / max_step
         self._gravity = vec3(*gravity)
         self.settings, self.solids, self.constraints, self.masses = settings, solids, constraints, masses
-        self._corrections = corrections
+        self._corrections, self._easing = corrections, easing
         self.device, n = solids.device, len(masses)
         self.friction = make_friction(n, self.device)
         self._now, self._before = make_solid_contacts(
@@ -93,6 +97,8 @@ class SolidContacts:
         self._step, self._solves, self._first = 0.0, 0, True
         # Whether any particle is in contact, as far as the last check knows; and that of the last step that stands.
         self.any = self._any_before = True
+        # Whether any particle was pinched in the last step, and in the one before it.
+        self._pinched = self._pinched_before = self._pinched_earlier = False
 
     def start(self, x: wp.array, time: float) -> np.ndarray:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
@@ -111,6 +117,8 @@ class SolidContacts:
             self._launch.split(predict, n, inputs, fewest=1)
         at_start = [self.masses, state.x, state.v, self._gravity, h, self.settings.thickness, h * self._recovery]
         self._launch.split(choose_modes, n, [*at_start, before, now])
+        if self._easing is not None and self._pinched_before:
+            self._easing.ease(state.x, state.v, h, h * self._recovery, before, now)
         self._step, self._solves, self.any = h, 0, self._any_before
         self.hold(h)
 
@@ -148,7 +156,7 @@ class SolidContacts:
         at = [self.masses, self.constraints, self.friction, self._result(force, pulls, u), self.settings.thickness, h]
         self._launch.split(judge_forces, n, [*at, self._step * self._recovery, release, before, now, self._urgent])
         urgent = total(self._readback)
-        self.any = bool(urgent[IN_CONTACT])
+        self.any, self._pinched = bool(urgent[IN_CONTACT]), bool(urgent[IN_PINCH])
         gross = urgent[GROSS] > MAX_FRICTION_WRONG * urgent[IN_CONTACT]
         inexact = urgent[FRICTION_INEXACT] > MAX_FRICTION_INEXACT * urgent[IN_CONTACT] and self._solves == 1
         wrong = urgent[WRONG] > MAX_STATES_WRONG * urgent[IN_CONTACT]
@@ -173,17 +181,22 @@ class SolidContacts:
         """The step stands: its contacts are where the next one starts from."""
         self._now, self._before = self._before, self._now
         self._first, self._any_before = False, self.any
+        self._pinched_earlier, self._pinched_before = self._pinched_before, self._pinched
 
     def state_dict(self) -> StateDict:
-        return {"first": self._first, "any": self._any_before, **contacts_state_dict(self._before)}
+        known = {"first": self._first, "any": self._any_before}
+        known |= {"pinched": self._pinched_before, "pinched_earlier": self._pinched_earlier}
+        return {**known, **contacts_state_dict(self._before)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         self._first, self._any_before = bool(state_dict["first"]), bool(state_dict["any"])
+        self._pinched_before = bool(state_dict["pinched"])
+        self._pinched_earlier = bool(state_dict["pinched_earlier"])
         load_contacts(state_dict, self._before)
 
     def planes(self) -> Planes:
         """The planes that contacts hold particles at in the present step."""
-        return Planes(self._now.planes, self._now.normal, self._now.slack)
+        return Planes(self._now.planes, self._now.normal, self._now.slack, self._now.pinched_by, self._now.solid)
 
     def contact_count(self) -> int:
         """Number of particles in contact with a solid."""
@@ -192,6 +205,15 @@ class SolidContacts:
     def pinched(self) -> np.ndarray:
         """Particles that are pinched between two solids."""
         return np.flatnonzero(self._before.mode.numpy() == int(PINCHED))
+
+    def let_go(self) -> np.ndarray | None:
+        """The solids that pinch each particle and that did in the step before; None if there are none."""
+        return self._before.pinched_by.numpy() if self._pinched_before or self._pinched_earlier else None
+
+    def pinched_by(self) -> np.ndarray:
+        """(particles, 2) the solids that pinch each particle; -1 for none."""
+        solids = self._before.solid.numpy().reshape(-1, int(MAX_CONTACTS))[:, :2]
+        return np.where(self._before.mode.numpy()[:, None] == int(PINCHED), solids, -1)
 
     def counts(self) -> np.ndarray:
         """Number of particles in contact with each solid."""
