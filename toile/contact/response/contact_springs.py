@@ -65,7 +65,7 @@ class ContactSprings:
         self.mesh, self.contact_set, self._find, self._add_impacts = mesh, contact_set, find, add_impacts
         self.couplings = Couplings(mesh.device)
         self._loads = InheritedLoads(mesh.device)
-        self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
+        self._counts = wp.zeros(3, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
         self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
         self._solves, self._h, self.count = 0, 0.0, 0
@@ -94,7 +94,8 @@ class ContactSprings:
         self._launch(add_springs, self.count, [*model, *inputs, f_out, A_out.values, self.springs, c.groups])
 
     def check(self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool) -> bool:
-        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few.
+        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few, or,
+        after the last solve, whether no pair comes much too close.
 
         The system is corrected in any case before another solve: the loads in it would no longer be those of the
         springs, which would then be judged by forces that they did not have.
@@ -107,10 +108,10 @@ class ContactSprings:
             return True
         self._counts.zero_()
         at = [mesh.moving_count, mesh.x, mesh.x_end, x]
-        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts])
+        self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._counts])
+        changed, active, too_close = self._readback().tolist()
         if last:
-            return True
-        changed, active = self._readback()
+            return not too_close
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
         self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])
