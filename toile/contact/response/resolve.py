@@ -26,6 +26,7 @@ from toile.contact.narrow_phase.contact_set import (
     on_boundary,
 )
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
+from toile.contact.response.stretch_limits import StretchLimits
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
@@ -44,8 +45,10 @@ CLOTH_CAUGHT = "cloth is caught between things that move against each other."
 class ContactResolver:
     """Keeps all cloths of a scene, and the solids that take part, from passing through each other."""
 
-    def __init__(self, mesh: CollisionMesh, friction: float, max_step: float = 0.0):
-        """`max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
+    def __init__(
+        self, mesh: CollisionMesh, friction: float, max_step: float = 0.0, limits: StretchLimits | None = None
+    ):
+        """`limits` are those of the cloths, if any. `max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
 
         Recovery that is the same in every step would stretch cloth too much in short steps as well.
         """
@@ -77,6 +80,7 @@ class ContactResolver:
         self._responses: dict[tuple[int, int], tuple[ParticleResponse, ParticleResponse]] = {}
         self._launch = Launcher(self.device)
         self.contact_count = 0
+        self._limits = limits
         self._truncation = Truncation(mesh, self.contact_set, self._search_stale)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
@@ -111,17 +115,19 @@ class ContactResolver:
         response, response_v = self._find_responses(planes or self._no_planes)
         self._search_stale()
         contact_set.update_inverse_masses()
+        if self._limits is not None:
+            self._limits.begin(self.mesh.x_end)
         if contact_set.contact_count:
             self._apply_impulses(response)
             self._search_stale()
-        hits, passes = contact_set.find_impacts(False), 0
+        hits, passes = contact_set.find_impacts(False) + self._find_stretched(), 0
         while hits and passes < MAX_IMPACT_PASSES:
             self._apply_impulses(response)
             self._mark_last_contacts(hits)
             self._search_stale()
-            hits = contact_set.find_impacts(True)
+            hits = contact_set.find_impacts(True) + self._find_stretched()
             passes += 1
-        self.contact_count = contact_set.contact_count
+        self.contact_count = contact_set.contact_count - (self._limits.count if self._limits is not None else 0)
         if contact_set.contact_count:
             self._correct_velocities(response_v, h)
         self.truncated_count = 0
@@ -133,6 +139,12 @@ class ContactResolver:
             return CLOTH_CAUGHT
         self.truncated_count = self._truncation.count()
         return None
+
+    def _find_stretched(self) -> int:
+        """Adds the limits of stretch that impulses exceeded to the contacts; returns their number."""
+        if self._limits is None or not self.contact_set.contact_count:
+            return 0
+        return self._limits.add_to(self.contact_set)
 
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""
