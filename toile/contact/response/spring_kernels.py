@@ -32,7 +32,7 @@ PULL_TOLERANCE = wp.constant(real(0.02))
 MISS_TOLERANCE = wp.constant(real(0.1))
 # A pair that comes closer than its target by this fraction of the thickness is worth another linearization of the step:
 # impulses would part it by as much, and stretch the cloth around it.
-DEEP = wp.constant(real(0.5))
+DEEP = wp.constant(real(0.75))
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
 # Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
