@@ -81,7 +81,6 @@ class ContactSprings:
         self.count = 0
         self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
-        wp.copy(self.springs.load_before, self.springs.load)
         self._launch.split(prepare_springs, count, [mesh.x, mesh.x_end, contacts, self.springs])
 
     def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:

@@ -108,8 +108,6 @@ def first_slot(kind: wp.int32, at: wp.vec4i, mask: wp.int32) -> wp.int32:
 def insert(table_out: LoadTable):
     """Inserts each contact with a load into the table; equal pairs take several slots."""
     k = wp.tid()
-    if table_out.load[k] <= real(0.0):
-        return
     slot = first_slot(table_out.kind[k], table_out.vertices[k], table_out.mask)
     while wp.atomic_cas(table_out.slots, slot, -1, k) >= 0:
         slot = (slot + 1) & table_out.mask
@@ -120,7 +118,7 @@ def look_up(first: wp.int32, table: LoadTable, contacts: ContactArrays, load_out
     """The largest load of the same pair in the table."""
     k = first + wp.tid()
     kind, at = contacts.kind[k], contacts.vertices[k]
-    load = real(0.0)
+    load = real(-1.0)
     slot = first_slot(kind, at, table.mask)
     entry = table.slots[slot]
     while entry >= 0:

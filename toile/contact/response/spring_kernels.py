@@ -29,7 +29,7 @@ REST_GAP = wp.constant(real(0.1))
 # thickness.
 PULL_TOLERANCE = wp.constant(real(0.02))
 # A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one.
-MISS_TOLERANCE = wp.constant(real(0.1))
+MISS_TOLERANCE = wp.constant(real(0.01))
 # A pair that comes closer than its target by this fraction of the thickness is worth another linearization of the step:
 # impulses would part it by as much, and stretch the cloth around it.
 DEEP = wp.constant(real(0.75))
@@ -107,12 +107,15 @@ def prepare_springs(
     at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
     r = combine(w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]])
     along = wp.dot(n, r)
+    reach = wp.where(springs_out.load[t] < real(0.0), REST_GAP, -MISS_TOLERANCE) * tau
+    springs_out.load[t] = wp.max(springs_out.load[t], real(0.0))
+    springs_out.load_before[t] = springs_out.load[t]
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)
     springs_out.slip[t] = wp.length(r - along * n)
     if springs_out.effective_inverse_mass[t] < TINY:  # the system can move nothing of it
         springs_out.load[t] = real(0.0)
-    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + REST_GAP * tau
+    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + reach
     springs_out.active[t] = wp.where(acts and springs_out.effective_inverse_mass[t] > TINY, 1, 0)
 
 
