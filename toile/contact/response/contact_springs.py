@@ -8,8 +8,9 @@ collapse and draw cloth in from around, and impulses would push it out again, st
 of the step before, and after each solve it becomes the force that the spring had: a lasting contact is held at its
 target without a stiffer spring, under any load. Impulses then correct what the springs left.
 
-A spring acts if its pair had a load or is about as close as it may come. After a solve, one that pulls is removed and
-one that is missing is added. Friction has the load of the last solve; its coefficient has the slip there.
+A spring acts if its pair had a load, or is new and about as close as it may come. After a solve, one that pulls is
+removed and one that is missing is added. A pair whose spring was removed has none in the next step either, unless it
+needed an impulse: layers at rest keep most of their set of springs. Friction has the load of the last solve; its coefficient has the slip there.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
@@ -35,6 +36,7 @@ from toile.contact.response.spring_kernels import (
     clear_springs,
     correct_springs,
     count_impacts,
+    forget_missing,
     judge_springs,
     prepare_springs,
 )
@@ -166,6 +168,7 @@ class ContactSprings:
         self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
+        self._launch.split(forget_missing, count, [contacts, self.springs])
         self._loads.store(contacts, self.springs.load, count)
 
     def state_dict(self) -> StateDict:

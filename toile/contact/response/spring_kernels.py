@@ -21,14 +21,16 @@ STIFFNESS_RATIO = wp.constant(real(300.0))
 MAX_COMPRESSION, STIFFENING = wp.constant(real(0.1)), wp.constant(real(10.0))
 # Separation in a step above which a contact loses its load, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
-# A pair acts from the start if velocities leave less than this fraction of the thickness between it and its target.
+# A new pair acts from the start if velocities leave less than this fraction of the thickness between it and its target.
 # What lies on cloth does not approach it, but would fall through it in a solve without the springs that carry its
-# weight: pairs of sliding layers are new in almost every step.
+# weight: pairs of sliding layers are new in almost every step. A pair that is known and has no load acts if velocities
+# overlap it by MISS_TOLERANCE.
 REST_GAP = wp.constant(real(0.1))
 # A spring that pulls counts as wrong if its force is that of being stretched by more than this fraction of the
 # thickness.
 PULL_TOLERANCE = wp.constant(real(0.02))
-# A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one.
+# A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one. More
+# would let layers at rest fall and be lifted by impulses, in turn.
 MISS_TOLERANCE = wp.constant(real(0.01))
 # A pair that comes closer than its target by this fraction of the thickness is worth another linearization of the step:
 # impulses would part it by as much, and stretch the cloth around it.
@@ -102,7 +104,8 @@ def prepare_springs(
     # in and out
     springs_out: ContactSpringArrays,
 ):  # fmt: skip
-    """Chooses the springs that act: those with a load, and those of pairs that rest, unless they separate."""
+    """Chooses the springs that act: those with a load, unless they separate, and those of new pairs that rest. The load
+    of a new pair is negative here."""
     t = first + wp.tid()
     at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
     r = combine(w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]])
@@ -281,6 +284,15 @@ def correct_springs(
                 wp.atomic_add(b_out, at[a], (h * w[a]) * force)
                 wp.atomic_add(A_out, diagonal[at[a]], (w[a] * w[a]) * (block + whole))
     springs_out.in_system[t] = springs_out.active[t]
+
+
+@wp.kernel
+def forget_missing(first: wp.int32, contacts: ContactArrays, springs_out: ContactSpringArrays):
+    """Marks contacts without a load that needed an impulse by a negative load: they have a spring in the next step, as
+    new pairs have."""
+    t = first + wp.tid()
+    if springs_out.load[t] <= real(0.0) and contacts.normal_impulse[t] > real(0.0):
+        springs_out.load[t] = real(-1.0)
 
 
 @wp.kernel
