@@ -158,8 +158,8 @@ class Shear(Energy):
 
     stiffness: float | None = quantity(None, unit="N/m", doc="stiffness; by default the fabric's", ge=0)
     # The low end of what woven fabrics do (20 to 50 degrees): threads that turn by 20 degrees lengthen a diagonal by 16 %.
-    limit_angle: float = quantity(20.0, unit="deg", doc="between threads that jam", gt=0, lt=90)
-    limit_stiffness: float = quantity(1e4, unit="N/m", doc="added beyond the limit angle; 0 means no limit", ge=0)
+    limit_angle: float = quantity(20.0, unit="deg", doc="of shear at which threads jam", gt=0, lt=90)
+    limit_stiffness: float = quantity(1e4, unit="N/m", doc="added beyond it, if the fabric has an extension; 0 means no limit", ge=0)
     damping: float | None = quantity(None, unit="s", doc="damping / stiffness; by default the fabric's", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:
@@ -168,7 +168,9 @@ class Shear(Energy):
         k = first_not_none(self.stiffness, cloth.fabric.shear)
         damping = first_not_none(self.damping, cloth.fabric.damping)
         rest = np.zeros(triangles.stop - triangles.start, self.formulas.Rest.numpy_dtype())
-        for which, k_of in (("first", k), ("second", self.limit_stiffness)):
+        # A fabric that may be stretched without limit may be sheared without limit.
+        limited = np.isfinite(model.extensions().reshape(-1, 2)[triangles]).all(axis=1)
+        for which, k_of in (("first", k), ("second", self.limit_stiffness * limited)):
             of = rest[which]
             of["weights_u"] = model.uv_weights[triangles, 0]
             of["weights_v"] = model.uv_weights[triangles, 1]
