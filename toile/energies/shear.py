@@ -135,7 +135,7 @@ def without_limit(limit: Limit) -> Rest:
 def limit_condition(limit: Limit, x: mat33) -> LimitCondition:
     c = LimitCondition()
     c.shear = condition(without_limit(limit), x)
-    c.sign = wp.where(c.shear.C < real(0.0), real(-1.0), real(1.0))
+    c.sign = wp.where(real(0.0) > c.shear.C, real(-1.0), real(1.0))
     c.C = c.sign * c.shear.C - limit.root_area * limit.s
     c.gradient = c.sign * c.shear.gradient
     return c
@@ -157,9 +157,11 @@ class Shear(Energy):
     )
 
     stiffness: float | None = quantity(None, unit="N/m", doc="stiffness; by default the fabric's", ge=0)
-    # The low end of what woven fabrics do (20 to 50 degrees): threads that turn by 20 degrees lengthen a diagonal by 16 %.
+    # A judgment, at the low end of woven fabrics: threads turned by 20 degrees lengthen the diagonal of a cell by 16 %.
     limit_angle: float = quantity(20.0, unit="deg", doc="of shear at which threads jam", gt=0, lt=90)
-    limit_stiffness: float = quantity(1e4, unit="N/m", doc="added beyond it, if the fabric has an extension; 0 means no limit", ge=0)
+    limit_stiffness: float = quantity(
+        1e4, unit="N/m", doc="added beyond it, if the fabric has an extension; 0 means no limit", ge=0
+    )
     damping: float | None = quantity(None, unit="s", doc="damping / stiffness; by default the fabric's", ge=0)
 
     def elements(self, model: Model, part: int | None) -> Elements:

@@ -214,7 +214,9 @@ class ContactSet:
 
     def vertices_of(self, begin: int) -> np.ndarray:
         """The four vertices of each contact from `begin` on, without those of stretch limits."""
-        vertices, kind = (array.numpy()[begin : self.contact_count] for array in (self.contacts.vertices, self.contacts.kind))
+        vertices, kind = (
+            array.numpy()[begin : self.contact_count] for array in (self.contacts.vertices, self.contacts.kind)
+        )
         return vertices[kind <= int(EDGE_EDGE)]
 
 

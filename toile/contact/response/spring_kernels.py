@@ -34,7 +34,7 @@ PULL_TOLERANCE = wp.constant(real(0.02))
 MISS_TOLERANCE = wp.constant(real(0.01))
 # A pair that comes closer than its target by this fraction of the thickness is worth another linearization of the step:
 # impulses would part it by as much, and stretch the cloth around it.
-DEEP = wp.constant(real(0.75))
+CLOSEST = wp.constant(real(0.75))
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
 # Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
@@ -231,7 +231,7 @@ def judge_springs(
     at, w, tau, k = contacts.vertices[t], contacts.weights[t], contacts.thickness[t], springs_out.stiffness[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     stretch = wp.dot(contacts.normal[t], r) - spring_target(contacts, t)
-    if stretch < -DEEP * tau and springs_out.effective_inverse_mass[t] > TINY:
+    if stretch < -CLOSEST * tau and springs_out.effective_inverse_mass[t] > TINY:
         wp.atomic_add(counts_out, TOO_CLOSE, 1)
     if springs_out.in_system[t] == 1:
         wp.atomic_add(counts_out, ACTIVE, 1)
