@@ -10,7 +10,8 @@ target without a stiffer spring, under any load. Impulses then correct what the 
 
 A spring acts if its pair had a load, or is new and about as close as it may come. After a solve, one that pulls is
 removed and one that is missing is added. A pair whose spring was removed has none in the next step either, unless it
-needed an impulse: layers at rest keep most of their set of springs. Friction has the load of the last solve; its coefficient has the slip there.
+needed an impulse: layers at rest keep most of their set of springs. Friction has the load of the last solve; its
+coefficient has the slip there. A spring that a solve compressed is stiffer in the next one.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]

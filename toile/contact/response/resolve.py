@@ -48,8 +48,9 @@ class ContactResolver:
     def __init__(
         self, mesh: CollisionMesh, friction: float, max_step: float = 0.0, limits: StretchLimits | None = None
     ):
-        """`limits` are those of the cloths, if any. `max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
+        """`limits` are those of the stretch of the cloths, if any.
 
+        `max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
         Recovery that is the same in every step would stretch cloth too much in short steps as well.
         """
         self.mesh, self.device, self._max_step = mesh, mesh.device, max_step

@@ -16,8 +16,8 @@ from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 # with its root where its preconditioner, such as a factor, does not include the couplings.
 STIFFNESS_RATIO = wp.constant(real(300.0))
 # A spring that a solve compressed by more than the first number, as a fraction of the thickness, is stiffer by the
-# second in the next solve of the step: cloth that slaps or is wrung has more momentum or tension behind it than the four
-# particles have. A spring that is as stiff from the start stretches cloth where it turns out to pull.
+# second in the next solve of the step: cloth that slaps or is wrung has more momentum or tension behind it than the
+# four particles have. A spring that is as stiff from the start stretches cloth where it turns out to pull.
 MAX_COMPRESSION, STIFFENING = wp.constant(real(0.1)), wp.constant(real(10.0))
 # Separation in a step above which a contact loses its load, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
