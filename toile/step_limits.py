@@ -23,6 +23,7 @@
     |  |  |     by more than MAX_STRETCH_CHANGE, or contacts
     |  |  |     between cloths added MAX_ENERGY_GAIN: linearize
     |  |  |     and solve once more at the result                 MAX_IMPROVEMENTS, or 1 with time.max_excess
+    |  |  |     likewise while cloths come much too close         MAX_IMPROVEMENTS
     |  |  |- project particles inside a solid onto its surface    Contacts.project
     |  |
     |  |- judge the candidate before the filters                  StepLoop.reject
@@ -56,7 +57,8 @@ import warp as wp
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 MAX_STRETCH_CHANGE = 0.15
 
-# Linearizations added to a step that stretches cloth beyond the extension of its fabric. A scene that sets
+# Linearizations added to a step that stretches cloth beyond the extension of its fabric, or in which cloths come too
+# close by more than CLOSEST of their thickness (toile/contact/response/spring_kernels.py). A scene that sets
 # time.max_excess gets one, because its steps are halved instead, at most MAX_EXCESS_HALVINGS times: a load stretches
 # cloth at any step size.
 MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3

@@ -12,10 +12,12 @@ from toile.math.types import numpy_real, real
 
 
 def random_pairs(seed: int, count: int, elements: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vertices, kinds and loads; a third of the loads is zero. With few elements many pairs are equal."""
+    """Vertices, kinds and loads. A third of the loads is zero, and a sixth is negative: pairs to be forgotten. With few
+    elements many pairs are equal."""
     rng = np.random.default_rng(seed)
     vertices = rng.integers(0, elements, (count, 4)).astype(np.int32)
     load = np.where(rng.random(count) < 1.0 / 3.0, 0.0, rng.random(count)).astype(numpy_real)
+    load = np.where(rng.random(count) < 1.0 / 6.0, -1.0, load).astype(numpy_real)
     return vertices, rng.integers(0, 2, count).astype(np.int32), load
 
 
@@ -30,23 +32,24 @@ def on_device(vertices: np.ndarray, kind: np.ndarray, device: str) -> ContactArr
 
 
 def store(loads: InheritedLoads, vertices: np.ndarray, kind: np.ndarray, load: np.ndarray, device: str) -> dict:
-    """Stores contacts; returns the largest load of each pair."""
+    """Stores contacts; returns the largest load of each pair that is not to be forgotten."""
     loads.store(on_device(vertices, kind, device), wp.array(load, dtype=real, device=device), len(kind))
     largest: dict[tuple[int, ...], float] = {}
     for at, which, value in zip(vertices.tolist(), kind.tolist(), load.tolist(), strict=True):
-        largest[which, *at] = max(largest.get((which, *at), 0.0), value)
+        if value >= 0.0:
+            largest[which, *at] = max(largest.get((which, *at), 0.0), value)
     return largest
 
 
 def looked_up(loads: InheritedLoads, vertices: np.ndarray, kind: np.ndarray, device: str) -> np.ndarray:
-    """The loads that are found; the array starts with what must be overwritten."""
-    found = wp.full(len(kind), -1.0, dtype=real, device=device)
+    """The loads that are found, -1 for new pairs; the array starts with what must be overwritten."""
+    found = wp.full(len(kind), -2.0, dtype=real, device=device)
     loads.look_up(on_device(vertices, kind, device), len(kind), found)
     return np.asarray(found.numpy())
 
 
 def check(loads: InheritedLoads, largest: dict, vertices: np.ndarray, kind: np.ndarray, device: str) -> None:
-    wanted = [largest.get((which, *at), 0.0) for at, which in zip(vertices.tolist(), kind.tolist(), strict=True)]
+    wanted = [largest.get((which, *at), -1.0) for at, which in zip(vertices.tolist(), kind.tolist(), strict=True)]
     np.testing.assert_array_equal(looked_up(loads, vertices, kind, device), wanted)
 
 
@@ -73,17 +76,17 @@ def test_the_order_of_vertices_and_the_kind_make_a_pair(device: str) -> None:
 
 def test_nothing_is_found_before_anything_is_stored(device: str) -> None:
     vertices, kind, _ = random_pairs(0, 50, 3)
-    assert not looked_up(InheritedLoads(device), vertices, kind, device).any()
+    assert (looked_up(InheritedLoads(device), vertices, kind, device) == -1.0).all()
 
 
 @pytest.mark.parametrize("count", [0, 700])
 def test_a_state_dict_restores_the_loads(count: int, device: str) -> None:
-    """It has the pairs with a load only. What the object held before is forgotten."""
+    """It has the known pairs only. What the object held before is forgotten."""
     vertices, kind, load = random_pairs(7, count, 4)
     loads, restored = InheritedLoads(device), InheritedLoads(device)
     largest = store(loads, vertices, kind, load, device)
     state = loads.state_dict()
-    assert (np.asarray(state["load"]) > 0.0).all() and len(state["load"]) == np.count_nonzero(load)
+    assert (np.asarray(state["load"]) >= 0.0).all() and len(state["load"]) == np.count_nonzero(load >= 0.0)
     store(restored, *random_pairs(8, 90, 4), device)
     restored.load_state_dict(state)
     check(restored, largest, *random_pairs(9, 2000, 4)[:2], device)

@@ -21,6 +21,7 @@ from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.response.contact_springs import ContactSprings
 from toile.contact.response.impact_losses import ImpactLosses
 from toile.contact.response.resolve import CLOTH_CAUGHT, ContactResolver
+from toile.contact.response.stretch_limits import StretchLimits
 from toile.contact.untangle.untangle import Untangler
 from toile.device.launcher import Launcher
 from toile.filters.base import Correction, Filter, FilterContext
@@ -105,7 +106,8 @@ class SelfContactCorrection(Correction):
         thickness = settings.thicknesses(model)
         device = str(context.masses.device)
         self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
-        self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step)
+        limits = StretchLimits(model, self.collision_mesh.count, device)
+        self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step, limits)
         self.springs = ContactSprings(self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts)
         self.contact_forces = (self.springs,)
         mesh = self.collision_mesh

@@ -33,7 +33,7 @@ from toile.linear.modified_pcg import Solution
 from toile.math.types import identity, mat33, real, vec3
 from toile.model.constraint_state import ConstraintState
 from toile.model.state import State
-from toile.step_limits import LOOSE, MAX_CONTACT_SOLVES
+from toile.step_limits import LOOSE, MAX_CONTACT_SOLVES, MAX_IMPROVEMENTS
 from toile.system.terms import Linearization
 
 
@@ -76,6 +76,7 @@ class NewtonStep:
             if judged:
                 added = linearizations - self.iterations
                 strained = self.context.needs_linearization(state, x, u, self.force, added)
+                strained = strained or (contacts.too_close and added < MAX_IMPROVEMENTS)
                 # Contacts are judged more coarsely than a thousandth of so small a change.
                 again = 1.0
                 if strained and contacts.holds_particles:

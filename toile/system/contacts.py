@@ -54,6 +54,8 @@ class Contacts:
         particle_count = system.model.particle_count
         self.sliding_friction = make_friction(particle_count, system.device) if solid is None else solid.friction
         self._launch = Launcher(system.device)
+        # Whether the contacts between cloths that the last check of a linearization left are worth another one.
+        self.too_close = False
 
     def detect(self, state: State, h: float) -> None:
         """Finds the contacts of a step of h that begins with `state`."""
@@ -93,6 +95,7 @@ class Contacts:
         if b_out is not None:
             with self._timers.stage("C/C"):
                 consistent = self._system.check_contacts(x, u, h, b_out, last)
+            self.too_close = last and not consistent
         if self.solid is None:
             return consistent
         with self._timers.stage("C/S"):

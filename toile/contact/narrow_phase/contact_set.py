@@ -181,16 +181,22 @@ class ContactSet:
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
         mesh, hits = self.mesh, self._hits
         fill([hits], self._launch, kernel, self.near_pairs.count, [self.near_pairs.values, *inputs])
-        if self.contact_count + hits.count > self._capacity:
-            self._grow(3 * (self.contact_count + hits.count) // 2)
+        self.count.fill_(self.contact_count)  # new contacts are appended to these
+        self.reserve(hits.count)
         model = [mesh.solid_friction, float(self.friction)]
         found = [self.near_pairs.values, hits.values, hits.order(), self.count]
         state = [mesh.x, mesh.x_end, mesh.inverse_mass, self.recovery]
-        self.count.fill_(self.contact_count)  # new contacts are appended to these
         self._launch.split(make_contacts, hits.count, [*model, *found, *state, self.contacts])
-        self.contact_count += hits.count
         self.count.fill_(self.contact_count)
         return hits.count
+
+    def reserve(self, count: int) -> int:
+        """Makes room for more contacts behind the present ones, which the caller writes; returns the first of them."""
+        first = self.contact_count
+        if first + count > self._capacity:
+            self._grow(3 * (first + count) // 2)
+        self.contact_count += count
+        return first
 
     def _grow(self, capacity: int) -> None:
         """Grows the capacity and keeps the contacts."""
@@ -207,8 +213,11 @@ class ContactSet:
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
     def vertices_of(self, begin: int) -> np.ndarray:
-        """The four vertices of each contact from `begin` on."""
-        return self.contacts.vertices.numpy()[begin : self.contact_count]
+        """The four vertices of each contact from `begin` on, without those of stretch limits."""
+        vertices, kind = (
+            array.numpy()[begin : self.contact_count] for array in (self.contacts.vertices, self.contacts.kind)
+        )
+        return vertices[kind <= int(EDGE_EDGE)]
 
 
 @wp.func

@@ -8,10 +8,10 @@ collapse and draw cloth in from around, and impulses would push it out again, st
 of the step before, and after each solve it becomes the force that the spring had: a lasting contact is held at its
 target without a stiffer spring, under any load. Impulses then correct what the springs left.
 
-A spring acts if its pair had a load or is about as close as it may come. After a solve, one that pulls is removed and
-one that is missing is added. What was removed in the step before does not act at first: between layers at rest there
-are more pairs than carry loads, and the two solves of a step do not suffice to find out anew which of them do. Friction
-has the load of the last solve; its coefficient has the slip there.
+A spring acts if its pair had a load, or is new and about as close as it may come. After a solve, one that pulls is
+removed and one that is missing is added. A pair whose spring was removed has none in the next step either, unless it
+needed an impulse: layers at rest keep most of their set of springs. Friction has the load of the last solve; its
+coefficient has the slip there. A spring that a solve compressed is stiffer in the next one.
 
 Source      none; [BW98] sec. 6 has springs between cloths
 Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
@@ -37,8 +37,8 @@ from toile.contact.response.spring_kernels import (
     clear_springs,
     correct_springs,
     count_impacts,
+    forget_missing,
     judge_springs,
-    mark_released,
     prepare_springs,
 )
 from toile.device.launcher import Launcher
@@ -68,7 +68,7 @@ class ContactSprings:
         self.mesh, self.contact_set, self._find, self._add_impacts = mesh, contact_set, find, add_impacts
         self.couplings = Couplings(mesh.device)
         self._loads = InheritedLoads(mesh.device)
-        self._counts = wp.zeros(2, dtype=wp.int32, device=mesh.device)
+        self._counts = wp.zeros(3, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)
         self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
         self._solves, self._h, self.count, self._checked = 0, 0.0, 0, False
@@ -84,7 +84,6 @@ class ContactSprings:
         self.count = 0
         self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
-        wp.copy(self.springs.load_before, self.springs.load)
         self._launch.split(prepare_springs, count, [mesh.x, mesh.x_end, contacts, self.springs])
 
     def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
@@ -99,7 +98,8 @@ class ContactSprings:
     def check(
         self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
     ) -> bool:
-        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few.
+        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few, or,
+        after the last solve, whether no pair comes much too close.
 
         The system is corrected in any case before another solve: the loads in it would no longer be those of the
         springs, which would then be judged by forces that they did not have.
@@ -113,10 +113,10 @@ class ContactSprings:
             return True
         self._counts.zero_()
         at = [mesh.moving_count, mesh.x, mesh.x_end, x]
-        self._launch(judge_springs, self.count, [*at, contacts, last, self.springs, self._counts, pulls_out])
+        self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._counts, pulls_out])
+        changed, active, too_close = self._readback().tolist()
         if last:
-            return True
-        changed, active = self._readback()
+            return not too_close
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
         self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])
@@ -181,7 +181,7 @@ class ContactSprings:
         self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
-        self._launch(mark_released, count, [self.springs])
+        self._launch.split(forget_missing, count, [contacts, self.springs])
         self._loads.store(contacts, self.springs.load, count)
 
     def state_dict(self) -> StateDict:

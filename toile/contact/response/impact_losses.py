@@ -15,6 +15,7 @@ import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.contact_set import ContactArrays
+from toile.contact.narrow_phase.elements import EDGE_EDGE
 from toile.contact.response.contact_springs import ContactSprings
 from toile.contact.response.resolve import ContactResolver
 from toile.contact.response.spring_kernels import ContactSpringArrays
@@ -61,6 +62,8 @@ def add_losses(
 ):  # fmt: skip
     """Adds the losses of all contacts. Vertices of solids have one velocity for the whole step."""
     t = wp.tid()
+    if contacts.kind[t] > EDGE_EDGE:
+        return  # a limit of stretch
     at, w, n = contacts.vertices[t], contacts.weights[t], contacts.normal[t]
     impulse = real(1.0) * impulse_v[t]
     if springs.in_system[t] == 1:

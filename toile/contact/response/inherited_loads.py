@@ -1,9 +1,7 @@
 """Loads of contacts from one step to the next: a pair in contact starts with the load that it ended with.
 
-A negative load stands for a pair that was released.
-
 Pairs are matched in a hash table with linear probing, keyed by the vertices of a pair. Of a pair with several contacts
-the largest load counts.
+the largest load counts. Pairs without a load are known, too: a spring that a solve released stays released.
 
 Source      none
 Deviations  none
@@ -42,7 +40,7 @@ class InheritedLoads:
         self._reserve(0)
 
     def store(self, contacts: ContactArrays, load: wp.array, count: int) -> None:
-        """Stores the contacts of a step with their loads [N]."""
+        """Stores the contacts of a step with their loads [N]; those with a negative one are forgotten."""
         self._reserve(count)
         self.count = count
         if count:
@@ -52,15 +50,15 @@ class InheritedLoads:
         self._fill()
 
     def look_up(self, contacts: ContactArrays, count: int, load_out: wp.array) -> None:
-        """Finds the load [N] of each contact in the step before; 0 for a new one, and negative for a released one."""
+        """Finds the load [N] of each contact in the step before; -1 for a new one."""
         self._launch.split(look_up, count, [self._table, contacts, load_out])
 
     def state_dict(self) -> StateDict:
-        """The pairs that carry a load, or were released."""
+        """The pairs that are known, with their loads."""
         table = self._table
         vertices, kind, load = (a.numpy()[: self.count] for a in (table.vertices, table.kind, table.load))
-        loaded = load != 0.0
-        return {"vertices": vertices[loaded], "kind": kind[loaded], "load": load[loaded]}
+        known = load >= 0.0
+        return {"vertices": vertices[known], "kind": kind[known], "load": load[known]}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         load = np.asarray(state_dict["load"], numpy_real)
@@ -108,9 +106,9 @@ def first_slot(kind: wp.int32, at: wp.vec4i, mask: wp.int32) -> wp.int32:
 
 @wp.kernel
 def insert(table_out: LoadTable):
-    """Inserts each contact with a load, or released, into the table; equal pairs take several slots."""
+    """Inserts each contact that is not to be forgotten into the table; equal pairs take several slots."""
     k = wp.tid()
-    if table_out.load[k] == real(0.0):
+    if table_out.load[k] < real(0.0):
         return
     slot = first_slot(table_out.kind[k], table_out.vertices[k], table_out.mask)
     while wp.atomic_cas(table_out.slots, slot, -1, k) >= 0:
@@ -119,10 +117,10 @@ def insert(table_out: LoadTable):
 
 @wp.kernel
 def look_up(first: wp.int32, table: LoadTable, contacts: ContactArrays, load_out: wp.array(dtype=real)):
-    """The largest load of the same pair in the table."""
+    """The largest load of the same pair in the table; -1 if it is not there."""
     k = first + wp.tid()
     kind, at = contacts.kind[k], contacts.vertices[k]
-    load = real(0.0)
+    load = real(-1.0)
     slot = first_slot(kind, at, table.mask)
     entry = table.slots[slot]
     while entry >= 0:

@@ -27,6 +27,7 @@ from toile.contact.narrow_phase.contact_set import (
 from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.near_pair_search import NearPairSearch
+from toile.contact.response.stretch_limits import StretchLimits
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
@@ -39,9 +40,12 @@ CLOTH_CAUGHT = "cloth is caught between things that move against each other."
 class ContactResolver:
     """Keeps all cloths of a scene, and the solids that take part, from passing through each other."""
 
-    def __init__(self, mesh: CollisionMesh, friction: float, max_step: float = 0.0):
-        """`max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
+    def __init__(
+        self, mesh: CollisionMesh, friction: float, max_step: float = 0.0, limits: StretchLimits | None = None
+    ):
+        """`limits` are those of the stretch of the cloths, if any.
 
+        `max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
         Recovery that is the same in every step would stretch cloth too much in short steps as well.
         """
         self.mesh, self.device, self._max_step = mesh, mesh.device, max_step
@@ -62,6 +66,7 @@ class ContactResolver:
         self._launch = Launcher(self.device)
         self.contact_count = 0
         self.caught = CaughtCloth(mesh, self.contact_set)
+        self._limits = limits
         self._truncation = Truncation(mesh, self.contact_set, self.search)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
@@ -91,17 +96,19 @@ class ContactResolver:
         response, response_v = self._find_responses(planes or self._no_planes)
         self.search.update()
         contact_set.update_inverse_masses()
+        if self._limits is not None:
+            self._limits.begin(self.mesh.x_end)
         if contact_set.contact_count:
             self._apply_impulses(response)
             self.search.update()
-        hits, passes = contact_set.find_impacts(False), 0
+        hits, passes = contact_set.find_impacts(False) + self._find_stretched(), 0
         while hits and passes < MAX_IMPACT_PASSES:
             self._apply_impulses(response)
             self._mark_last_contacts(hits)
             self.search.update()
-            hits = contact_set.find_impacts(True)
+            hits = contact_set.find_impacts(True) + self._find_stretched()
             passes += 1
-        self.contact_count = contact_set.contact_count
+        self.contact_count = contact_set.contact_count - (self._limits.count if self._limits is not None else 0)
         if contact_set.contact_count:
             self._correct_velocities(response_v, h)
         self.truncated_count = 0
@@ -116,6 +123,12 @@ class ContactResolver:
             self.caught.drop_pairs()
         self.truncated_count = self._truncation.count()
         return None
+
+    def _find_stretched(self) -> int:
+        """Adds the limits of stretch that impulses exceeded to the contacts; returns their number."""
+        if self._limits is None or not self.contact_set.contact_count:
+            return 0
+        return self._limits.add_to(self.contact_set)
 
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""

@@ -15,28 +15,33 @@ from toile.math.types import TINY, identity, mat33, real, vec3, vec4
 # k h^2 K. It is large because the four particles must also stop the cloth around them. The solver's iterations grow
 # with its root where its preconditioner, such as a factor, does not include the couplings.
 STIFFNESS_RATIO = wp.constant(real(300.0))
+# A spring that a solve compressed by more than the first number, as a fraction of the thickness, is stiffer by the
+# second in the next solve of the step: cloth that slaps or is wrung has more momentum or tension behind it than the
+# four particles have. A spring that is as stiff from the start stretches cloth where it turns out to pull.
+MAX_COMPRESSION, STIFFENING = wp.constant(real(0.1)), wp.constant(real(10.0))
 # Separation in a step above which a contact loses its load, as a fraction of the thickness.
 MAX_SEPARATION = wp.constant(real(0.1))
-# A pair acts from the start if velocities leave less than this fraction of the thickness between it and its target.
+# A new pair acts from the start if velocities leave less than this fraction of the thickness between it and its target.
 # What lies on cloth does not approach it, but would fall through it in a solve without the springs that carry its
-# weight: pairs of sliding layers are new in almost every step.
+# weight: pairs of sliding layers are new in almost every step. A pair that is known and has no load acts if velocities
+# overlap it by MISS_TOLERANCE.
 REST_GAP = wp.constant(real(0.1))
 # A spring that pulls counts as wrong if its force is that of being stretched by more than this fraction of the
 # thickness.
 PULL_TOLERANCE = wp.constant(real(0.02))
-# A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one.
-MISS_TOLERANCE = wp.constant(real(0.1))
-# The same for a pair that was released in the step before: layers at rest move by no more.
-REAPPEARANCE = wp.constant(real(0.01))
-# Stands for the load of a pair whose spring pulled and was released.
-RELEASED = wp.constant(real(-1.0))
+# A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one. More
+# would let layers at rest fall and be lifted by impulses, in turn.
+MISS_TOLERANCE = wp.constant(real(0.01))
+# A pair that comes closer than its target by this fraction of the thickness is worth another linearization of the step:
+# impulses would part it by as much, and stretch the cloth around it.
+CLOSEST = wp.constant(real(0.75))
 # Slip in a step below which friction is proportional to it, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
 # Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
 # all that weighs in it, and a spring would fling the rest away.
 LEAST_RESPONSE = wp.constant(real(0.1))
 # Indices of the counters.
-CHANGED, ACTIVE = wp.constant(0), wp.constant(1)
+CHANGED, ACTIVE, TOO_CLOSE = wp.constant(0), wp.constant(1), wp.constant(2)
 
 
 @wp.struct
@@ -44,9 +49,9 @@ class ContactSpringArrays(Growable):
     """The springs of the contacts of a step, one for each."""
 
     active: wp.array(dtype=wp.int32)
-    released: wp.array(dtype=wp.int32)  # whether it pulled, in this step or before, and has not been missing since
     in_system: wp.array(dtype=wp.int32)  # whether the last solve included it
     stiffness: wp.array(dtype=real)  # [N/m]  k
+    stiffening: wp.array(dtype=real)  # factor of k in the next solve of the step
     friction_stiffness: wp.array(dtype=real)  # [N/m]  c
     load: wp.array(dtype=real)  # [N]  lambda; after a solve the force of the spring
     load_before: wp.array(dtype=real)  # [N]  of the step before
@@ -56,7 +61,7 @@ class ContactSpringArrays(Growable):
 
 
 SPRING_FIELDS = {
-    "active": wp.int32, "released": wp.int32, "in_system": wp.int32, "stiffness": real, "friction_stiffness": real,
+    "active": wp.int32, "in_system": wp.int32, "stiffness": real, "stiffening": real, "friction_stiffness": real,
     "load": real, "load_before": real, "force": vec3, "slip": real, "effective_inverse_mass": real,
 }  # fmt: skip
 
@@ -86,7 +91,7 @@ def clear_springs(
     )
     springs_out.active[t] = 0
     springs_out.in_system[t] = 0
-    springs_out.released[t] = 0
+    springs_out.stiffening[t] = real(1.0)
     springs_out.load[t] = real(0.0)
     springs_out.load_before[t] = real(0.0)
     springs_out.slip[t] = real(0.0)
@@ -99,24 +104,28 @@ def prepare_springs(
     # in and out
     springs_out: ContactSpringArrays,
 ):  # fmt: skip
-    """Chooses the springs that act: those with a load, and those of pairs that rest, unless they separate or were
-    released in the step before."""
+    """Chooses the springs that act: those with a load, unless they separate, and those of new pairs that rest. The load
+    of a new pair is negative here."""
     t = first + wp.tid()
     at, w, n, tau = contacts.vertices[t], contacts.weights[t], contacts.normal[t], contacts.thickness[t]
     r = combine(w, x_end[at[0]] - x[at[0]], x_end[at[1]] - x[at[1]], x_end[at[2]] - x[at[2]], x_end[at[3]] - x[at[3]])
     along = wp.dot(n, r)
+    reach = wp.where(springs_out.load[t] < real(0.0), REST_GAP, -MISS_TOLERANCE) * tau
+    springs_out.load[t] = wp.max(springs_out.load[t], real(0.0))
+    springs_out.load_before[t] = springs_out.load[t]
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)
     springs_out.slip[t] = wp.length(r - along * n)
     if springs_out.effective_inverse_mass[t] < TINY:  # the system can move nothing of it
         springs_out.load[t] = real(0.0)
-    released = springs_out.load[t] == RELEASED
-    springs_out.released[t] = wp.where(released, 1, 0)
-    springs_out.load[t] = wp.max(springs_out.load[t], real(0.0))
-    springs_out.load_before[t] = wp.max(springs_out.load_before[t], real(0.0))
-    gap = wp.where(released, -REST_GAP, REST_GAP) * tau
-    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + gap
+    acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + reach
     springs_out.active[t] = wp.where(acts and springs_out.effective_inverse_mass[t] > TINY, 1, 0)
+
+
+@wp.func
+def spring_stiffness(springs: ContactSpringArrays, t: wp.int32, h: real) -> real:
+    """k [N/m]."""
+    return springs.stiffening[t] * STIFFNESS_RATIO / (springs.effective_inverse_mass[t] * h * h)
 
 
 @wp.func
@@ -191,7 +200,7 @@ def add_springs(
     if springs_out.active[t] == 0:
         return
     at, w, load = contacts.vertices[t], contacts.weights[t], springs_out.load[t]
-    k = STIFFNESS_RATIO / (springs_out.effective_inverse_mass[t] * h * h)
+    k = spring_stiffness(springs_out, t, h)
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     c = friction_stiffness(contacts, t, load, k, r, springs_out.slip[t])
     springs_out.slip[t] = real(0.0)  # from the next solve on the slip is that of the solved positions
@@ -210,33 +219,35 @@ def add_springs(
 def judge_springs(
     # in
     moving_count: wp.int32, x_start: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), x: wp.array(dtype=vec3),
-    contacts: ContactArrays, last: wp.bool,
+    contacts: ContactArrays,
     # in and out
     springs_out: ContactSpringArrays,
     # out
     counts_out: wp.array(dtype=wp.int32), pulls_out: wp.array(dtype=vec3),
 ):  # fmt: skip
-    """Loads become the forces of the solve. Springs that pull no longer act, missing ones do; both are counted."""
+    """Loads become the forces of the solve. Springs that pull no longer act, missing ones do; both are counted, and
+    the pairs that come much too close."""
     t = wp.tid()
     at, w, tau, k = contacts.vertices[t], contacts.weights[t], contacts.thickness[t], springs_out.stiffness[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     stretch = wp.dot(contacts.normal[t], r) - spring_target(contacts, t)
+    if stretch < -CLOSEST * tau and springs_out.effective_inverse_mass[t] > TINY:
+        wp.atomic_add(counts_out, TOO_CLOSE, 1)
     if springs_out.in_system[t] == 1:
         wp.atomic_add(counts_out, ACTIVE, 1)
         springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, springs_out.friction_stiffness[t], r)
         load = springs_out.load[t] - k * stretch
         springs_out.load[t] = wp.max(load, real(0.0))
+        if stretch < -MAX_COMPRESSION * tau:
+            springs_out.stiffening[t] = STIFFENING
         if load < real(0.0):
             springs_out.active[t] = 0
-            springs_out.released[t] = 1
             for a in range(4):
                 if at[a] < moving_count:
                     wp.atomic_add(pulls_out, at[a], w[a] * springs_out.force[t])
         if load < -k * PULL_TOLERANCE * tau:
             wp.atomic_add(counts_out, CHANGED, 1)
-        return
-    missing = stretch < -wp.where(springs_out.released[t] == 1, REAPPEARANCE, MISS_TOLERANCE) * tau
-    if not last and missing and springs_out.effective_inverse_mass[t] > TINY:
+    elif stretch < -MISS_TOLERANCE * tau and springs_out.effective_inverse_mass[t] > TINY:
         springs_out.active[t] = 1
         springs_out.load[t] = real(0.0)
         wp.atomic_add(counts_out, CHANGED, 1)
@@ -263,7 +274,7 @@ def correct_springs(
         block -= (h * h) * spring_block(n, springs_out.stiffness[t], springs_out.friction_stiffness[t])
     if springs_out.active[t] == 1:
         r = relative_motion(at, w, x_start, x_end, moving_count, x)
-        k = STIFFNESS_RATIO / (springs_out.effective_inverse_mass[t] * h * h)
+        k = spring_stiffness(springs_out, t, h)
         c = friction_stiffness(contacts, t, springs_out.load[t], k, r, real(0.0))
         springs_out.stiffness[t] = k
         springs_out.friction_stiffness[t] = c
@@ -279,11 +290,12 @@ def correct_springs(
 
 
 @wp.kernel
-def mark_released(springs_out: ContactSpringArrays):
-    """Lets springs that were released pass that on to the next step in place of a load."""
-    t = wp.tid()
-    if springs_out.released[t] == 1 and springs_out.load[t] == real(0.0):
-        springs_out.load[t] = RELEASED
+def forget_missing(first: wp.int32, contacts: ContactArrays, springs_out: ContactSpringArrays):
+    """Marks contacts without a load that needed an impulse by a negative load: they have a spring in the next step, as
+    new pairs have."""
+    t = first + wp.tid()
+    if springs_out.load[t] <= real(0.0) and contacts.normal_impulse[t] > real(0.0):
+        springs_out.load[t] = real(-1.0)
 
 
 @wp.kernel

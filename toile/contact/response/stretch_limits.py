@@ -1,0 +1,178 @@
+"""Limits of stretch among the contact impulses: what parts layers does not tear at the cloth around them.
+
+    n . sum of w_a d_a >= target        w_a = -L weight_a,    target = L (n . sum of weight_a x_a - longest)
+
+A particle pushed out of contact by a millimeter stretches an edge of a centimeter by a tenth, and the impulses know
+nothing of the threads. A thread of a triangle, or an edge, that they stretch beyond its limit is therefore one more
+inequality on the displacements of the step, of the same form as a contact, and is solved with the contacts: its
+impulses draw the neighbors along. They conserve momentum.
+
+Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, all edges to MAX_EDGE_STRAIN, and both to
+what the integrator found, if that is longer: a load that stretches the cloth is its business.
+
+Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
+Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
+            longest  its largest length, in units of its rest length [-]
+Deviations  Directions are those at the end of the step where a limit is first exceeded, and lengths along them. Cloths
+            whose rest lengths change in time have no limits.
+"""
+
+import numpy as np
+import warp as wp
+
+from toile.contact.narrow_phase.closest_points import effective_inverse_mass
+from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet
+from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
+from toile.device.growable import Growable
+from toile.device.launcher import Launcher
+from toile.math.types import TINY, mat33, numpy_real, real, vec3, vec4
+from toile.model.model import Model
+
+# Largest strain of a thread that impulses may cause, in units of the extension of the fabric, and largest strain of
+# any edge. Both are judgments: impulses keep them to a few percent of strain.
+MAX_OVERSTRETCH, MAX_EDGE_STRAIN = 1.25, 0.2
+# The kind of a limit among the contacts, beside vertex and triangle, and two edges.
+STRETCH_LIMIT = wp.constant(2)
+
+
+@wp.struct
+class StretchElements(Growable):
+    """Threads of triangles, and edges: their length in units of that at rest is |sum of weight_a x_a|."""
+
+    vertices: wp.array(dtype=wp.vec3i)
+    weights: wp.array(dtype=vec3)  # [1/m]
+    longest: wp.array(dtype=real)
+    exceeded: wp.array(dtype=wp.int32)  # whether it is already among the contacts of the step
+
+
+class StretchLimits:
+    """Adds the elements that impulses stretch too far to the contacts of a step."""
+
+    def __init__(self, model: Model, vertex_count: int, device: str):
+        vertices, weights, longest = find_elements(model)
+        limited = np.flatnonzero(np.isfinite(longest))
+        self._element_count, self.device = len(limited), device
+        self.elements = StretchElements()
+        self.elements.vertices = wp.array(vertices[limited], dtype=wp.vec3i, device=device)
+        self.elements.weights = wp.array(weights[limited].astype(numpy_real), dtype=vec3, device=device)
+        self.elements.longest = wp.array(longest[limited].astype(numpy_real), dtype=real, device=device)
+        self.elements.exceeded = wp.zeros(self._element_count, dtype=wp.int32, device=device)
+        self._x_found = wp.zeros(vertex_count, dtype=vec3, device=device)
+        self.count = 0  # among the contacts of the step
+        self._hits = AppendBuffer(wp.int32, 256, device, keyed=True)
+        self._launch = Launcher(device)
+
+    def begin(self, x_end: wp.array) -> None:
+        """Starts a step, whose integrator found x_end."""
+        if self._element_count:
+            wp.copy(self._x_found, x_end)
+            self.count = 0
+            self.elements.exceeded.zero_()
+
+    def add_to(self, contact_set: ContactSet) -> int:
+        """Adds the elements that exceed their limits at the end of the step; returns their number."""
+        if not self._element_count:
+            return 0
+        mesh, hits = contact_set.mesh, self._hits
+        inputs = [self.elements, self._x_found, mesh.x_end]
+        fill([hits], self._launch, find_exceeded, self._element_count, inputs)
+        if hits.count:
+            first = contact_set.reserve(hits.count)
+            inputs = [first, hits.values, hits.order(), mesh.x, self._x_found, mesh.x_end, mesh.inverse_mass]
+            self._launch(make_limits, hits.count, [*inputs, self.elements, contact_set.contacts])
+            contact_set.count.fill_(contact_set.contact_count)
+        self.count += hits.count
+        return hits.count
+
+
+def find_elements(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns vertices and weights [1/m] of all threads and edges, and their largest lengths, infinite without one."""
+    threads = np.repeat(model.triangles, 2, axis=0)
+    rest = np.ones((model.triangle_count, 2))
+    extensions = model.extensions().reshape(-1, 2)
+    extensions = 1.0 + MAX_OVERSTRETCH * extensions
+    edges = np.asarray(model.edges).reshape(-1, 2)
+    own, edge_limits = edges[:, 0], np.full(len(edges), np.inf)
+    for number, part in enumerate(model.parts):
+        changes = model.rest_stretch_changes(number)
+        if changes:
+            extensions[part.triangles] = np.inf
+        for axis in (0, 1):
+            rest[part.triangles, axis] = model.rest_stretch(number, axis, 0.0)
+        if not changes and np.isfinite(extensions[part.triangles]).any():
+            of_part = (own >= part.particles.start) & (own < part.particles.stop)
+            edge_limits[of_part] = 1.0 + MAX_EDGE_STRAIN
+    along = model.uv_weights.reshape(-1, 3) / rest.reshape(-1, 1)
+    lengths = model.edge_lengths(0.0)
+    across = np.stack([-1.0 / lengths, 1.0 / lengths, np.zeros(len(edges))], axis=1)
+    vertices = np.concatenate([threads, edges[:, [0, 1, 0]]]).astype(np.int32)
+    return vertices, np.concatenate([along, across]), np.concatenate([extensions.ravel(), edge_limits])
+
+
+@wp.func
+def stretched(elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3)) -> vec3:
+    """The image of an element that has length 1 at rest."""
+    at, weights = elements.vertices[k], elements.weights[k]
+    return weights[0] * x[at[0]] + weights[1] * x[at[1]] + weights[2] * x[at[2]]
+
+
+@wp.func
+def largest_length(elements: StretchElements, k: wp.int32, x_found: wp.array(dtype=vec3)) -> real:
+    """Its limit, or the length that the integrator found."""
+    return wp.max(elements.longest[k], wp.length(stretched(elements, k, x_found)))
+
+
+@wp.kernel
+def find_exceeded(
+    # model
+    first: wp.int32, elements: StretchElements,
+    # in
+    x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    # out
+    ranges_out: BufferRanges, hits_out: wp.array(dtype=wp.int32),
+):  # fmt: skip
+    """Finds the elements that exceed their limits and are not yet among the contacts."""
+    k = first + wp.tid()
+    length = wp.length(stretched(elements, k, x_end))
+    if elements.exceeded[k] != 0 or length <= elements.longest[k]:
+        return
+    if length <= largest_length(elements, k, x_found):
+        return
+    n = next_slot(ranges_out, first)
+    if n >= 0:
+        ranges_out.keys[n] = pair_key(0, wp.vec2i(k, 0))
+        hits_out[n] = k
+
+
+@wp.kernel
+def make_limits(
+    # in
+    begin: wp.int32, hits: wp.array(dtype=wp.int32), order: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3),
+    x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
+    # in and out
+    elements_out: StretchElements,
+    # out
+    contacts_out: ContactArrays,
+):  # fmt: skip
+    """Writes the limits behind the contacts, in the order of their elements_out."""
+    i = begin + wp.tid()
+    k = hits[order[wp.tid()]]
+    at, weights = elements_out.vertices[k], elements_out.weights[k]
+    n = wp.normalize(stretched(elements_out, k, x_end))
+    L = real(1.0) / wp.max(wp.max(wp.abs(weights[0]), wp.abs(weights[1])), wp.max(wp.abs(weights[2]), TINY))
+    w = vec4(-L * weights[0], -L * weights[1], -L * weights[2], real(0.0))
+    vertices = wp.vec4i(at[0], at[1], at[2], at[0])
+    elements_out.exceeded[k] = 1
+    contacts_out.vertices[i] = vertices
+    contacts_out.kind[i] = STRETCH_LIMIT
+    contacts_out.weights[i] = w
+    contacts_out.normal[i] = n
+    contacts_out.target[i] = L * (wp.dot(n, stretched(elements_out, k, x)) - largest_length(elements_out, k, x_found))
+    contacts_out.mu[i] = real(0.0)
+    contacts_out.thickness[i] = real(0.0)
+    contacts_out.rebound[i] = real(0.0)
+    contacts_out.normal_impulse[i] = real(0.0)
+    contacts_out.friction_impulse[i] = vec3()
+    contacts_out.effective_inverse_mass[i] = effective_inverse_mass(
+        w, n, inverse_mass[vertices[0]], inverse_mass[vertices[1]], inverse_mass[vertices[2]], mat33()
+    )
