@@ -30,7 +30,7 @@ COLUMNS = {
 }
 
 # A run is accurate within this error, and sound if no edge is longer by more than this.
-SWING_CM, EDGE = 4.0, {"hang_51": 0.1, "membrane_51": 0.1, "drape_51": 0.25}
+SWING_CM, EDGE = 4.0, {"hang_51": 0.1, "membrane_51": 0.1, "drape_51": 0.25, "layers_25": 0.25}
 
 
 def judged(results: list[Path]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def good(scene: str, row: dict[str, Any]) -> bool:
     """Whether a run can be compared: accurate and, in scenes with contact between cloths, without intersections."""
     if row["burst_at_frame"] is not None or row["swing_error_cm"] > SWING_CM:
         return False
-    return not scene.startswith("drape") or bool(row["intersections_at_most"] == 0)
+    return not scene.startswith(("drape", "layers")) or bool(row["intersections_at_most"] == 0)
 
 
 def compared(scene: str, rows: dict[str, Any]) -> dict[str, Any]:
