@@ -5,7 +5,8 @@
 Units are SI, and z is up. README.md describes each field. A scene that swings contains the path of its center of mass
 in a converged run by symplectic Euler with tiny steps (benchmarks/claims.py, explicit_reference), which shares the
 forces with Toile but no solver. The falls of the drape and of the layers have such a path, too, until folds make them
-chaotic; their converged run is that of Toile with short steps. The strip contains the distance by which its end must sink,
+chaotic; their converged run is that of Toile with short steps. The strip contains the distance by which its end must
+sink,
 
     s = rho g L^2 / (2 k)
 
@@ -194,9 +195,7 @@ def main() -> None:
         if name == "strip":
             found["sag"] = sag(found)
         if name in SWINGS or name in FALLS:
-            found["reference"] = (
-                fall(name, resolution) if name in FALLS else reference(name, resolution, chosen.steps)
-            )
+            found["reference"] = fall(name, resolution) if name in FALLS else reference(name, resolution, chosen.steps)
             print(f"reference: {found['reference']['change_from_half_as_many_steps_m']:.2g} m from half as many steps")
         path = chosen.out / f"{name}_{resolution}.json"
         path.write_text(json.dumps(found) + "\n", encoding="utf-8")

@@ -33,9 +33,9 @@ RADIUS, AXIS_HEIGHT = 0.15, 0.7  # [m]
 OFF_MIDDLE = 0.12
 
 
-def layers_50(size: int) -> Scene:
-    """Returns the scene with about `size` vertices."""
-    layers = min(max(round(size / SHEET), 2), LAYERS)
+def layers_50(size: int, layers: int | None = None) -> Scene:
+    """Returns the scene with about `size` vertices in all, in as many sheets as that gives, or in `layers`."""
+    layers = layers or min(max(round(size / SHEET), 2), LAYERS)
     n = max(round((size / layers) ** 0.5), 2)
     bottom = AXIS_HEIGHT + RADIUS + 0.005
     sheets: list[dict[str, Any]] = [
