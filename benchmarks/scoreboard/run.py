@@ -40,7 +40,8 @@ BOARD: dict[str, tuple[str, ...]] = {
     ),
     "layers_25": (
         "toile/default", "toile/half steps", "mujoco/example", "mujoco/guide", "mujoco/passive 11 ms",
-        "mujoco/ipc 11 ms", "mujoco/ipc 33 ms", "newton/xpbd 360 undamped", "newton/vbd example", "newton/vbd 2",
+        "mujoco/ipc 11 ms", "mujoco/ipc 17 ms", "mujoco/ipc 33 ms", "newton/xpbd 360 undamped", "newton/vbd example",
+        "newton/vbd 2",
     ),
 }  # fmt: skip
 
