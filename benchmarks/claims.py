@@ -263,17 +263,17 @@ def main() -> None:
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     cpu = next((line.split(":")[1].strip() for line in cpus.splitlines() if line.startswith("model name")), "")
-    for function in MEASUREMENTS:
-        if function.__name__ in wanted:
-            found = function()
-            results[function.__name__] = found
-            print(function.__name__, json.dumps(found, indent=1), flush=True)
-    results["machine"] = {
+    machine = {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu or platform.processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
     }
+    for function in MEASUREMENTS:
+        if function.__name__ in wanted:
+            found = {**function(), "measured": machine}  # "machine" is that of results without their own
+            results[function.__name__] = found
+            print(function.__name__, json.dumps(found, indent=1), flush=True)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

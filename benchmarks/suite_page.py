@@ -2,7 +2,8 @@
 
     python benchmarks/suite_page.py [FILE ...]
 
-Without files, the latest of benchmarks/suite_*.json for each device, number of threads and precision are used.
+Without files, the latest of benchmarks/suite_*.json for each device, number of threads and precision are used. A file
+may have a `note`, which says what its rows no longer hold for.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def section(results: Results) -> str:
     parts = [
         f"### {title(results)}",
         f"{results['date']}; {versions}.",
+        *([results["note"]] if results.get("note") else []),
         "Milliseconds per frame:",
         _markdown(*tables.times(rows)),
         "Results of the simulations:",

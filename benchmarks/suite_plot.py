@@ -17,7 +17,10 @@ from toile.bench.suite import GROWTH_FROM
 
 WIDTH, HEIGHT = 860, 560
 LEFT, RIGHT, TOP, BOTTOM = 92, 96, 56, 58
-COLORS = {"hang": "#2f6db3", "drape": "#c8641e", "layers": "#2e8b57", "twist": "#84529f"}
+COLORS = {
+    "hang": "#2f6db3", "drape": "#c8641e", "layers": "#2e8b57", "twist": "#84529f", "elbow": "#b0892a",
+    "layers_50": "#4f8f9a",
+}  # fmt: skip
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 GUIDES = ((1.0, ""), (1.15, "1.15"))
 BELOW = 2.5  # factor by which the guides are below the lowest line

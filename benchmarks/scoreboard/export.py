@@ -4,8 +4,9 @@
 
 Units are SI, and z is up. README.md describes each field. A scene that swings contains the path of its center of mass
 in a converged run by symplectic Euler with tiny steps (benchmarks/claims.py, explicit_reference), which shares the
-forces with Toile but no solver. The fall of the drape has such a path, too, until folds make it chaotic; its converged
-run is that of Toile with short steps. The strip contains the distance by which its end must sink,
+forces with Toile but no solver. The falls of the drape and of the layers have such a path, too, until folds make them
+chaotic; their converged run is that of Toile with short steps. The strip contains the distance by which its end must
+sink,
 
     s = rho g L^2 / (2 k)
 
@@ -73,9 +74,24 @@ def drape(resolution: int) -> Any:
     return load("drape", overrides=["outputs=[]", "forces=[]", *changes])
 
 
-SCENES = {"strip": strip, "hang": hang, "membrane": membrane, "drape": drape}
+def layers(resolution: int) -> Any:
+    """The shipped scene layers with five sheets of the same fabric, without air and floor: they fall over a ball."""
+    from toile.scene.load import load
+
+    fabric = ", ".join(f"{name}: {value}" for name, value in {**FABRIC, "damping": 1e-3}.items())
+    changes = [
+        f"cloth[{k}].{change}"
+        for k in range(5)
+        for change in (f"fabric={{{fabric}}}", f"shape.resolution=[{resolution},{resolution}]")
+    ]
+    scene = load("layers", overrides=["outputs=[]", "forces=[]", *changes])
+    return scene.model_copy(update={"solids": scene.solids[:1]})
+
+
+SCENES = {"strip": strip, "hang": hang, "membrane": membrane, "drape": drape, "layers": layers}
 SWINGS = ("hang", "membrane")  # scenes with a reference by small explicit steps
-FALL = 12  # frames of the drape until the sheet has fallen; folds are chaotic later
+RESOLUTIONS = {"strip": 11, "layers": 25}  # others have 51
+FALLS = {"drape": 12, "layers": 12}  # frames until the sheets have fallen; folds are chaotic later
 
 
 def plain(name: str, resolution: int) -> dict[str, Any]:
@@ -145,14 +161,14 @@ def reference(name: str, resolution: int, steps: int) -> dict[str, Any]:
     }
 
 
-def fall(resolution: int, times: int = 32) -> dict[str, Any]:
-    """Center of mass of the drape at its first frames, with steps `times` shorter, and its change from half as many."""
+def fall(name: str, resolution: int, times: int = 32) -> dict[str, Any]:
+    """Center of mass at the first frames of a fall, with steps `times` shorter, and its change from half as many."""
     from toile.simulation.simulation import Simulation
 
     paths = []
     for shorter in (times, times // 2):
-        scene = drape(resolution)
-        time = scene.time.model_copy(update={"frames": FALL, "max_step": scene.time.max_step / shorter})
+        scene = SCENES[name](resolution)
+        time = scene.time.model_copy(update={"frames": FALLS[name], "max_step": scene.time.max_step / shorter})
         simulation = Simulation(scene.model_copy(update={"time": time}), audit="none")
         masses = simulation.model.masses
         paths.append(np.array([masses @ frame.positions / masses.sum() for frame in simulation.run()][1:]))
@@ -168,18 +184,18 @@ def fall(resolution: int, times: int = 32) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenes", nargs="*", default=list(SCENES), help=" ".join(SCENES))
-    parser.add_argument("--resolution", type=int, help="by default 51, and 11 for the strip")
+    parser.add_argument("--resolution", type=int, help="by default 51, 11 for the strip, 25 for layers")
     parser.add_argument("--steps", type=int, default=1200, help="steps a frame of the reference")
     parser.add_argument("--out", type=Path, default=HERE / "scenes")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     for name in chosen.scenes:
-        resolution = chosen.resolution or (11 if name == "strip" else 51)
+        resolution = chosen.resolution or RESOLUTIONS.get(name, 51)
         found = plain(name, resolution)
         if name == "strip":
             found["sag"] = sag(found)
-        if name in SWINGS or name == "drape":
-            found["reference"] = fall(resolution) if name == "drape" else reference(name, resolution, chosen.steps)
+        if name in SWINGS or name in FALLS:
+            found["reference"] = fall(name, resolution) if name in FALLS else reference(name, resolution, chosen.steps)
             print(f"reference: {found['reference']['change_from_half_as_many_steps_m']:.2g} m from half as many steps")
         path = chosen.out / f"{name}_{resolution}.json"
         path.write_text(json.dumps(found) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ BEGIN, END = "<!-- what follows is made by benchmarks/scoreboard/page.py -->\n",
 TITLES = {
     "hang_51": "hang: a sheet of 51 x 51 swings from two corners",
     "drape_51": "drape: a sheet of 51 x 51 falls on a stand, cloth on cloth",
+    "layers_25": "layers: five sheets of 25 x 25 fall over a ball and on each other",
     "membrane_51": "membrane: hang without bending",
     "strip_11": "strip: a strip hangs from its end",
 }

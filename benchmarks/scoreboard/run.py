@@ -38,6 +38,11 @@ BOARD: dict[str, tuple[str, ...]] = {
         "mujoco/ipc 11 ms", "mujoco/ipc 33 ms", "newton/xpbd example", "newton/xpbd 360 undamped",
         "newton/vbd example", "newton/vbd 2",
     ),
+    "layers_25": (
+        "toile/default", "toile/half steps", "mujoco/example", "mujoco/guide", "mujoco/passive 11 ms",
+        "mujoco/ipc 11 ms", "mujoco/ipc 17 ms", "mujoco/ipc 33 ms", "newton/xpbd 360 undamped", "newton/vbd example",
+        "newton/vbd 2",
+    ),
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ COLUMNS = {
 }
 
 # A run is accurate within this error, and sound if no edge is longer by more than this.
-SWING_CM, EDGE = 4.0, {"hang_51": 0.1, "membrane_51": 0.1, "drape_51": 0.25}
+SWING_CM, EDGE = 4.0, {"hang_51": 0.1, "membrane_51": 0.1, "drape_51": 0.25, "layers_25": 0.25}
 
 
 def judged(results: list[Path]) -> dict[str, Any]:
@@ -60,20 +60,25 @@ def good(scene: str, row: dict[str, Any]) -> bool:
     """Whether a run can be compared: accurate and, in scenes with contact between cloths, without intersections."""
     if row["burst_at_frame"] is not None or row["swing_error_cm"] > SWING_CM:
         return False
-    return not scene.startswith("drape") or bool(row["intersections_at_most"] == 0)
+    return not scene.startswith(("drape", "layers")) or bool(row["intersections_at_most"] == 0)
 
 
 def compared(scene: str, rows: dict[str, Any]) -> dict[str, Any]:
     """The default of Toile compared with the fastest settings of each other solver that are good, and good and sound.
 
-    Time is the mean of a frame, because frames differ; a ratio of 2 means that Toile is twice as fast.
+    Time is the mean of a frame, because frames differ; a ratio of 2 means that Toile is twice as fast. Only rows of the
+    same day are compared, because the speed of machines drifts.
     """
     ours = rows.get("toile/default")
     found: dict[str, Any] = {}
     if ours is None:
         return found
+    of_that_day = {name: row for name, row in rows.items() if row.get("date") == ours.get("date")}
     for solver in ("mujoco", "newton/xpbd", "newton/vbd"):
-        theirs = {name: row for name, row in rows.items() if name.startswith(solver) and good(scene, row)}
+        if not any(name.startswith(solver) for name in of_that_day):
+            found[solver] = {"none": "not measured on the day of the present row of Toile"}
+            continue
+        theirs = {name: row for name, row in of_that_day.items() if name.startswith(solver) and good(scene, row)}
         for kind, some in (
             ("cheapest", theirs),
             ("cheapest that is sound", {name: row for name, row in theirs.items() if row["edge_max"] <= EDGE[scene]}),
@@ -98,14 +103,15 @@ def machine() -> dict[str, Any]:
 def table(rows: dict[str, Any]) -> str:
     """The table of one scene in Markdown. Times are means of a frame."""
     names = [key for key in COLUMNS if any(row.get(key) is not None for row in rows.values())]
-    titles = ["simulator/settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor time [ms]"]
+    titles = ["simulator/settings", *(COLUMNS[key][0] for key in names), "ms a frame", "processor time [ms]", "date"]
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for name, row in rows.items():
         cells = [COLUMNS[key][1].format(row[key]) if row.get(key) is not None else "-" for key in names]
         if row["burst_at_frame"] is not None:
             cells = [f"burst in frame {row['burst_at_frame']}", *cells[1:]]
         times = [row.get(key) for key in ("ms_per_frame", "cpu_ms_per_frame")]
-        lines.append("| " + " | ".join([name, *cells, *(f"{ms['mean']:.0f}" if ms else "-" for ms in times)]) + " |")
+        took = (f"{ms['mean']:.0f}" if ms else "-" for ms in times)
+        lines.append("| " + " | ".join([name, *cells, *took, row.get("date", "-")]) + " |")
     return "\n".join(lines)
 
 

@@ -75,6 +75,17 @@ TRIED: dict[str, dict[str, list[dict[str, Any]]]] = {
             sheets("xpbd", 360, 1, damping=0.0),
         ],
     },
+    "layers_25": {
+        "mujoco": [
+            *(discrete(steps, **CG, contact="ipc") for steps in (2, 3)),
+            discrete(2, **{**CG, "tolerance": 1e-4}, contact="ipc"),
+            discrete(3, **{**CG, "iterations": 400}, contact="passive"),
+        ],
+        "newton": [
+            *(sheets("vbd", *of) for of in ((2, 10), (4, 5), (20, 10))),
+            sheets("xpbd", 360, 1, damping=0.0),
+        ],
+    },
 }
 
 

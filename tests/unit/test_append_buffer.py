@@ -104,3 +104,12 @@ def test_keys_keep_the_order_of_pairs(device: str) -> None:
             wp.launch(make_key, 1, inputs=[kind, wp.vec2i(*pair)], outputs=[key], device=device)
             keys.append(int(key.numpy()[0]))
     assert keys == sorted(set(keys)) and keys[0] >= 0
+
+
+def test_a_buffer_that_keeps_most_of_its_entries_grows_by_half(device: str) -> None:
+    """It is filled behind 999 of its 1,000 slots: a buffer that grew by what is missing would grow in every launch."""
+    buffer, other = AppendBuffer(wp.vec2i, 1000, device, keyed=True), AppendBuffer(wp.vec2i, 1000, device)
+    inputs = [array(np.full(8, 2), wp.int32, device), array(np.zeros((8, 2)), wp.vec2i, device)]
+    fill([buffer, other], Launcher(device), list_pairs, 8, inputs, kept=999)
+    assert buffer.count == 999 + 16
+    assert len(buffer.values) >= 1500

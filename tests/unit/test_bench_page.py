@@ -75,3 +75,5 @@ def test_the_latest_results_of_each_device_are_shown(making: Any, tmp_path: Path
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert "| hang | 10,000 | 2-3 | 7.00 |" in text
     assert making.page(text, shown) == text
+    noted = making.page(text, [{**shown[0], "note": "Not of today."}])
+    assert "\n\nNot of today.\n\nMilliseconds" in noted

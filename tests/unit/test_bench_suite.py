@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from toile.bench import results, suite, swing, tables
-from toile.bench.case import STAGES, Case, measure, plain
+from toile.bench.case import SCENES, STAGES, Case, measure, plain
 from toile.bench.sizes import parsed, resized, size_label
 from toile.cli import app
 from toile.errors import InputError, StepFailed
@@ -54,9 +54,35 @@ def test_other_sizes_of_a_scene(name: str) -> None:
                 assert (item.thickness or 0.0) <= 0.5 * min(width / (n - 1), height / (m - 1)) * (1 + 1e-12)
 
 
-def test_only_grids_have_sizes() -> None:
-    with pytest.raises(InputError, match="grids"):
+def test_a_tube_has_sizes() -> None:
+    """A sleeve of 2 pi r by h: n around, m along, and cells that keep their proportions."""
+    for size in (300, 2_600, 40_000):
+        scene = resized("elbow", size)
+        (cloth,), (n, m) = scene.cloth, scene.cloth[0].shape.resolution
+        (radius, bottom), (_, top) = cloth.shape.profile
+        assert n * m == pytest.approx(size, rel=2.0 / size**0.5)
+        assert (n / (m - 1)) / (26 / 32) == pytest.approx(1.0, rel=1.0 / n)
+        edge = min(2.0 * np.pi * radius / n, (top - bottom) / (m - 1))
+        assert all(item.thickness <= 0.5 * edge * (1 + 1e-12) for item in scene.filters)
+
+
+def test_only_grids_and_tubes_have_sizes() -> None:
+    with pytest.raises(InputError, match="grids or tubes"):
         resized("spin", 1000)
+
+
+def test_the_pile_has_up_to_fifty_sheets() -> None:
+    """Sheets of 70 x 70 vertices; finer ones beyond 245,000 vertices, smaller ones where two are too many."""
+    for size, layers, side in ((300, 2, 12), (10_000, 2, 71), (40_000, 8, 71), (245_000, 50, 70), (1_000_000, 50, 141)):
+        scene = SCENES["layers_50"].of_size(size)
+        assert [cloth.shape.resolution for cloth in scene.cloth] == [(side, side)] * layers
+
+
+def test_scenes_with_sizes_of_their_own() -> None:
+    sizes = {name: [case.size for case in suite.cases("cuda") if case.scene == name] for name in SCENES}
+    assert sizes["hang"] == [2_600, 10_000, 40_000, 160_000, 1_000_000]
+    assert sizes["layers_50"] == [10_000, 40_000, 245_000]
+    assert {case.scene for case in suite.cases("cpu", sizes=[100])} == set(SCENES)
 
 
 # swing error

@@ -140,6 +140,9 @@ def test_the_fastest_accurate_settings_are_compared(module: Any) -> None:
     assert found["mujoco"]["cheapest"] == {"settings": "mujoco/b", "ms": 3.0, "cpu_ms": 3.0}
     assert found["mujoco"]["cheapest that is sound"] == {"settings": "mujoco/c", "ms": 8.0, "cpu_ms": 8.0}
     assert "none" in found["newton/xpbd"] and "none" in found["newton/vbd"]
+    rows = {name: {**row, "date": "2026-01-02"} for name, row in rows.items()}
+    rows["mujoco/b"]["date"] = "2026-01-01"  # not compared: another day
+    assert module("score").compared("hang_51", rows)["mujoco"]["cheapest"]["settings"] == "mujoco/c"
 
 
 def test_exported_scenes_are_up_to_date(module: Any) -> None:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toile.bench import swing
+from toile.bench.layers_50 import layers_50
 from toile.bench.memory import peak_of_device, peak_of_process
 from toile.bench.sizes import resized
 from toile.device import threads
@@ -54,12 +55,18 @@ FEWEST_FRAMES = 3
 
 @dataclass(frozen=True)
 class Window:
-    """The frames of a shipped scene in which it shows what it was made for."""
+    """The frames of a scene in which it shows what it was made for."""
 
-    scene: str
+    scene: str  # a shipped one, or layers_50
     first: int
     last: int
     changes: tuple[str, ...] = ()
+
+    def of_size(self, size: int) -> Scene:
+        """Returns the scene with about `size` vertices, and without outputs."""
+        if self.scene == "layers_50":
+            return layers_50(size)
+        return resized(self.scene, size, ["outputs=[]", *self.changes])
 
 
 # Strains of a frame that the extension of a fabric limits. Edges across the threads also change with shear.
@@ -74,6 +81,8 @@ SCENES = {
     "drape": Window("drape", 8, 30, ("time.max_step=0.008333333333333333", "time.max_excess=0")),
     "layers": Window("layers", 5, 20),
     "twist": Window("twist", 30, 50),
+    "elbow": Window("elbow", 27, 60),
+    "layers_50": Window("layers_50", 5, 45),
 }
 
 
@@ -102,7 +111,7 @@ def measure(case: Case, progress: Callable[[Frame, int], None] | None = None) ->
     run = None
     try:
         begin = time.perf_counter()
-        run = _Run(resized(window.scene, case.size, ["outputs=[]", *window.changes]), case.device)
+        run = _Run(window.of_size(case.size), case.device)
         row["build_s"] = time.perf_counter() - begin
         last = case.frames or window.last
         for frame in run.frames(last, None if case.frames else case.budget):

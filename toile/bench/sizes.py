@@ -1,13 +1,16 @@
-"""Resizes scenes: refines or coarsens all their sheets by one factor, so that they have about n vertices."""
+"""Resizes scenes: refines or coarsens all their sheets and tubes by one factor, so that they have about n vertices."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from toile.errors import InputError
 from toile.filters.self_contact import THICK, SelfContact
 from toile.scene.load import load
 from toile.shapes.grid import Grid
+from toile.shapes.revolved import Revolved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,28 +52,56 @@ def resized(name: str, size: int, changes: Sequence[str] = (), allow_outside: bo
     The thickness of cloth stays as the scene sets it, but is at most half an edge, the largest that a mesh allows.
     """
     scene = load(name, overrides=changes, allow_outside=allow_outside)
-    sheets = [cloth.shape for cloth in scene.cloth if isinstance(cloth.shape, Grid)]
+    sheets = [_cells(cloth.shape) for cloth in scene.cloth if isinstance(cloth.shape, Grid) or _is_tube(cloth.shape)]
     if len(sheets) < len(scene.cloth) or not sheets:
-        raise InputError(f"{name}: only cloths that are grids can be resized. Change other meshes with --set.")
-    widest = max(n - 1 for sheet in sheets for n in sheet.resolution)
+        raise InputError(f"{name}: only cloths that are grids or tubes can be resized. Change other meshes with --set.")
+    widest = max(sheet.widest for sheet in sheets)
     guess = widest * (size / _count(sheets, 1.0)) ** 0.5  # approximate, because the factor multiplies cells
     factors = [cells / widest for cells in range(max(1, int(0.9 * guess)), int(1.1 * guess) + 4)]
     factor = min(factors, key=lambda factor: abs(_count(sheets, factor) - size))
-    finer = [f"cloth[{k}].shape.resolution={list(_resolution(sheet, factor))}" for k, sheet in enumerate(sheets)]
-    edges = [
-        min(length / (n - 1) for length, n in zip(sheet.size, _resolution(sheet, factor), strict=True))
-        for sheet in sheets
-    ]
+    finer = [f"cloth[{k}].shape.resolution={list(sheet.resolution(factor))}" for k, sheet in enumerate(sheets)]
+    edges = [sheet.shortest_edge(factor) for sheet in sheets]
     return load(name, overrides=[*changes, *finer, *_thinner(scene, edges)], allow_outside=allow_outside)
 
 
-def _resolution(sheet: Grid, factor: float) -> tuple[int, ...]:
-    return tuple(1 + max(1, round(factor * (n - 1))) for n in sheet.resolution)
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of a sheet along its sides, and the vertices that each side has beyond them: none around a tube."""
+
+    cells: tuple[int, int]
+    more: tuple[int, int]
+    size: tuple[float, float]  # [m]
+    fewest: int = 1
+
+    @property
+    def widest(self) -> int:
+        return max(self.cells)
+
+    def _finer(self, factor: float) -> tuple[int, ...]:
+        return tuple(max(self.fewest, round(factor * cells)) for cells in self.cells)
+
+    def resolution(self, factor: float) -> tuple[int, ...]:
+        return tuple(more + cells for more, cells in zip(self.more, self._finer(factor), strict=True))
+
+    def shortest_edge(self, factor: float) -> float:
+        return min(length / cells for length, cells in zip(self.size, self._finer(factor), strict=True))
 
 
-def _count(sheets: Sequence[Grid], factor: float) -> int:
-    sizes = [_resolution(sheet, factor) for sheet in sheets]
-    return sum(n * m for n, m in sizes)
+def _is_tube(shape: object) -> bool:
+    """Whether a shape is a cylinder without ends."""
+    return isinstance(shape, Revolved) and len(shape.profile) == 2 and shape.profile[0][0] == shape.profile[1][0]
+
+
+def _cells(shape: Any) -> _Cells:
+    n, m = shape.resolution
+    if isinstance(shape, Grid):
+        return _Cells((n - 1, m - 1), (1, 1), shape.size)
+    (radius, bottom), (_, top) = shape.profile
+    return _Cells((n, m - 1), (0, 1), (2.0 * math.pi * radius, abs(top - bottom)), fewest=3)
+
+
+def _count(sheets: Sequence[_Cells], factor: float) -> int:
+    return sum(math.prod(sheet.resolution(factor)) for sheet in sheets)
 
 
 def _thinner(scene: Scene, edges: Sequence[float]) -> list[str]:

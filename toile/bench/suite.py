@@ -21,6 +21,11 @@ from toile.bench.case import SCENES, Case, Row
 from toile.errors import InputError
 
 SIZES = {"cpu": (2_600, 10_000, 40_000, 160_000), "cuda": (2_600, 10_000, 40_000, 160_000, 1_000_000)}
+# Sizes of scenes that have their own: sleeves with edges of 8 to 2 mm; two, eight and fifty sheets.
+SIZES_OF = {
+    "elbow": {"cpu": (2_600, 10_000), "cuda": (2_600, 10_000, 40_000)},
+    "layers_50": {"cpu": (10_000, 40_000), "cuda": (10_000, 40_000, 245_000)},
+}
 # Vertices of a run that only compiles the kernels of a scene.
 SMALL = 300
 # Vertices from which the growth is measured. Below, the fixed cost of a step is a large part of its time.
@@ -41,10 +46,12 @@ def cases(
     for name in scenes or ():
         if name not in SCENES:
             raise InputError(f'the suite has no scene "{name}": choose from {", ".join(SCENES)}.')
+    wanted = {scene: sizes or SIZES_OF.get(scene, SIZES)[device] for scene in scenes or SCENES}
     return [
         Case(scene, size, device, threads, budget, frames)
-        for size in sizes or SIZES[device]
-        for scene in scenes or SCENES
+        for size in sizes or sorted(set().union(*wanted.values()))
+        for scene, own in wanted.items()
+        if size in own
     ]
 
 

@@ -84,7 +84,7 @@ class AppendBuffer:
         if min(counts) < 0:
             raise OverflowError("more than 2,147,483,647 pairs of elements are near each other: too many to count.")
         if max(counts) > self._capacity:  # it grows by half at least, so that few launches are repeated
-            self._grow(self._kept + len(counts) * max(*counts, self._capacity * 3 // 2))
+            self._grow(max(self._kept + len(counts) * max(*counts, self._capacity * 3 // 2), len(self.values) * 3 // 2))
             return False
         self.count = self._kept + counts[0]
         for begin, count in zip(self._begins[1:], counts[1:], strict=True):

@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "passive 11 ms": {**EXAMPLE, "timestep": 1 / 90, "iterations": 100},
     "ipc 11 ms": {**IPC, "timestep": 1 / 90},
+    "ipc 17 ms": {**IPC, "timestep": 1 / 60},
     "ipc 33 ms": {**IPC, "timestep": 1 / 30, "tolerance": 1e-4},
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def command(
         ),
     ] = None,
     suite: Annotated[
-        bool, typer.Option("--suite", help="time hang, drape, layers and twist at growing sizes, into a file")
+        bool, typer.Option("--suite", help="time hang, drape, layers, twist, elbow, layers_50 at growing sizes")
     ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="show the hottest kernels of one scene")] = False,
     device: DeviceOption = Device.cpu,

@@ -160,10 +160,13 @@ class ContactSet:
             (VERTEX_TRIANGLE, pairs.vertex_triangle, pairs.vertex_triangle_count),
             (EDGE_EDGE, pairs.edge_edge, pairs.edge_edge_count),
         )
+        before = self.near_pairs.values
         for kind, array, count in lists:
             model = [int(kind), self._elements, self.mesh.rest]
             inputs = [*model, array, self.mesh.x, x_searched, self.exempt, self.mesh.pinching, slack]
             fill([self.near_pairs], self._launch, find_near_pairs, count, inputs, kept=self.near_pairs.count)
+        if self.near_pairs.values is not before:
+            self._launch = Launcher(self.device)  # the old one keeps launches with the old array
 
     def find_close_contacts(self) -> int:
         """Starts a new set with the contacts of pairs that start close; returns their number."""
@@ -180,7 +183,10 @@ class ContactSet:
 
     def _find(self, kernel: wp.Kernel, inputs: list[Any]) -> int:
         mesh, hits = self.mesh, self._hits
+        before = hits.values
         fill([hits], self._launch, kernel, self.near_pairs.count, [self.near_pairs.values, *inputs])
+        if hits.values is not before:
+            self._launch = Launcher(self.device)
         self.count.fill_(self.contact_count)  # new contacts are appended to these
         self.reserve(hits.count)
         model = [mesh.solid_friction, float(self.friction)]
