@@ -321,7 +321,7 @@ def test_sharp_solids_do_not_pass_through_cloth(
     for _ in steps(simulation, 0.3):
         vertices_in_contact += contact_of(simulation).contact_count()
     assert vertices_in_contact > 0
-    assert simulation.intersections.of_frame(simulation.state.x, simulation.state.t) == 0
+    assert simulation.intersections.of_frame(simulation.state.x, simulation.state.t, None) == 0
 
 
 def test_solids_that_are_not_sharp_may_pass_through_cloth(device: str) -> None:

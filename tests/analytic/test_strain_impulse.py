@@ -286,6 +286,10 @@ def test_limits_hold_after_every_integrator(integrator: str, shape: str, device:
     assert found["limited"] < 0.12
 
 
+# docs/limits.md lists it.
+@pytest.mark.xfail(
+    strict=True, reason="an edge catches on another while it is drawn over it, and threads stretch by 20 %"
+)
 def test_limits_hold_with_contact_between_cloths(device: str) -> None:
     """A sheet drawn over itself: nothing passes through, and its threads stay near their limits."""
     over = {"keyframes": [{"time": 0.0}, {"time": 0.5, "translation": [-0.75, 0.0, 0.12]}]}

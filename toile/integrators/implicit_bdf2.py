@@ -3,7 +3,7 @@
     x1 = ((1 + r)^2 x_n - r^2 x_(n-1)) / (1 + 2 r) + b h v1,    v1 likewise with f/m,    b = (1 + r)/(1 + 2 r)
 
 with r = h / (previous h). The first step, the first after a jump, and one much longer than the step before have r = 0,
-which is backward Euler. So have two steps after an impact in which contacts between cloths took much of the kinetic
+which is backward Euler. So have three steps after an impact in which contacts between cloths took much of the kinetic
 energy: the motion before it would continue as a rebound, and stretch that the impact left would return as motion. There
 forces are linearized at the start of the step, because velocities that have just changed at once lead to stretched
 cloth.
@@ -28,8 +28,8 @@ from toile.plugins import quantity
 
 # Steps may grow by this much; beyond 1 + sqrt(2) BDF2 is not stable, and a step starts afresh with backward Euler.
 LARGEST_RATIO = 2.4
-# Steps after an impact that are backward Euler: the stretch that it left is gone after two, and would return as motion.
-SETTLING = 2
+# Steps after an impact that are backward Euler: the stretch that it left would return as motion.
+SETTLING = 3
 
 
 class ImplicitBdf2(Integrator):

@@ -108,6 +108,7 @@ def _make_arrays(particles: int, solids: int, device: str) -> SolidContactArrays
         setattr(contacts, name, wp.zeros(particles, dtype=kind, device=device))
     for name, kind in PER_SLOT.items():
         setattr(contacts, name, wp.zeros(3 * particles, dtype=kind, device=device))
+    contacts.pinched_by.fill_(-1)
     contacts.clearance = wp.zeros(solids * particles, dtype=real, device=device)
     contacts.exerted = wp.zeros(solids * particles, dtype=vec3, device=device)
     return contacts
