@@ -20,10 +20,10 @@
     |  |  |  |     them, and solve again; the solves before the
     |  |  |  |     last stop at LOOSE times the tolerance         Contacts.check; MAX_CONTACT_SOLVES
     |  |  |- while threads exceed their extension, stretch grew
-    |  |  |     by more than MAX_STRETCH_CHANGE, or contacts
-    |  |  |     between cloths added MAX_ENERGY_GAIN: linearize
-    |  |  |     and solve once more at the result                 MAX_IMPROVEMENTS, or 1 with time.max_excess
-    |  |  |     likewise while cloths come much too close         MAX_IMPROVEMENTS
+    |  |  |     by more than MAX_STRETCH_CHANGE, cloths come much
+    |  |  |     too close, or contacts between them added
+    |  |  |     MAX_ENERGY_GAIN: linearize and solve once more at
+    |  |  |     the result                                        MAX_IMPROVEMENTS, or 1 with time.max_excess
     |  |  |- project particles inside a solid onto its surface    Contacts.project
     |  |
     |  |- judge the candidate before the filters                  StepLoop.reject

@@ -25,7 +25,7 @@ from analytic.sheets import G, positions, velocities
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
 from toile.contact.narrow_phase.contact_set import ContactSet
-from toile.contact.response.near_pair_search import NearPairSearch
+from toile.contact.response.search import NearPairSearch
 from toile.simulation.certificate import FrameTally
 from toile.simulation.simulation import Simulation
 

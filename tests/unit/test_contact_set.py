@@ -15,8 +15,8 @@ from scipy.spatial.transform import Rotation
 from toile.contact.broad_phase.broad_phase import BroadPhase, CandidatePairs
 from toile.contact.intersection_audit import Audit
 from toile.contact.narrow_phase.contact_set import ContactSet
-from toile.contact.response.near_pair_search import NearPairSearch
 from toile.contact.response.resolve import ContactResolver
+from toile.contact.response.search import NearPairSearch
 from toile.simulation.simulation import Simulation
 
 H = 1.0 / 60.0

@@ -131,8 +131,8 @@ def test_steps_beyond_the_extension_are_halved_three_times_and_no_more(
 
 
 def test_max_excess_keeps_threads_within_their_extension(device: str) -> None:
-    """Cotton that hits a stand, at large steps: 5 %, where it is 6.5 % otherwise."""
-    changes = ["cloth[0].shape.resolution=[41,41]", "cloth[0].translation=[0.03,0,0.62]", "outputs=[]"]
+    """Cotton that hits a stand, at large steps: within 5 %, where it is 6.6 % otherwise."""
+    changes = ["cloth[0].shape.resolution=[41,41]", "cloth[0].translation=[0.02,0.01,0.7]", "outputs=[]"]
     simulation = Simulation(load("drape", overrides=[*changes, "time.max_excess=0"]), device)
     strains = [frame.certificate["strain"] for frame in simulation.run(16) if frame.certificate is not None]
     assert max(max(strain["warp_max"], strain["weft_max"]) for strain in strains) < 0.0501

@@ -106,8 +106,8 @@ class Intersections:
             return pairs
         solid = self._solid[pairs[:, 1]]
         of_solid = np.flatnonzero(solid >= 0)
-        by = pinched_by[self._triangles[pairs[of_solid, 0]]].reshape(len(of_solid), -1)
-        return np.delete(pairs, of_solid[(by == solid[of_solid, None]).any(axis=1)], axis=0)
+        by = pinched_by[self._triangles[pairs[of_solid, 0]]]  # by vertex and solid
+        return np.delete(pairs, of_solid[(by == solid[of_solid, None, None]).any(axis=(1, 2))], axis=0)
 
     def _positions(self, x: wp.array, time: float) -> wp.array | np.ndarray:
         if not self.surfaces:

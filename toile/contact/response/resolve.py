@@ -26,7 +26,7 @@ from toile.contact.narrow_phase.contact_set import (
 )
 from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
-from toile.contact.response.near_pair_search import NearPairSearch
+from toile.contact.response.search import NearPairSearch
 from toile.contact.response.stretch_limits import StretchLimits
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher

@@ -20,7 +20,7 @@ import warp as wp
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
-from toile.contact.response.near_pair_search import NearPairSearch
+from toile.contact.response.search import NearPairSearch
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import mat33, numpy_real, real, vec3
