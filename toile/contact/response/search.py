@@ -59,6 +59,8 @@ class NearPairSearch:
     def update(self) -> None:
         """Finds the pairs that are near on the way to x_end, where ends have moved too far since the last search."""
         mesh = self.mesh
+        if not mesh.moving_count:
+            return
         count = self._count_stale(mesh.x_end)
         if self._pairs is None or self._searched_again + count > MAX_STALE * mesh.count:
             self._search(mesh.x_end)
