@@ -6,12 +6,12 @@ import scipy.sparse as sparse
 import warp as wp
 
 from toile.device.lanes import rows_of, thread_count
-from toile.linear.block_matrix import BlockMatrix, CouplingGroups
+from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.linear.modified_pcg import PartialSums, multiply_direction
 from toile.linear.multigrid import cycle_kernels
-from toile.linear.multigrid.coupled_levels import subtract_coupled
+from toile.linear.multigrid.coupled_levels import CoupledLevels
 from toile.linear.multigrid.dense_inverse import multiply_dense
-from toile.math.types import mat33, numpy_real, precision, vec3, vec4
+from toile.math.types import mat33, numpy_real, precision, vec3
 
 
 @pytest.fixture(params=[1, 4, 8, 16])
@@ -117,20 +117,27 @@ def test_products_of_contact_couplings_match_numpy(device, count):
     particles = np.array([random.permutation(n)[:4] for _ in range(capacity)], np.int32)
     weights = random.normal(size=(capacity, 4)).astype(numpy_real)
     blocks = random.normal(size=(capacity, 3, 3)).astype(numpy_real)
-    S = np.tile(np.diag([1.0, 0.0, 1.0]), (n, 1, 1)).astype(numpy_real)
+    S = np.where(np.arange(n)[:, None, None] < 10, np.diag([1.0, 0.0, 1.0]), np.eye(3)).astype(numpy_real)  # some held
     Q = sparse.csr_array(sparse.random_array((n, nodes), density=0.3, rng=random, dtype=np.float32))
     d, r = (random.normal(size=(nodes, 3)).astype(np.float32) for _ in range(2))
 
     def on(values, dtype):
         return wp.array(values, dtype=dtype, device=device)
 
-    groups = CouplingGroups()
-    groups.count, groups.particles = on([count], wp.int32), on(particles, wp.vec4i)
-    groups.weights, groups.blocks = on(weights, vec4), on(blocks, mat33)
-    through = [on(S, mat33), on(Q.indptr, wp.int32), on(Q.indices, wp.int32), on(Q.data, wp.float32)]
-    found, lanes = on(r, wp.vec3f), 1 if wp.get_device(device).is_cpu else 16
-    inputs = [groups, *through, on(d, wp.vec3f), found]
-    wp.launch(subtract_coupled, dim=thread_count(capacity, lanes), inputs=inputs, device=device)
+    matrix = BlockMatrix(np.arange(n + 1, dtype=np.int32), np.arange(n, dtype=np.int32), device)
+    couplings = Couplings(device)
+    couplings.reserve(capacity)
+    for array, values in ((couplings.particles, particles), (couplings.weights, weights), (couplings.blocks, blocks)):
+        array.assign(values)
+    couplings.count.assign([count])
+    matrix.couplings.append(couplings)
+    levels, found = CoupledLevels(matrix, on(S, mat33), [Q]), on(r, wp.vec3f)
+    levels.update()
+    levels.subtract_product(1, on(d, wp.vec3f), found)
+    dense = wp.zeros((nodes, nodes), dtype=mat33, device=device)
+    levels.add_to(dense)
+    C = dense.numpy().transpose(0, 2, 1, 3).reshape(3 * nodes, 3 * nodes)
+    assert np.allclose(r - (C @ d.ravel()).reshape(-1, 3), found.numpy(), rtol=1e-4, atol=1e-4)
     left = r.astype(float)
     for at, w, block in zip(particles[:count], weights[:count], blocks[:count], strict=True):
         moved = np.einsum("nij,nj->ni", S[at], Q[at] @ d)

@@ -6,6 +6,10 @@ C is the sum over groups of four particles of the blocks w_a w_b B (toile/linear
 resist only relative motion; with C in D alone, a cycle would treat them as fixed in space. The groups change in every
 step, so that no matrix is assembled from them: products go through the particles.
 
+A particle is in several groups, six where layers lie on each other. On a CPU a product therefore has three parts: S Q d
+for each of these particles, C for the groups, Q^T S for the particles. On a GPU three launches take longer than the
+rows of Q, so that each group has its own.
+
 Source      [BW98] has no such products
 Symbols     w  weights of a group's particles     B  its block     K  contribution of C to D
 Deviations  none
@@ -15,9 +19,10 @@ import numpy as np
 import scipy.sparse as sparse
 import warp as wp
 
-from toile.device.lanes import has_lanes, lane_count, thread_count, vector_sum_of_lanes
+from toile.device.lanes import lane_count, thread_count, vector_sum_of_lanes
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, CouplingGroups
+from toile.linear.multigrid.coupled_products_cpu import ProductsByParticle
 from toile.linear.multigrid.galerkin import Weights
 from toile.linear.multigrid.galerkin_blocks import is_held
 from toile.math.types import mat33, real, vec3
@@ -40,7 +45,7 @@ class CoupledLevels:
         self._Q = [Weights(Q, A.device) for Q in through]
         self.K = [wp.zeros(Q.shape[1], dtype=mat33, device=A.device) for Q in through]
         self._launch = [Launcher(A.device) for _ in through]
-        self._lanes = int(LANES) if wp.get_device(A.device).is_cuda else 1
+        self._by_particle = None if wp.get_device(A.device).is_cuda else ProductsByParticle(A)
 
     def update(self) -> None:
         """Computes K of every level. On the finest it is the contribution of contacts to the diagonal of A; on the
@@ -53,17 +58,26 @@ class CoupledLevels:
                 else:
                     self._launch[level](add_bounds, couplings.capacity, [couplings.groups, *self._through(level), K])
 
+        if self._by_particle is not None:
+            self._by_particle.update()
+
     def add_to(self, dense_out: wp.array) -> None:
         """Adds C to the dense matrix of the coarsest level."""
+        if self._by_particle is not None:
+            self._by_particle.add_to(self._through(-1), dense_out)
+            return
         for couplings in self._A.couplings:
             inputs = [couplings.groups, *self._through(-1), dense_out]
             self._launch[-1](add_dense, 4 * couplings.capacity, inputs)
 
     def subtract_product(self, level: int, d: wp.array, r_out: wp.array) -> None:
         """r -= C_l d."""
+        if self._by_particle is not None:
+            self._by_particle.subtract(self._through(level), d, r_out)
+            return
         for couplings in self._A.couplings:
             inputs = [couplings.groups, *self._through(level), d, r_out]
-            self._launch[level](subtract_coupled, thread_count(couplings.capacity, self._lanes), inputs)
+            self._launch[level](subtract_coupled, thread_count(couplings.capacity, int(LANES)), inputs)
 
     def _through(self, level: int) -> list[wp.array]:
         return [self._S, *self._Q[level].arrays]
@@ -181,25 +195,17 @@ def subtract_coupled(
     # in and out
     r_out: wp.array(dtype=wp.vec3f),
 ):  # fmt: skip
-    """Subtracts the product with one group: by one thread, or by four lanes for each of its particles."""
+    """Subtracts the product with one group, by four lanes for each of its particles."""
     t, lanes = wp.tid(), lane_count(LANES)
     k = t // lanes
     if 32 * (t // 32) >= lanes * groups.count[0]:
         return  # all lanes of a warp leave together, because they exchange numbers
     own = wp.min(k, groups.count[0] - 1)
     at, w, block = groups.particles[own], groups.weights[own], real(1.0) * groups.blocks[own]
-    if has_lanes():
-        a, lane = (t % lanes) // 4, t % 4
-        i = at[a]
-        free = real(1.0) * S[i]
-        part = wp.vec3f(w[a] * (free * interpolated(offsets, columns, Q, d, i, lane, 4)))
-        force = block * vec3(vector_sum_of_lanes(part, lanes))
-        if k == own:
-            subtract_row(offsets, columns, Q, wp.vec3f(w[a] * (free * force)), i, lane, 4, r_out)
-    elif k == own:
-        apart = vec3()
-        for b in range(4):
-            apart += w[b] * (S[at[b]] * interpolated(offsets, columns, Q, d, at[b], 0, 1))
-        pull = block * apart
-        for b in range(4):
-            subtract_row(offsets, columns, Q, wp.vec3f(w[b] * (S[at[b]] * pull)), at[b], 0, 1, r_out)
+    a, lane = (t % lanes) // 4, t % 4
+    i = at[a]
+    free = real(1.0) * S[i]
+    part = wp.vec3f(w[a] * (free * interpolated(offsets, columns, Q, d, i, lane, 4)))
+    force = block * vec3(vector_sum_of_lanes(part, lanes))
+    if k == own:
+        subtract_row(offsets, columns, Q, wp.vec3f(w[a] * (free * force)), i, lane, 4, r_out)
