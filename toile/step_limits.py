@@ -65,6 +65,9 @@ MAX_IMPROVEMENTS, MAX_EXCESS_HALVINGS = 3, 3
 # A step with contacts between cloths is linearized once more where it gains more than this fraction of its energy.
 # Steps that do so gain several times as much, others none: the exact number does not matter.
 MAX_ENERGY_GAIN = 0.01
+# Where cloth moves by less than this fraction of its thickness in a step, in the root mean square, nothing hits
+# anything: energies are too small to be judged by.
+AT_REST = 0.1
 
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3

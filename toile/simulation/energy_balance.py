@@ -2,7 +2,7 @@
 
     gain = K(u) + V(x_end) - K(v) - V(x) - sum of f . (x_end - x)
 
-An implicit step that solves its equations gains none, whatever lands in it. One linearization does not see how much
+Steps in which cloth hardly moves are not judged. An implicit step that solves its equations gains none, whatever lands in it. One linearization does not see how much
 threads stretch when contacts move particles across them: what it stops of the motion, and far more, is then stored in
 the threads, and thrown back.
 
@@ -17,7 +17,7 @@ import warp as wp
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3
 from toile.model.state import State
-from toile.step_limits import MAX_ENERGY_GAIN
+from toile.step_limits import AT_REST, MAX_ENERGY_GAIN
 from toile.system.system import System
 
 
@@ -27,15 +27,19 @@ class EnergyBalance:
     def __init__(self, system: System):
         self._system = system
         n, device = system.model.particle_count, system.device
-        self._kinetic, self._gain = (wp.zeros(n, dtype=real, device=device) for _ in range(2))
+        self._kinetic, self._gain, self._motion = (wp.zeros(n, dtype=real, device=device) for _ in range(3))
+        thickest = max((force.thickest for force in system.contact_forces), default=0.0)
+        self._least_motion = (AT_REST * thickest) ** 2 * float(np.sum(system.model.masses))
         self._launch = Launcher(device)
 
     def gains(self, state: State, x: wp.array, u: wp.array, force: wp.array) -> bool:
         """Whether a step from `state` to x and u, with this force of constraints, gains more energy than is allowed."""
-        out = [self._kinetic, self._gain]
+        out = [self._kinetic, self._gain, self._motion]
         self._launch(measure_motion, len(x), [self._system.masses, state.x, state.v, x, u, force, *out])
+        kinetic, gain, motion = (float(np.sum(array.numpy(), dtype=np.float64)) for array in out)
+        if motion < self._least_motion:
+            return False
         before, after = self._system.energies(state.x, state.v), self._system.energies(x, u)
-        kinetic, gain = (float(np.sum(array.numpy(), dtype=np.float64)) for array in out)
         gain += sum(after.values()) - sum(before.values())
         stored = sum(value for name, value in before.items() if name != "gravity")
         return gain > MAX_ENERGY_GAIN * (kinetic + stored)
@@ -49,10 +53,13 @@ def measure_motion(
     x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), u: wp.array(dtype=vec3),
     force: wp.array(dtype=vec3),
     # out
-    kinetic_out: wp.array(dtype=real), gain_out: wp.array(dtype=real),
+    kinetic_out: wp.array(dtype=real), gain_out: wp.array(dtype=real), motion_out: wp.array(dtype=real),
 ):  # fmt: skip
-    """The larger kinetic energy of each particle, and what it gained less the work of constraints [J]."""
+    """The larger kinetic energy of each particle and what it gained less the work of constraints [J], and its squared
+    motion times its mass [kg m^2]."""
     i = wp.tid()
     before, after = real(0.5) * masses[i] * wp.length_sq(v[i]), real(0.5) * masses[i] * wp.length_sq(u[i])
     kinetic_out[i] = wp.max(before, after)
-    gain_out[i] = after - before - wp.dot(force[i], x_end[i] - x[i])
+    d = x_end[i] - x[i]
+    gain_out[i] = after - before - wp.dot(force[i], d)
+    motion_out[i] = masses[i] * wp.length_sq(d)

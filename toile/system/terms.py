@@ -69,6 +69,7 @@ class ContactForce(Protocol):
     """A force between particles in contact; which they are is detected anew in every step."""
 
     couplings: Couplings  # its off-diagonal part of the matrix
+    thickest: float  # [m]  the largest thickness of cloth
 
     @property
     def count(self) -> int:

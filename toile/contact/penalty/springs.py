@@ -65,6 +65,7 @@ class PenaltySprings:
         thicknesses = model.thicknesses(thickness)
         self._rest = make_rest_geometry(model, thicknesses, device)
         self._thinnest = float(np.min(thicknesses, initial=np.inf))
+        self.thickest = float(np.max(thicknesses, initial=0.0))
         self._reach = wp.zeros(n, dtype=real, device=device)
         self._elements = make_elements(self.broad_phase.edges, self.broad_phase.triangles)
         self._surface = make_surface(model, device)

@@ -66,7 +66,7 @@ class ContactSprings:
     ):
         """`find` makes the contacts of a step that begins with positions and velocities, for a step of h."""
         self.mesh, self.contact_set, self._find, self._add_impacts = mesh, contact_set, find, add_impacts
-        self.couplings = Couplings(mesh.device)
+        self.couplings, self.thickest = Couplings(mesh.device), mesh.thickest
         self._loads = InheritedLoads(mesh.device)
         self._counts = wp.zeros(3, dtype=wp.int32, device=mesh.device)
         self._readback = Readback(self._counts)

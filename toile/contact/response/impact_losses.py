@@ -11,6 +11,7 @@ Symbols     J  impulse of a contact along its normal n [kg m/s]     f  force of 
 Deviations  none
 """
 
+import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
@@ -22,6 +23,7 @@ from toile.contact.response.spring_kernels import ContactSpringArrays
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import numpy_real, real, vec3
+from toile.step_limits import AT_REST
 
 # Indices of the sums.
 LOSS, KINETIC = wp.constant(0), wp.constant(1)
@@ -33,6 +35,7 @@ class ImpactLosses:
     def __init__(self, mesh: CollisionMesh, springs: ContactSprings, resolver: ContactResolver):
         self._mesh, self._springs, self._resolver = mesh, springs, resolver
         self._masses = wp.array(mesh.masses.astype(numpy_real), dtype=real, device=mesh.device)
+        self._mass = float(np.sum(mesh.masses))
         self._sums = wp.zeros(2, dtype=real, device=mesh.device)
         self._readback = Readback(self._sums)
         self._launch = Launcher(mesh.device)
@@ -49,7 +52,8 @@ class ImpactLosses:
         self._launch(add_losses, count, [*inputs, v, mesh.v_end, mesh.moving_count, self._sums])
         self._launch(add_kinetic_energy, mesh.moving_count, [self._masses, v, self._sums])
         loss, kinetic = self._readback().tolist()
-        return bool(loss > fraction * kinetic)
+        at_rest = 0.5 * self._mass * (AT_REST * mesh.thickest / springs.h) ** 2
+        return bool(loss > fraction * kinetic and kinetic > at_rest)
 
 
 @wp.kernel
