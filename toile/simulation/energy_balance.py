@@ -2,9 +2,9 @@
 
     gain = K(u) + V(x_end) - K(v) - V(x) - sum of f . (x_end - x)
 
-Steps in which cloth hardly moves are not judged. An implicit step that solves its equations gains none, whatever lands in it. One linearization does not see how much
-threads stretch when contacts move particles across them: what it stops of the motion, and far more, is then stored in
-the threads, and thrown back.
+Steps in which cloth hardly moves are not judged. An implicit step that solves its equations gains none, whatever lands
+in it. One linearization does not see how much threads stretch when contacts move particles across them: what it stops
+of the motion, and far more, is then stored in the threads, and thrown back.
 
 Source      none
 Symbols     K  kinetic energy [J]     V  energy of all terms [J]     f  force of constraints and of solids [N]
