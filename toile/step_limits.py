@@ -103,8 +103,6 @@ MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
 # Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
 # kinetic energy.
 IMPACT = 0.01
-# Contact springs do not fit a solve when more than this fraction of them pulled or was missing.
-MAX_SPRINGS_CHANGED = 0.02
 
 # --- Contact between cloths by penalty springs (toile/contact/penalty)
 

@@ -9,7 +9,7 @@ import pytest
 
 from toile.scene.schema import Scene
 from toile.simulation.simulation import Simulation
-from toile.simulation.solid_report import measure_solids
+from toile.simulation.solid_report import SolidReport
 
 R = 0.05  # [m]
 
@@ -30,7 +30,7 @@ def measured(device: str, positions: np.ndarray) -> dict[str, Any]:
     corners = simulation.model.triangles[2]  # the first of the second cloth
     x[corners] = positions
     simulation.state.x.assign(x)
-    entry: dict[str, Any] = measure_solids(simulation.parts, simulation.state, None)["sphere"]
+    entry: dict[str, Any] = SolidReport(simulation.parts).measure(simulation.state, None)["sphere"]
     return entry
 
 

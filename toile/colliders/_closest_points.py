@@ -13,9 +13,14 @@ from toile.math.types import real, vec3
 def closest_points(solid: Solid, poses: wp.array, s: int, x: wp.array) -> np.ndarray:
     """Returns the closest point of a solid, whose pose is poses[s], to every x, as records of Closest in the world."""
     found = wp.zeros(len(x), dtype=Closest, device=x.device)
-    inputs = [solid.shape, poses, s, ANYWHERE, x, found]
-    wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=x.device)
+    find_closest_points(solid, poses, s, x, found)
     return np.array(found.numpy())
+
+
+def find_closest_points(solid: Solid, poses: wp.array, s: int, x: wp.array, found_out: wp.array) -> None:
+    """Finds the same on the device."""
+    inputs = [solid.shape, poses, s, ANYWHERE, x, found_out]
+    wp.launch(closest_points_kernel(solid.functions), dim=len(x), inputs=inputs, device=x.device)
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import warp as wp
 
-from toile.colliders._closest_points import closest_points
+from toile.colliders._closest_points import closest_points, find_closest_points
 from toile.colliders.base import ContactSurface, Solid
 from toile.errors import InputError
 from toile.math.solid import Pose
@@ -72,6 +72,11 @@ class Solids:
         """Returns the closest point of the surface of solid s to every x, as records of Closest in the world."""
         self.move(time, time)
         return closest_points(self.solids[s], self.poses, s, x)
+
+    def find_closest_points(self, s: int, x: wp.array, time: float, found_out: wp.array) -> None:
+        """Finds the same on the device."""
+        self.move(time, time)
+        find_closest_points(self.solids[s], self.poses, s, x, found_out)
 
 
 def inside_at_start(

@@ -105,6 +105,8 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     balance = EnergyBalance(system)
 
     def needs_linearization(state: State, x: wp.array, u: wp.array, force: wp.array, added: int) -> bool:
+        if added == 0:
+            balance.begin_step()
         if strain.needs_linearization(state.x, x, added):
             return True
         return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)

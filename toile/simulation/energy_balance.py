@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 from toile.device.launcher import Launcher
+from toile.device.reductions import ArraySums
 from toile.math.types import real, vec3
 from toile.model.state import State
 from toile.step_limits import AT_REST, MAX_ENERGY_GAIN
@@ -27,19 +28,25 @@ class EnergyBalance:
     def __init__(self, system: System):
         self._system = system
         n, device = system.model.particle_count, system.device
-        self._kinetic, self._gain, self._motion = (wp.zeros(n, dtype=real, device=device) for _ in range(3))
+        self._sums = ArraySums([n, n, n], device)
+        self._before: dict[str, float] | None = None  # energies where the step begins, once they are known
         thickest = max((force.thickest for force in system.contact_forces), default=0.0)
         self._least_motion = (AT_REST * thickest) ** 2 * float(np.sum(system.model.masses))
         self._launch = Launcher(device)
 
+    def begin_step(self) -> None:
+        """Another step begins."""
+        self._before = None
+
     def gains(self, state: State, x: wp.array, u: wp.array, force: wp.array) -> bool:
         """Whether a step from `state` to x and u, with this force of constraints, gains more energy than is allowed."""
-        out = [self._kinetic, self._gain, self._motion]
-        self._launch(measure_motion, len(x), [self._system.masses, state.x, state.v, x, u, force, *out])
-        kinetic, gain, motion = (float(np.sum(array.numpy(), dtype=np.float64)) for array in out)
-        if motion < self._least_motion:
+        motion = [self._system.masses, state.x, state.v, x, u, force]
+        self._launch(measure_motion, len(x), [*motion, *self._sums.parts])
+        kinetic, gain, squared_motion = self._sums()
+        if squared_motion < self._least_motion:
             return False
-        before, after = self._system.energies(state.x, state.v), self._system.energies(x, u)
+        before = self._before = self._before or self._system.energies(state.x, state.v)
+        after = self._system.energies(x, u)
         gain += sum(after.values()) - sum(before.values())
         stored = sum(value for name, value in before.items() if name != "gravity")
         return gain > MAX_ENERGY_GAIN * (kinetic + stored)

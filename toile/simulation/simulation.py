@@ -23,7 +23,7 @@ from toile.simulation.build import build
 from toile.simulation.certificate import Certificate, FrameTally
 from toile.simulation.hashes import hash_of, input_hashes
 from toile.simulation.intersections import Intersections
-from toile.simulation.solid_report import measure_solids
+from toile.simulation.solid_report import SolidReport
 from toile.simulation.step import StepLoop, StepRejected
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Simulation:
         self.model, self.surface, self.solids, self.system = parts.model, parts.surface, parts.solids, parts.system
         self.constraints, self.corrections, self.contacts = parts.constraints, parts.corrections, parts.contacts
         self.filters, self.integrator, self.control = parts.filters, parts.integrator, parts.control
+        self._solid_report = SolidReport(parts)
         self._threads = ThreadpoolController()  # after the solver, whose libraries it has to know
         self.frame = 0
         self._files = input_hashes(parts)
@@ -98,7 +99,7 @@ class Simulation:
         self.frame += 1
         state, timers = self.state, self.parts.timers
         strain = self.loop.strain.summary(state.x, state.t)
-        solids = measure_solids(self.parts, state, self.filter_reaction())
+        solids = self._solid_report.measure(state, self.filter_reaction())
         with timers.stage("audit"):
             found = self.intersections.of_frame(state.x, state.t, self.contacts.pinched_by())
         contacts, pinched = self.contacts.count_between_cloths(), self._count_pinched()

@@ -8,6 +8,7 @@ from typing import cast
 import warp as wp
 
 from toile.device.launcher import Launcher
+from toile.device.reductions import ArraySums
 from toile.energies.base import Elements, Energy
 from toile.linear.block_matrix import BlockMatrix, add_external_block
 from toile.linear.multigrid.uv_hierarchy import find_sites
@@ -46,6 +47,7 @@ class System:
         self.f = wp.zeros(n, dtype=vec3, device=device)
         # [N]  forces of contacts between particles that pulled in the last solve, and no longer act
         self.pulls = wp.zeros(n, dtype=vec3, device=device)
+        self._measured, self._energies = elements, ArraySums([term.count for term in elements], device)
         self._arrays = SystemArrays()
         self._arrays.f, self._arrays.A, self._arrays.row_sum = self.f, self.A.values, self.A.row_sum
         self._launch = Launcher(device)
@@ -120,9 +122,13 @@ class System:
 
     def energies(self, x: wp.array, v: wp.array) -> dict[str, float]:
         """Returns the energy by name [J]; energies of the same type are summed."""
-        found: dict[str, float] = {}
-        for term in self.terms:
-            found[term.name] = found.get(term.name, 0.0) + term.measure(x, v)
+        for term, E in zip(self._measured, self._energies.parts, strict=True):
+            term.measure(x, v, E)
+        measured = [(term.name, E) for term, E in zip(self._measured, self._energies(), strict=True)]
+        measured += [(force.name, force.measure(x, v)) for force in self.custom_forces]
+        found = dict.fromkeys((term.name for term in self.terms), 0.0)
+        for name, E in measured:
+            found[name] += E
         return found
 
 

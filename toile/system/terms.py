@@ -12,10 +12,8 @@ import warp as wp
 
 from toile.device.element_coloring import ElementColoring, color_elements
 from toile.device.launcher import Launcher
-from toile.device.readback import Readback
 from toile.energies.base import Elements, Energy
 from toile.linear.block_matrix import BlockMatrix, Couplings
-from toile.math.types import precision, real
 from toile.model.model import Model
 from toile.system.kernels import make_kernels
 
@@ -108,29 +106,18 @@ class Term:
         self.elements = _ordered(given, self._coloring)
         self.constant = not energy.changes_in_time and energy.rest_at(model, part, 0.0) is None
         self.uniform = energy.uniform_at(0.0, seed)
-        self._count = len(self.elements.particles)
+        self.count = len(self.elements.particles)
         self._particles = wp.array(self.elements.particles, dtype=wp.int32, device=device)
         self._rest = wp.array(self.elements.rest, dtype=energy.formulas.Rest, device=device)
-        self._energies = wp.zeros(self._count, dtype=real, device=device)
-        # A GPU sums by itself where it can do so in double precision: the list is not copied to the host.
-        self._sum: wp.array | None = None
-        if wp.get_device(device).is_cuda and precision == "double" and self._count:
-            self._sum = wp.zeros(1, dtype=real, device=device)
-            self._readback = Readback(self._sum)
         self._launch = Launcher(device)
 
     def add_forces(self, x: wp.array, v: wp.array, f_out: wp.array) -> None:
         inputs = [self._particles, self._rest, self.uniform, x, v, f_out]
         self._launch.by_color(self.kernels.add_forces, self.ends, inputs)
 
-    def measure(self, x: wp.array, v: wp.array) -> float:
-        """Returns the stored energy [J]."""
-        inputs = [self._particles, self._rest, self.uniform, x, v, self._energies]
-        self._launch.split(self.kernels.measure, self._count, inputs)
-        if self._sum is None:
-            return float(np.sum(self._energies.numpy(), dtype=np.float64))
-        wp.utils.array_sum(self._energies, out=self._sum)
-        return float(self._readback()[0])
+    def measure(self, x: wp.array, v: wp.array, E_out: wp.array) -> None:
+        """Measures the stored energy of each element [J]."""
+        self._launch.split(self.kernels.measure, self.count, [self._particles, self._rest, self.uniform, x, v, E_out])
 
     def move(self, time: float) -> None:
         """Brings rest data and uniform to a time."""

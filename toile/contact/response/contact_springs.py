@@ -46,7 +46,6 @@ from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import real
 from toile.model.state_dict import StateDict
-from toile.step_limits import MAX_SPRINGS_CHANGED
 
 if TYPE_CHECKING:
     from toile.system.terms import Linearization
@@ -68,8 +67,8 @@ class ContactSprings:
         self.mesh, self.contact_set, self._find, self._add_impacts = mesh, contact_set, find, add_impacts
         self.couplings, self.thickest = Couplings(mesh.device), mesh.thickest
         self._loads = InheritedLoads(mesh.device)
-        self._counts = wp.zeros(3, dtype=wp.int32, device=mesh.device)
-        self._readback = Readback(self._counts)
+        self._too_close = wp.zeros(1, dtype=wp.int32, device=mesh.device)
+        self._readback = Readback(self._too_close)
         self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
         self._solves, self._h, self.count, self._checked = 0, 0.0, 0, False
         self.springs = ContactSpringArrays()
@@ -98,11 +97,11 @@ class ContactSprings:
     def check(
         self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
     ) -> bool:
-        """Updates loads; removes springs that pull and adds those that are missing. Returns whether these were few, or,
-        after the last solve, whether no pair comes much too close.
+        """Updates loads; removes springs that pull, adds those that are missing, and corrects the system by both.
+        Returns, after the last solve, whether no pair comes much too close.
 
-        The system is corrected in any case before another solve: the loads in it would no longer be those of the
-        springs, which would then be judged by forces that they did not have.
+        The system is corrected before every other solve: the loads in it would no longer be those of the springs, which
+        would then be judged by forces that they did not have.
         """
         if not self._checked and not last:
             self._checked = True
@@ -111,16 +110,15 @@ class ContactSprings:
         mesh, contacts = self.mesh, self.contact_set.contacts
         if not self.count:
             return True
-        self._counts.zero_()
+        self._too_close.zero_()
         at = [mesh.moving_count, mesh.x, mesh.x_end, x]
-        self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._counts, pulls_out])
-        changed, active, too_close = self._readback().tolist()
+        self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._too_close, pulls_out])
         if last:
-            return not too_close
+            return not self._readback()[0]
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
         self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])
-        return bool(changed <= MAX_SPRINGS_CHANGED * active)
+        return False
 
     def _add_new(self) -> None:
         """Makes springs of the contacts that have been added; they do not act yet."""

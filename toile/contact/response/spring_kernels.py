@@ -26,9 +26,6 @@ MAX_SEPARATION = wp.constant(real(0.1))
 # weight: pairs of sliding layers are new in almost every step. A pair that is known and has no load acts if velocities
 # overlap it by MISS_TOLERANCE.
 REST_GAP = wp.constant(real(0.1))
-# A spring that pulls counts as wrong if its force is that of being stretched by more than this fraction of the
-# thickness.
-PULL_TOLERANCE = wp.constant(real(0.02))
 # A contact without a spring whose pair comes closer than its target by this fraction of the thickness misses one. More
 # would let layers at rest fall and be lifted by impulses, in turn.
 MISS_TOLERANCE = wp.constant(real(0.01))
@@ -40,8 +37,6 @@ SLIP_REGULARIZATION = wp.constant(real(0.002))
 # Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
 # all that weighs in it, and a spring would fling the rest away.
 LEAST_RESPONSE = wp.constant(real(0.1))
-# Indices of the counters.
-CHANGED, ACTIVE, TOO_CLOSE = wp.constant(0), wp.constant(1), wp.constant(2)
 
 
 @wp.struct
@@ -223,18 +218,17 @@ def judge_springs(
     # in and out
     springs_out: ContactSpringArrays,
     # out
-    counts_out: wp.array(dtype=wp.int32), pulls_out: wp.array(dtype=vec3),
+    too_close_out: wp.array(dtype=wp.int32), pulls_out: wp.array(dtype=vec3),
 ):  # fmt: skip
-    """Loads become the forces of the solve. Springs that pull no longer act, missing ones do; both are counted, and
-    the pairs that come much too close."""
+    """Loads become the forces of the solve. Springs that pull no longer act, and missing ones do. Notes whether any
+    pair comes much too close."""
     t = wp.tid()
     at, w, tau, k = contacts.vertices[t], contacts.weights[t], contacts.thickness[t], springs_out.stiffness[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     stretch = wp.dot(contacts.normal[t], r) - spring_target(contacts, t)
     if stretch < -CLOSEST * tau and springs_out.effective_inverse_mass[t] > TINY:
-        wp.atomic_add(counts_out, TOO_CLOSE, 1)
+        too_close_out[0] = 1
     if springs_out.in_system[t] == 1:
-        wp.atomic_add(counts_out, ACTIVE, 1)
         springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, springs_out.friction_stiffness[t], r)
         load = springs_out.load[t] - k * stretch
         springs_out.load[t] = wp.max(load, real(0.0))
@@ -245,12 +239,9 @@ def judge_springs(
             for a in range(4):
                 if at[a] < moving_count:
                     wp.atomic_add(pulls_out, at[a], w[a] * springs_out.force[t])
-        if load < -k * PULL_TOLERANCE * tau:
-            wp.atomic_add(counts_out, CHANGED, 1)
     elif stretch < -MISS_TOLERANCE * tau and springs_out.effective_inverse_mass[t] > TINY:
         springs_out.active[t] = 1
         springs_out.load[t] = real(0.0)
-        wp.atomic_add(counts_out, CHANGED, 1)
 
 
 @wp.kernel
