@@ -118,8 +118,11 @@ def test_products_of_contact_couplings_match_numpy(device, count):
     weights = random.normal(size=(capacity, 4)).astype(numpy_real)
     blocks = random.normal(size=(capacity, 3, 3)).astype(numpy_real)
     S = np.where(np.arange(n)[:, None, None] < 10, np.diag([1.0, 0.0, 1.0]), np.eye(3)).astype(numpy_real)  # some held
-    Q = sparse.csr_array(sparse.random_array((n, nodes), density=0.3, rng=random, dtype=np.float32))
-    d, r = (random.normal(size=(nodes, 3)).astype(np.float32) for _ in range(2))
+    between = 35
+    P = [
+        sparse.csr_array(sparse.random_array(shape, density=0.3, rng=random, dtype=np.float32))
+        for shape in ((n, between), (between, nodes))
+    ]
 
     def on(values, dtype):
         return wp.array(values, dtype=dtype, device=device)
@@ -131,15 +134,25 @@ def test_products_of_contact_couplings_match_numpy(device, count):
         array.assign(values)
     couplings.count.assign([count])
     matrix.couplings.append(couplings)
-    levels, found = CoupledLevels(matrix, on(S, mat33), [Q]), on(r, wp.vec3f)
-    levels.update()
-    levels.subtract_product(1, on(d, wp.vec3f), found)
+    levels = CoupledLevels(matrix, on(S, mat33), P)
+    for _ in range(2):  # the second update must forget the first
+        levels.update()
     dense = wp.zeros((nodes, nodes), dtype=mat33, device=device)
     levels.add_to(dense)
     C = dense.numpy().transpose(0, 2, 1, 3).reshape(3 * nodes, 3 * nodes)
+    for level, Q in enumerate([sparse.eye_array(n).tocsr(), P[0], sparse.csr_array(P[0] @ P[1])]):
+        d, r = (random.normal(size=(Q.shape[1], 3)).astype(np.float32) for _ in range(2))
+        left, bound = r.astype(float), np.zeros((Q.shape[1], 3, 3))
+        for at, w, block in zip(particles[:count], weights[:count], blocks[:count], strict=True):
+            moved = np.einsum("nij,nj->ni", S[at], Q[at] @ d)
+            left -= Q[at].T @ np.einsum("n,nij,j->ni", w, S[at], block @ (w @ moved))
+            own = 0.25 * np.abs(w).sum() * np.einsum("n,nij,jk,nkl->nil", np.abs(w), S[at], block, S[at])
+            bound += np.einsum("an,aij->nij", Q[at].toarray(), own)
+        found = on(r, wp.vec3f)
+        for _ in range(2):  # a product leaves nothing behind for the next
+            found.assign(r)
+            levels.subtract_product(level, on(d, wp.vec3f), found)
+        assert np.allclose(found.numpy(), left, rtol=1e-4, atol=1e-4)
+        if level:
+            assert np.allclose(levels.K[level].numpy(), bound, rtol=1e-4, atol=1e-4)
     assert np.allclose(r - (C @ d.ravel()).reshape(-1, 3), found.numpy(), rtol=1e-4, atol=1e-4)
-    left = r.astype(float)
-    for at, w, block in zip(particles[:count], weights[:count], blocks[:count], strict=True):
-        moved = np.einsum("nij,nj->ni", S[at], Q[at] @ d)
-        left -= Q[at].T @ np.einsum("n,nij,j->ni", w, S[at], block @ (w @ moved))
-    assert np.allclose(found.numpy(), left, rtol=1e-4, atol=1e-4)

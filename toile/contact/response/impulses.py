@@ -31,6 +31,7 @@ from toile.contact.narrow_phase.contact_set import ContactArrays, ContactImpulse
 from toile.contact.response.vertex_contacts import VertexContactArrays, VertexContacts
 from toile.device.cuda_graph import CudaGraph
 from toile.device.growable import Growable
+from toile.device.lanes import lane_count, lanes_for, own_row, real_sum_of_lanes, thread_count, writes_row
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import TINY, mat33, real, vec3, vec4
@@ -90,7 +91,7 @@ class AcceleratedJacobi:
 
     def __init__(self, vertex_count: int, device: str):
         self.device, self._n = device, vertex_count
-        self._on_cpu = wp.get_device(device).is_cpu
+        self._on_cpu, self._lanes = wp.get_device(device).is_cpu, lanes_for(vertex_count, device)
         self._rows = VertexContacts(vertex_count, device)
         self._motion = VertexMotion()
         self._motion.start = wp.zeros(vertex_count, dtype=vec3, device=device)
@@ -112,17 +113,18 @@ class AcceleratedJacobi:
             self._reserve(len(contacts.normal_impulse))
         self._rows.update(contacts, count, response.inverse_mass)
         launch, arrays, motion, rows = self._launch, self._arrays, self._motion, self._rows.arrays
+        lanes, threads = self._lanes, thread_count(self._n, self._lanes)
         launch(begin, 1, [max_sweeps, tolerance, self.control, self._tolerance])
         launch.split(begin_contacts, count, [contacts, for_velocities, response.inverse_mass, impulses, d, arrays])
-        launch.split(begin_vertices, self._n, [rows, response, arrays, d, motion])
+        launch.split(begin_vertices, threads, [lanes, rows, response, arrays, d, motion])
         sweep = [contacts, contact_set.count, for_velocities, motion, self._tolerance, d]
         sweep += [self.control, impulses, arrays]
-        gather = [rows, response, arrays, motion, d]
+        gather = [lanes, rows, response, arrays, motion, d]
         capacity = count if self._on_cpu else self._capacity
 
         def iterate() -> None:
             launch.split(sweep_contacts, capacity, sweep)
-            launch.split(gather_impulses, self._n, gather)
+            launch.split(gather_impulses, threads, gather)
             launch(end_sweep, 1, [self.control, self._going])
 
         self._going.fill_(1)
@@ -136,7 +138,7 @@ class AcceleratedJacobi:
                 self._loops[key] = (CudaGraph(self.device, lambda: wp.capture_while(self._going, iterate)), sweep)
             self._loops[key][0]()
         launch.split(end_contacts, count, [contacts, impulses, arrays])
-        launch.split(gather_impulses, self._n, gather)
+        launch.split(gather_impulses, threads, gather)
 
     def _reserve(self, capacity: int) -> None:
         self._capacity = capacity
@@ -221,14 +223,25 @@ class ImpulseSum:
 
 
 @wp.func
-def sum_impulses(i: wp.int32, rows: VertexContactArrays, arrays: SweepArrays) -> ImpulseSum:
-    total = ImpulseSum()
-    for e in range(rows.offsets[i], rows.offsets[i + 1]):
+def sum_impulses(
+    i: wp.int32, lane: wp.int32, lanes: wp.int32, rows: VertexContactArrays, arrays: SweepArrays
+) -> ImpulseSum:
+    """Sums over the contacts of a vertex, which its lanes share; all of them get the sum."""
+    total, count = vec3(), real(0.0)
+    e, end = rows.offsets[i] + lane, rows.offsets[i + 1] + 0
+    while e < end:
         k = rows.entries[e] // 4
         if arrays.active[k] != 0:
-            total.impulse += rows.weights[e] * arrays.impulse[k]
-            total.count += real(1.0)
-    return total
+            total += rows.weights[e] * arrays.impulse[k]
+            count += real(1.0)
+        e += lanes
+    found = ImpulseSum()
+    found.impulse = vec3(
+        real_sum_of_lanes(total[0], 1, lanes), real_sum_of_lanes(total[1], 1, lanes),
+        real_sum_of_lanes(total[2], 1, lanes),
+    )  # fmt: skip
+    found.count = real_sum_of_lanes(count, 1, lanes)
+    return found
 
 
 @wp.func
@@ -247,18 +260,19 @@ def clip_to_planes(d: vec3, i: wp.int32, response: ParticleResponse) -> vec3:
 @wp.kernel
 def begin_vertices(
     # in
-    first: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays,
+    first: wp.int32, by_lanes: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays,
     d: wp.array(dtype=vec3),
     # out
     motion_out: VertexMotion,
 ):  # fmt: skip
     """Displacements without the impulses that they include already."""
-    i = first + wp.tid()
-    if rows.offsets[i] == rows.offsets[i + 1]:
-        return
-    total = sum_impulses(i, rows, arrays)
-    motion_out.start[i] = d[i] - response.inverse_mass[i] * total.impulse
-    motion_out.share[i] = wp.max(total.count, real(1.0))
+    t, lanes, n = first + wp.tid(), lane_count(by_lanes), d.shape[0]
+    i, lane = t // lanes, t % lanes
+    at = own_row(i, n)
+    total = sum_impulses(at, lane, lanes, rows, arrays)
+    if writes_row(i, lane, n) and rows.offsets[at] < rows.offsets[at + 1]:
+        motion_out.start[i] = d[i] - response.inverse_mass[i] * total.impulse
+        motion_out.share[i] = wp.max(total.count, real(1.0))
 
 
 @wp.func
@@ -338,19 +352,20 @@ def sweep_contacts(
 @wp.kernel
 def gather_impulses(
     # in
-    first: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays,
+    first: wp.int32, by_lanes: wp.int32, rows: VertexContactArrays, response: ParticleResponse, arrays: SweepArrays,
     # in and out
     motion_out: VertexMotion,
     # out
     d_out: wp.array(dtype=vec3),
 ):  # fmt: skip
     """Displacements for the impulses, and the number of contacts that act on each vertex."""
-    i = first + wp.tid()
-    if rows.offsets[i] == rows.offsets[i + 1]:
-        return
-    total = sum_impulses(i, rows, arrays)
-    d_out[i] = clip_to_planes(motion_out.start[i] + response.inverse_mass[i] * total.impulse, i, response)
-    motion_out.share[i] = wp.max(total.count, real(1.0))
+    t, lanes, n = first + wp.tid(), lane_count(by_lanes), d_out.shape[0]
+    i, lane = t // lanes, t % lanes
+    at = own_row(i, n)
+    total = sum_impulses(at, lane, lanes, rows, arrays)
+    if writes_row(i, lane, n) and rows.offsets[at] < rows.offsets[at + 1]:
+        d_out[i] = clip_to_planes(motion_out.start[i] + response.inverse_mass[i] * total.impulse, i, response)
+        motion_out.share[i] = wp.max(total.count, real(1.0))
 
 
 @wp.kernel
