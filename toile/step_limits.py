@@ -29,7 +29,8 @@
     |  |- judge the candidate before the filters                  StepLoop.reject
     |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
     |  |     trouble: stretch grew too much; not judged if a
-    |  |     filter limits strain                                 MAX_STRETCH_CHANGE; max_excess, MAX_EXCESS_HALVINGS
+    |  |     filter limits strain, or that of few triangles       MAX_STRETCH_CHANGE; max_excess, MAX_EXCESS_HALVINGS;
+    |  |                                                          FEW_STRETCHED
     |  |
     |  |- without trouble, correct by the filters of the scene    Contacts.correct
     |  |  |- strain filters                                       passes of the filter
@@ -56,6 +57,12 @@ import warp as wp
 # A step in which the stretch of any triangle changes by more than this is rejected ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 MAX_STRETCH_CHANGE = 0.15
+# Not if those triangles are few, as at a corner that whips, and a filter limits their stretch: up to this fraction of
+# all threads is left to it. A linearization more would move all the cloth for the sake of a few triangles.
+FEW_STRETCHED = 2e-3
+# A linearization more, or half the step, helps if it leaves less than this fraction of what was wrong. Stretch that no
+# smaller step reduces is due to solids that leave no room, not to motion: up to MAX_CORRECTED_STRETCH it is accepted.
+HELPED = 0.75
 
 # Linearizations added to a step that stretches cloth beyond the extension of its fabric, or in which cloths come too
 # close by more than CLOSEST of their thickness (toile/contact/response/spring_kernels.py). A scene that sets
@@ -69,6 +76,9 @@ MAX_ENERGY_GAIN = 0.01
 # anything: energies are too small to be judged by.
 AT_REST = 0.1
 
+# Largest strain of a thread that impulses may cause, in units of the extension of the fabric, and largest strain of any
+# edge. Threads and edges beyond it may grow by MAX_GROWTH in a step, under a load; impulses take back the rest.
+MAX_OVERSTRETCH, MAX_EDGE_STRAIN, MAX_GROWTH = 1.25, 0.2, 0.03
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
 # Solves of the first linearization that contacts are judged by, those with solids and those between cloths alike. Each

@@ -68,6 +68,7 @@ class Correction:
     stage = "filters"  # of the certificate, where its time is counted
     limits_velocity = False  # whether it is a VelocityLimit
     limits_strain = False  # whether it shortens what the step stretched: strain is judged after it
+    limits_few = False  # whether it does where few threads are stretched: the strain of these is judged after it
     contact_forces: "Sequence[ContactForce]" = ()  # forces that it adds to the linear system
     # [N]  reaction force of the constraints to its impulses in the present step, on each particle
     reaction: wp.array | None = None

@@ -99,16 +99,19 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
     contact_forces = [force for correction in filters for force in correction.contact_forces]
     system = System(model, terms, device, contact_forces, masses)
     contacts = Contacts(system, solid_contacts, filters, timers, scene.integrator.applies_limits)
-    strain = Strain(
-        model, device, [_keeps_inside_extension(cloth) for cloth in scene.cloth], scene.time.max_excess is not None
-    )
+    limited = [_keeps_inside_extension(cloth) for cloth in scene.cloth]
+    limits_few = any(correction.limits_few for correction in filters)
+    strain = Strain(model, device, limited, scene.time.max_excess is not None, limits_few)
     balance = EnergyBalance(system)
 
     def needs_linearization(state: State, x: wp.array, u: wp.array, force: wp.array, added: int) -> bool:
         if added == 0:
             balance.begin_step()
-        if strain.needs_linearization(state.x, x, added):
+        changes = strain.changes(state.x, x)
+        if strain.needs_linearization(changes, added):
             return True
+        if strain.leaves_few(changes):  # with their energy
+            return False
         return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)
 
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]

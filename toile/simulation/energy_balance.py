@@ -18,7 +18,7 @@ from toile.device.launcher import Launcher
 from toile.device.reductions import ArraySums
 from toile.math.types import real, vec3
 from toile.model.state import State
-from toile.step_limits import AT_REST, MAX_ENERGY_GAIN
+from toile.step_limits import AT_REST, HELPED, MAX_ENERGY_GAIN
 from toile.system.system import System
 
 
@@ -30,16 +30,18 @@ class EnergyBalance:
         n, device = system.model.particle_count, system.device
         self._sums = ArraySums([n, n, n], device)
         self._before: dict[str, float] | None = None  # energies where the step begins, once they are known
+        self._gain_before = np.inf  # [J]
         thickest = max((force.thickest for force in system.contact_forces), default=0.0)
         self._least_motion = (AT_REST * thickest) ** 2 * float(np.sum(system.model.masses))
         self._launch = Launcher(device)
 
     def begin_step(self) -> None:
         """Another step begins."""
-        self._before = None
+        self._before, self._gain_before = None, np.inf
 
     def gains(self, state: State, x: wp.array, u: wp.array, force: wp.array) -> bool:
-        """Whether a step from `state` to x and u, with this force of constraints, gains more energy than is allowed."""
+        """Whether a step from `state` to x and u, with this force of constraints, gains more energy than is allowed,
+        and less than at the call before."""
         motion = [self._system.masses, state.x, state.v, x, u, force]
         self._launch(measure_motion, len(x), [*motion, *self._sums.parts])
         kinetic, gain, squared_motion = self._sums()
@@ -49,7 +51,8 @@ class EnergyBalance:
         after = self._system.energies(x, u)
         gain += sum(after.values()) - sum(before.values())
         stored = sum(value for name, value in before.items() if name != "gravity")
-        return gain > MAX_ENERGY_GAIN * (kinetic + stored)
+        helped, self._gain_before = gain < HELPED * self._gain_before, gain
+        return helped and gain > MAX_ENERGY_GAIN * (kinetic + stored)
 
 
 @wp.kernel

@@ -13,6 +13,8 @@ from toile.linear.modified_pcg import Solution
 from toile.simulation.certificate import FrameTally
 from toile.simulation.strain import Changes
 from toile.step_limits import (
+    FEW_STRETCHED,
+    HELPED,
     MAX_CORRECTED_STRETCH,
     MAX_EXCESS_HALVINGS,
     MAX_STRETCH_CHANGE,
@@ -45,6 +47,7 @@ class StepLoop:
         self._windows = [time for item in (*self.scene.constraints, *self.scene.forces) for time in _window(item)]
         self.state = parts.state
         self.candidate = self.state.empty_like()
+        self._stretch_before = np.inf  # by which the last candidate of the step stretched, if it was rejected for that
 
     def advance(self, frame_end: float, tally: FrameTally) -> None:
         """Takes one step towards the end of a frame."""
@@ -52,6 +55,7 @@ class StepLoop:
 
     def step(self, h: float, tally: FrameTally, frame_end: float) -> None:
         """Takes one step of at most h; a rejected candidate is repeated with half the step."""
+        self._stretch_before = np.inf
         while True:
             t = self._time_after(h, frame_end)
             self._begin(h, t)
@@ -105,12 +109,19 @@ class StepLoop:
             return f"the linear solver stopped at {found} (solver.max_iterations, solver.tolerance)."
         if any(correction.limits_strain for correction in self.parts.filters):
             return None  # strain is judged after the filters
-        return self._too_much_stretch(MAX_STRETCH_CHANGE)
+        few = FEW_STRETCHED if any(correction.limits_few for correction in self.parts.filters) else 0.0
+        return self._too_much_stretch(MAX_STRETCH_CHANGE, few)
 
-    def _too_much_stretch(self, allowed: float) -> str | None:
-        change, excess = self.changes()
+    def _too_much_stretch(self, allowed: float, few: float = 0.0) -> str | None:
+        """Why stretch grew too much, or None; `few` is the share of threads that a filter will limit."""
+        change, excess, share = self.changes()
+        if np.isfinite(change) and 0.0 < share <= few:
+            return None
+        if HELPED * self._stretch_before < change <= MAX_CORRECTED_STRETCH:
+            return None
         if change <= allowed and (excess <= self._max_excess or self.control.level >= MAX_EXCESS_HALVINGS):
             return None
+        self._stretch_before = change
         x_before, x = self.state.x.numpy(), self.candidate.x.numpy()
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
         if len(bad):

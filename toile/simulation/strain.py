@@ -15,12 +15,13 @@ from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import real, vec3
 from toile.model.model import Model
-from toile.step_limits import MAX_IMPROVEMENTS, MAX_STRETCH_CHANGE
+from toile.step_limits import FEW_STRETCHED, HELPED, MAX_IMPROVEMENTS, MAX_OVERSTRETCH, MAX_STRETCH_CHANGE
 
 # A frame's strain entry, in the order in which the kernels write it
 STRAINS = ("warp_max", "warp_mean", "weft_max", "weft_mean", "edge_max")
 
 INFINITE = wp.constant(real(np.inf))
+STRETCH_CHANGE, OVERSTRETCH = wp.constant(real(MAX_STRETCH_CHANGE)), wp.constant(real(MAX_OVERSTRETCH))
 
 
 class Changes(NamedTuple):
@@ -28,15 +29,23 @@ class Changes(NamedTuple):
 
     stretch: float  # increase of the distance from rest; infinite if a position is not finite. Decreases do not count
     excess: float  # lengthening of threads beyond the extension of their fabric; 0 if there is none
+    # Share of all threads of triangles whose stretch grew by more than MAX_STRETCH_CHANGE, or whose length exceeds
+    # MAX_OVERSTRETCH times their extension and is more than before
+    share: float
 
 
 class Strain:
     """Stretch of every triangle and edge of a model."""
 
-    def __init__(self, model: Model, device: str, limited: Sequence[bool] | None = None, halves_excess: bool = False):
+    def __init__(
+        self, model: Model, device: str, limited: Sequence[bool] | None = None, halves_excess: bool = False,
+        limits_few: bool = False,
+    ):  # fmt: skip
         """`limited` states for each cloth whether its energies keep it inside the extension of its fabric;
-        `halves_excess` whether steps beyond it are halved."""
+        `halves_excess` whether steps beyond it are halved, and `limits_few` whether a filter limits the stretch of few
+        triangles."""
         self.model, self._max_improvements = model, 1 if halves_excess else MAX_IMPROVEMENTS
+        self._leaves_few, self._share_before = limits_few and not halves_excess, 0.0
         self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
         self._weights = wp.array(model.uv_weights.reshape(-1, 3), dtype=vec3, device=device)
         self._shares = wp.array(model.areas / max(model.areas.sum(), 1e-300), dtype=real, device=device)
@@ -58,13 +67,21 @@ class Strain:
         self._changes.zero_()
         inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._changes]
         self._launch(measure_changes, self.model.triangle_count, inputs)
-        return Changes(*self._readback_changes().tolist())
+        stretch, excess, count = self._readback_changes().tolist()
+        return Changes(stretch, excess, count / max(2 * self.model.triangle_count, 1))
 
-    def needs_linearization(self, x_before: wp.array, x: wp.array, added: int) -> bool:
+    def needs_linearization(self, changes: Changes, added: int) -> bool:
         """Whether another linearization should be added to a step, after `added` others: it costs less than two steps
-        of half the size."""
-        change, excess = self.changes(x_before, x)
-        return (change > MAX_STRETCH_CHANGE or excess > 0.0) and added < self._max_improvements
+        of half the size. Where one hardly helped, another does not."""
+        too_long = changes.stretch > MAX_STRETCH_CHANGE or changes.excess > 0.0
+        if self._leaves_few:
+            helped = added == 0 or changes.share < HELPED * self._share_before
+            too_long, self._share_before = changes.share > FEW_STRETCHED and helped, changes.share
+        return too_long and added < self._max_improvements
+
+    def leaves_few(self, changes: Changes) -> bool:
+        """Whether few threads are too long, which a filter will shorten."""
+        return self._leaves_few and 0.0 < changes.share <= FEW_STRETCHED
 
     def move(self, time: float) -> None:
         """Brings rest lengths to a time."""
@@ -117,6 +134,9 @@ def measure_changes(
         wp.atomic_max(changes_out, 0, change)
         allowed = wp.max(before, rest * (real(1.0) + longest[2 * t + axis]))
         wp.atomic_max(changes_out, 1, (now - allowed) / rest)
+        most = wp.max(before, rest * (real(1.0) + OVERSTRETCH * longest[2 * t + axis]))
+        if change > STRETCH_CHANGE or now > most:
+            wp.atomic_add(changes_out, 2, real(1.0))
 
 
 @wp.kernel

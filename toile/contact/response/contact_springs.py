@@ -46,6 +46,7 @@ from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import real
 from toile.model.state_dict import StateDict
+from toile.step_limits import HELPED
 
 if TYPE_CHECKING:
     from toile.system.terms import Linearization
@@ -71,6 +72,7 @@ class ContactSprings:
         self._readback = Readback(self._too_close)
         self._share = wp.zeros(mesh.count, dtype=real, device=mesh.device)
         self._solves, self._h, self.count, self._checked = 0, 0.0, 0, False
+        self._too_close_before: float = np.inf  # pairs, after the last solve of the linearization before
         self.springs = ContactSpringArrays()
         self._capacity = -1
         self._reserve(0)
@@ -80,7 +82,7 @@ class ContactSprings:
         self._find(x, v, h)
         contacts, count, mesh = self.contact_set.contacts, self.contact_set.contact_count, self.mesh
         self._solves, self._h, self._checked = 0, h, False
-        self.count = 0
+        self.count, self._too_close_before = 0, np.inf
         self._add_new()
         self._loads.look_up(contacts, count, self.springs.load)
         self._launch.split(prepare_springs, count, [mesh.x, mesh.x_end, contacts, self.springs])
@@ -98,7 +100,7 @@ class ContactSprings:
         self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
     ) -> bool:
         """Updates loads; removes springs that pull, adds those that are missing, and corrects the system by both.
-        Returns, after the last solve, whether no pair comes much too close.
+        Returns, after the last solve, whether no pair comes much too close, or hardly fewer do than in the last check.
 
         The system is corrected before every other solve: the loads in it would no longer be those of the springs, which
         would then be judged by forces that they did not have.
@@ -114,7 +116,8 @@ class ContactSprings:
         at = [mesh.moving_count, mesh.x, mesh.x_end, x]
         self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._too_close, pulls_out])
         if last:
-            return not self._readback()[0]
+            before, self._too_close_before = self._too_close_before, int(self._readback()[0])
+            return self._too_close_before == 0 or self._too_close_before > HELPED * before
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
         self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])

@@ -98,6 +98,7 @@ class ContactResolver:
         contact_set.update_inverse_masses()
         if self._limits is not None:
             self._limits.begin(self.mesh.x_end)
+        self._find_stretched()
         if contact_set.contact_count:
             self._apply_impulses(response)
             self.search.update()
@@ -125,10 +126,8 @@ class ContactResolver:
         return None
 
     def _find_stretched(self) -> int:
-        """Adds the limits of stretch that impulses exceeded to the contacts; returns their number."""
-        if self._limits is None or not self.contact_set.contact_count:
-            return 0
-        return self._limits.add_to(self.contact_set)
+        """Adds the limits of stretch that are exceeded to the contacts; returns their number."""
+        return 0 if self._limits is None else self._limits.add_to(self.contact_set)
 
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""

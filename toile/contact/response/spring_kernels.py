@@ -220,14 +220,14 @@ def judge_springs(
     # out
     too_close_out: wp.array(dtype=wp.int32), pulls_out: wp.array(dtype=vec3),
 ):  # fmt: skip
-    """Loads become the forces of the solve. Springs that pull no longer act, and missing ones do. Notes whether any
-    pair comes much too close."""
+    """Loads become the forces of the solve. Springs that pull no longer act, and missing ones do. Counts the pairs
+    that come much too close."""
     t = wp.tid()
     at, w, tau, k = contacts.vertices[t], contacts.weights[t], contacts.thickness[t], springs_out.stiffness[t]
     r = relative_motion(at, w, x_start, x_end, moving_count, x)
     stretch = wp.dot(contacts.normal[t], r) - spring_target(contacts, t)
     if stretch < -CLOSEST * tau and springs_out.effective_inverse_mass[t] > TINY:
-        too_close_out[0] = 1
+        wp.atomic_add(too_close_out, 0, 1)
     if springs_out.in_system[t] == 1:
         springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, springs_out.friction_stiffness[t], r)
         load = springs_out.load[t] - k * stretch

@@ -8,7 +8,9 @@ inequality on the displacements of the step, of the same form as a contact, and 
 impulses draw the neighbors along. They conserve momentum.
 
 Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, all edges to MAX_EDGE_STRAIN, and both to
-what the integrator found, if that is longer: a load that stretches the cloth is its business.
+what the integrator found, if that is longer: a load that stretches the cloth is its business. But one step of it may
+add no more than MAX_GROWTH: where a corner whips, the linear system may stretch a few triangles to twice their length,
+and the impulses take that back without another solve for all the cloth.
 
 Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
 Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
@@ -27,12 +29,11 @@ from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, numpy_real, real, vec3, vec4
 from toile.model.model import Model
+from toile.step_limits import MAX_EDGE_STRAIN, MAX_GROWTH, MAX_OVERSTRETCH
 
-# Largest strain of a thread that impulses may cause, in units of the extension of the fabric, and largest strain of
-# any edge. Both are judgments: impulses keep them to a few percent of strain.
-MAX_OVERSTRETCH, MAX_EDGE_STRAIN = 1.25, 0.2
 # The kind of a limit among the contacts, beside vertex and triangle, and two edges.
 STRETCH_LIMIT = wp.constant(2)
+GROWTH = wp.constant(real(MAX_GROWTH))
 
 
 @wp.struct
@@ -62,6 +63,11 @@ class StretchLimits:
         self._hits = AppendBuffer(wp.int32, 256, device, keyed=True)
         self._launch = Launcher(device)
 
+    @property
+    def any(self) -> bool:
+        """Whether any element has a limit."""
+        return self._element_count > 0
+
     def begin(self, x_end: wp.array) -> None:
         """Starts a step, whose integrator found x_end."""
         if self._element_count:
@@ -74,7 +80,7 @@ class StretchLimits:
         if not self._element_count:
             return 0
         mesh, hits = contact_set.mesh, self._hits
-        inputs = [self.elements, self._x_found, mesh.x_end]
+        inputs = [self.elements, mesh.x, self._x_found, mesh.x_end]
         fill([hits], self._launch, find_exceeded, self._element_count, inputs)
         if hits.count:
             first = contact_set.reserve(hits.count)
@@ -117,9 +123,12 @@ def stretched(elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3)) -
 
 
 @wp.func
-def largest_length(elements: StretchElements, k: wp.int32, x_found: wp.array(dtype=vec3)) -> real:
-    """Its limit, or the length that the integrator found."""
-    return wp.max(elements.longest[k], wp.length(stretched(elements, k, x_found)))
+def largest_length(
+    elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3)
+) -> real:
+    """Its limit, or the length that the integrator found, if the step has not made it much longer."""
+    grown = wp.length(stretched(elements, k, x)) + GROWTH
+    return wp.max(elements.longest[k], wp.min(wp.length(stretched(elements, k, x_found)), grown))
 
 
 @wp.kernel
@@ -127,7 +136,7 @@ def find_exceeded(
     # model
     first: wp.int32, elements: StretchElements,
     # in
-    x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
@@ -136,7 +145,7 @@ def find_exceeded(
     length = wp.length(stretched(elements, k, x_end))
     if elements.exceeded[k] != 0 or length <= elements.longest[k]:
         return
-    if length <= largest_length(elements, k, x_found):
+    if length <= largest_length(elements, k, x, x_found):
         return
     n = next_slot(ranges_out, first)
     if n >= 0:
@@ -167,7 +176,9 @@ def make_limits(
     contacts_out.kind[i] = STRETCH_LIMIT
     contacts_out.weights[i] = w
     contacts_out.normal[i] = n
-    contacts_out.target[i] = L * (wp.dot(n, stretched(elements_out, k, x)) - largest_length(elements_out, k, x_found))
+    contacts_out.target[i] = L * (
+        wp.dot(n, stretched(elements_out, k, x)) - largest_length(elements_out, k, x, x_found)
+    )
     contacts_out.mu[i] = real(0.0)
     contacts_out.thickness[i] = real(0.0)
     contacts_out.rebound[i] = real(0.0)

@@ -76,7 +76,7 @@ class CoupledProducts:
         self._used = wp.zeros(n, dtype=wp.int32, device=A.device)
         self._particle_count = n if self.on_gpu else 0
         self._group_count = wp.zeros(1, dtype=wp.int32, device=A.device)
-        self._capacity = -1
+        self._capacity, self._launch = -1, Launcher(A.device)
         self._reserve(0)
 
     def update(self) -> None:
