@@ -74,11 +74,10 @@ THREADS = ("warp_max", "weft_max")
 
 # `hang` is the sheet without damping and air, so that the error of its swing can be computed (swing.py). The sheet on
 # the stand has folds from frame 8 on, the five layers are in contact from frame 5 on, the mat lies on itself from frame
-# 30 on. Steps on the stand are a quarter of the scene's own, which is as fast from 10,000 vertices on and keeps the
-# threads within their extension.
+# 30 on. Steps on the stand are half of the scene's own.
 SCENES = {
     "hang": Window("swing", 2, 30),
-    "drape": Window("drape", 8, 30, ("time.max_step=0.008333333333333333", "time.max_excess=0")),
+    "drape": Window("drape", 8, 30, ("time.max_step=0.016666666666666666",)),
     "layers": Window("layers", 5, 20),
     "twist": Window("twist", 30, 50),
     "elbow": Window("elbow", 27, 60),

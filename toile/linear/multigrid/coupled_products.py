@@ -282,8 +282,10 @@ def add_blocks(
 ):  # fmt: skip
     """Adds the blocks of a group with held particles, one by one."""
     at, w = group.particles, group.weights
-    for a in range(4):
-        for b in range(4):
+    # Loops over constants would be unrolled to sixteen copies, which take a compiler for GPUs a minute.
+    corners = wp.min(group.held, 1) * 4
+    for a in range(corners):
+        for b in range(corners):
             block = real(w[a] * w[b]) * (S[at[a]] * mat33(group.block) * S[at[b]])
             for e in range(offsets[at[a]], offsets[at[a] + 1]):
                 for f in range(offsets[at[b]], offsets[at[b] + 1]):
