@@ -19,11 +19,11 @@
     |  |  |  |- in the last one check the contacts, correct
     |  |  |  |     them, and solve again; the solves before the
     |  |  |  |     last stop at LOOSE times the tolerance         Contacts.check; MAX_CONTACT_SOLVES
-    |  |  |- while threads exceed their extension, stretch grew
-    |  |  |     by more than MAX_STRETCH_CHANGE, cloths come much
-    |  |  |     too close, or contacts between them added
-    |  |  |     MAX_ENERGY_GAIN: linearize and solve once more at
-    |  |  |     the result                                        MAX_IMPROVEMENTS, or 1 with time.max_excess
+    |  |  |- while more than FEW_STRETCHED of the threads exceed
+    |  |  |     their limit or grew by MAX_STRETCH_CHANGE, cloths
+    |  |  |     come much too close, or contacts between them
+    |  |  |     added MAX_ENERGY_GAIN, and it HELPED: linearize
+    |  |  |     and solve once more at the result                 MAX_IMPROVEMENTS, or 1 with time.max_excess
     |  |  |- project particles inside a solid onto its surface    Contacts.project
     |  |
     |  |- judge the candidate before the filters                  StepLoop.reject
@@ -78,7 +78,7 @@ AT_REST = 0.1
 
 # Largest strain of a thread that impulses may cause, in units of the extension of the fabric, and largest strain of any
 # edge. Threads and edges beyond it may grow by MAX_GROWTH in a step, under a load; impulses take back the rest.
-MAX_OVERSTRETCH, MAX_EDGE_STRAIN, MAX_GROWTH = 1.25, 0.2, 0.03
+MAX_OVERSTRETCH, MAX_EDGE_STRAIN, MAX_GROWTH = 1.25, 0.2, 0.01
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
 # Solves of the first linearization that contacts are judged by, those with solids and those between cloths alike. Each

@@ -42,7 +42,11 @@ class ArraySums:
         self._on_cpu = wp.get_device(device).is_cpu
         begins = np.cumsum([0, *(-(-n // int(WARP)) * int(WARP) for n in lengths)]).tolist()
         self._values = wp.zeros(begins[-1], dtype=real, device=device)
-        self.parts = [self._values[begin : begin + n] for begin, n in zip(begins[:-1], lengths, strict=True)]
+        # Warp has no empty slices.
+        self.parts = [
+            self._values[begin : begin + n] if n else wp.zeros(0, dtype=real, device=device)
+            for begin, n in zip(begins[:-1], lengths, strict=True)
+        ]
         slots = np.repeat(np.arange(len(lengths), dtype=np.int32), np.diff(begins) // int(WARP))
         self._slots = wp.array(slots, dtype=wp.int32, device=device)
         self._sums = wp.zeros(len(lengths), dtype=wp.float64, device=device)
