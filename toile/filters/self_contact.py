@@ -204,7 +204,8 @@ class SelfContactCorrection(Correction):
         return [(solid, forces[vertices].sum(axis=0)) for solid, vertices in solids]
 
     def caught_by(self) -> np.ndarray | None:
-        return self.resolver.caught.by
+        caught = self.resolver.caught
+        return caught.by if caught.any else None
 
     def truncated_count(self) -> int:
         return self.resolver.truncated_count

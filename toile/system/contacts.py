@@ -194,15 +194,19 @@ class Contacts:
 
     def pinched_vertices(self) -> np.ndarray | None:
         """Returns the particles that solids pinched in the last step; None if a filter keeps cloth out of solids."""
-        by = self.pinched_by()
-        return None if by is None else np.flatnonzero((by >= 0).any(axis=1))
-
-    def pinched_by(self) -> np.ndarray | None:
-        """Returns the solids that pinched or caught each particle in the last step; -1 for none."""
         if self.solid is None:
             return None
-        caught = [by for correction in self.corrections if (by := correction.caught_by()) is not None]
-        return np.concatenate([self.solid.pinched_by(), *caught], axis=1)
+        by = self.pinched_by()
+        return np.zeros(0, int) if by is None else np.flatnonzero((by >= 0).any(axis=1))
+
+    def pinched_by(self) -> np.ndarray | None:
+        """Returns the solids that pinched or caught each particle in the last step, -1 for none; None if there are no
+        such particles."""
+        if self.solid is None:
+            return None
+        every = (self.solid.pinched_by(), *(correction.caught_by() for correction in self.corrections))
+        found = [by for by in every if by is not None]
+        return np.concatenate(found, axis=1) if found else None
 
     def measure_solids(self, reaction: np.ndarray | None) -> tuple[list[int], list[list[float]]] | None:
         """Returns the number of particles in contact with each solid, and the force on it in the last step [N]; None if

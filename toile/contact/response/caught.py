@@ -36,6 +36,7 @@ class CaughtCloth:
         self._launch = Launcher(mesh.device)
         self._audit: Audit | None = None
         self.by = np.full((mesh.moving_count, 2), -1, np.int32)
+        self.any = False  # whether any particle is caught
         solid = mesh.pinching.solid.numpy()
         self._solid = solid[mesh.triangles[:, 0]]  # of each triangle; -1 for cloth
         self.any_surfaces = bool((self._solid >= 0).any())
@@ -44,13 +45,15 @@ class CaughtCloth:
         """Keeps what is still caught; `pinched_by` (particles, 4) names the solids that pinch particles or did so."""
         if not self.any_surfaces:
             return
+        if pinched_by is None and not self.any:
+            return
         was = self.by
         if pinched_by is not None:
             let_go = (pinched_by[:, 0] < 0) & (pinched_by[:, 2] != -1)
             ids = np.where(pinched_by[:, 2:] < -1, -2 - pinched_by[:, 2:], pinched_by[:, 2:])
             was = np.where(let_go[:, None], ids, was)
         if not (was >= 0).any():
-            if (self.by >= 0).any():
+            if self.any:
                 self._assign(was)
             return
         if self._audit is None:
@@ -95,6 +98,7 @@ class CaughtCloth:
 
     def _assign(self, by: np.ndarray) -> None:
         self.by = by.astype(np.int32)
+        self.any = bool((self.by >= 0).any())
         self._mesh.set_caught(self.by)
 
 

@@ -210,8 +210,10 @@ class SolidContacts:
         """The solids that pinch each particle and that did in the step before; None if there are none."""
         return self._before.pinched_by.numpy() if self._pinched_before or self._pinched_earlier else None
 
-    def pinched_by(self) -> np.ndarray:
-        """(particles, 2) the solids that pinch each particle; -1 for none."""
+    def pinched_by(self) -> np.ndarray | None:
+        """(particles, 2) the solids that pinch each particle; -1 for none. None if no particle is pinched."""
+        if not self._pinched_before:
+            return None
         solids = self._before.solid.numpy().reshape(-1, int(MAX_CONTACTS))[:, :2]
         return np.where(self._before.mode.numpy()[:, None] == int(PINCHED), solids, -1)
 
