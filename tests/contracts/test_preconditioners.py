@@ -57,6 +57,7 @@ def make(case: str, device: str, monkeypatch: pytest.MonkeyPatch) -> Preconditio
 
 def working(preconditioner: Preconditioner, system: LinearSystem) -> Any:
     made = preconditioner.build(system.matrix, system.device_S)
+    made.prepare()
     assert made.update()
     return made
 
@@ -126,6 +127,7 @@ def test_an_update_uses_the_new_values(preconditioner: Preconditioner, device: s
     r = filtered(system, system.b)
     before = apply(made, system, r)
     system.fill(4.0 * system.A)  # a power of two: rounding is the same, in any precision
+    made.prepare()
     assert made.update()
     after, free = apply(made, system, r), system.freedom == 3
     np.testing.assert_allclose(after[free], before[free] / 4.0, rtol=1e-10)
@@ -185,6 +187,7 @@ def test_factor_refuses_a_matrix_that_is_not_positive_definite(factor: Precondit
     made = factor.build(system.matrix, system.device_S)
     solver = LinearSolver(system.start(), made, 1e-6, 100)
     system.fill(system.A - 2.0 * lowest * np.eye(3 * SIZE))
+    made.prepare()
     assert not made.update()
     assert not solver.solve().converged
     system.fill(system.A + 2.0 * lowest * np.eye(3 * SIZE))  # and works again when the matrix does

@@ -126,6 +126,7 @@ def test_galerkin_products_match_dense_matrices(on_gpu: bool, device: str, monke
     monkeypatch.setattr(Product, "runs_on_gpu", staticmethod(lambda _: on_gpu))
     system = random_system(60, device, seed=1)
     made = Multigrid().build(system.matrix, system.device_S)
+    made.prepare()
     assert made.update()
     expected = finest(system)
     assert len(made.levels) > 2
@@ -230,6 +231,7 @@ def test_contacts_between_cloths_are_on_every_level(device: str, monkeypatch: py
     monkeypatch.setattr(uv_hierarchy, "COARSEST", 10)
     system = layers(device)
     made = Multigrid().build(system.matrix, system.device_S)
+    made.prepare()
     assert made.update()
     Q = np.eye(len(system.S))
     for P in made.weights:
@@ -255,6 +257,7 @@ def test_any_number_of_threads_gives_the_same_bits(count: int) -> None:
         for used in (1, count):
             threads.use(used)
             made = Multigrid().build(system.matrix, system.device_S)
+            made.prepare()
             assert made.update()
             s = wp.zeros(len(r), dtype=vec3, device="cpu")
             made.apply(wp.array(r, dtype=vec3, device="cpu"), s)

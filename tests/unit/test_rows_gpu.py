@@ -136,6 +136,7 @@ def test_products_of_contact_couplings_match_numpy(device, count):
     matrix.couplings.append(couplings)
     levels = CoupledLevels(matrix, on(S, mat33), P)
     for _ in range(2):  # the second update must forget the first
+        levels.reserve()
         levels.update()
     dense = wp.zeros((nodes, nodes), dtype=mat33, device=device)
     levels.add_to(dense)

@@ -26,6 +26,10 @@ class BuiltPreconditioner(Protocol):
     # Iterations with a stale preconditioner after which it is updated; 0 to update it before every solve.
     give_up_after: int
 
+    def prepare(self) -> None:
+        """Makes room for the contacts of the matrix before every `update`; not captured."""
+        return
+
     @abstractmethod
     def update(self) -> bool:
         """Computes P from the current values of A and S; returns False when A is found not to be positive definite."""

@@ -50,6 +50,7 @@ class LinearSolver:
     def _renew(self) -> bool:
         """Updates the preconditioner to the current matrix; returns whether that was possible. On a GPU there is no
         readback, and the result is True: if it was not possible, the iteration yields no finite numbers."""
+        self.preconditioner.prepare()
         if self._on_cpu:
             return self.preconditioner.update()
         self._update(*(couplings.groups for couplings in self.pcg.A.couplings))

@@ -34,6 +34,10 @@ class CoupledLevels:
         self._bounds = wp.zeros(A.row_count, dtype=mat33, device=A.device)
         self._down = [Weights(P, A.device) for P in weights]
 
+    def reserve(self) -> None:
+        """Makes room for the present groups, before `update`."""
+        self._products.reserve()
+
     def update(self) -> None:
         """Takes over the present groups, and computes K of every level. On the finest it is the contribution of
         contacts to the diagonal of A; on the others it is a bound for the smoother: C <= 4 K, as for elements with four

@@ -79,15 +79,21 @@ class CoupledProducts:
         self._capacity, self._launch = -1, Launcher(A.device)
         self._reserve(0)
 
+    def reserve(self) -> None:
+        """Makes room for the present groups; a GPU has room for all that the lists could hold."""
+        count = sum(self._lengths())
+        if count > self._capacity:
+            self._reserve(count if self.on_gpu else 2 * count)
+
+    def _lengths(self) -> list[int]:
+        """Numbers of groups in the lists, or of those that they could hold on a GPU."""
+        return [each.capacity if self.on_gpu else int(each.count.numpy()[0]) for each in self._A.couplings]
+
     def update(self) -> None:
-        """Takes over the present groups."""
-        lists = self._A.couplings
-        counts = [each.capacity if self.on_gpu else int(each.count.numpy()[0]) for each in lists]
-        if sum(counts) > self._capacity:
-            self._reserve(sum(counts) if self.on_gpu else 2 * sum(counts))
+        """Takes over the present groups; only launches on a GPU."""
         self._used.zero_()
         self._group_count.zero_()
-        for couplings, count in zip(lists, counts, strict=True):
+        for couplings, count in zip(self._A.couplings, self._lengths(), strict=True):
             inputs = [couplings.groups, self._S, self._group_count, self._groups, self._used]
             self._launch(round_groups, count, inputs)
             self._launch(add_count, 1, [couplings.groups, self._group_count])

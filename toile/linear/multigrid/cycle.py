@@ -50,6 +50,10 @@ class MultigridPreconditioner(BuiltPreconditioner):
             for k, K in enumerate(self._coupled.K):
                 self.levels[k].couple(K, 0.0 if k else 1.0, shares[k])
 
+    def prepare(self) -> None:
+        if self._coupled is not None:
+            self._coupled.reserve()
+
     def update(self) -> bool:
         if self._coupled is not None:
             self._coupled.update()
