@@ -39,7 +39,7 @@
     |  |  |  |- impulses and continuous collision detection,
     |  |  |  |     while pairs collide                            MAX_IMPACT_PASSES of MAX_SWEEPS sweeps
     |  |  |  |- fail-safe: paths that still collide end before
-    |  |  |  |     the impact                                     MAX_SHORTENINGS, MAX_TRUNCATIONS
+    |  |  |  |     the impact, again where solids carry more      MAX_SHORTENINGS, MAX_TRUNCATIONS; MAX_CARRIES
     |  |  |- trouble: contacts are not resolved
     |  |  |- trouble: stretch grew too much                       MAX_CORRECTED_STRETCH; max_excess, MAX_EXCESS_HALVINGS
     |  |
@@ -110,6 +110,9 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
 # Rounds in which paths that still collide end before the impact, and rounds in all: in those after the first ones they
 # end where they began. These end by themselves: the second number only bounds the time.
 MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
+# Repetitions of these rounds after more cloth has been found that moving solids must carry along. One is the rule;
+# cloth that needs many is squeezed between solids, and a shorter step costs less.
+MAX_CARRIES = 3
 # Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
 # kinetic energy.
 IMPACT = 0.01

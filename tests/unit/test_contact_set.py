@@ -194,6 +194,25 @@ def assert_nothing_is_lost(contacts: ContactResolver) -> int:
     return len(wanted["kind"])
 
 
+def test_the_list_of_near_pairs_does_not_grow_within_a_step(device: str) -> None:
+    """Fifty vertices move farther than a search reaches, and then one of them to and fro, sixty times: the list remains
+    about as long as that of one search, and nothing is lost."""
+    above = {"shape": grid(0.2, 15), "translation": (0.01, 0.02, THICKNESS), "rotation": (0.0, 0.0, 17.0)}
+    contacts = begin(cloths(device, [{"shape": grid(0.2, 15)}, above]))
+    mesh = contacts.mesh
+    contacts.search.update()
+    end, longest = mesh.x_end.numpy().copy(), 0
+    end[85:135, 2] += 2.0 * THICKNESS
+    for turn in range(60):
+        end[100, 2] += (-1) ** turn * 2.0 * THICKNESS
+        mesh.x_end.assign(end)
+        contacts.search.update()
+        longest = max(longest, contacts.contact_set.near_pairs.count)
+    assert_nothing_is_lost(contacts)
+    contacts.search._search(mesh.x_end)
+    assert 0 < longest < 3 * contacts.contact_set.near_pairs.count
+
+
 @pytest.mark.parametrize("motion", MOTIONS)
 def test_no_search_loses_a_contact(motion: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same contacts to the last bit as from tests of all pairs; also when ends have moved since the search, by the

@@ -12,6 +12,7 @@ from analytic.sheets import positions
 from unit.test_contact_set import H, begin, random_motion, two
 
 from toile.contact.intersection_audit import Audit
+from toile.contact.response import resolve
 from toile.contact.response.resolve import CLOTH_CAUGHT
 from toile.contact.response.truncation import Truncation
 from toile.model.mesh import find_edges
@@ -150,3 +151,34 @@ def test_pins_that_are_led_through_each_other_are_named(device: str) -> None:
     assert contacts.resolve(None, H) == CLOTH_CAUGHT
     assert np.array_equal(contacts.caught_vertices, stuck)
     assert "Pins move" in (contact_of(simulation).remedy(CLOTH_CAUGHT, np.ones(72, bool)) or "")
+
+
+@pytest.mark.parametrize("turns", [False, True], ids=["rises", "turns"])
+def test_a_moving_solid_carries_the_cloth_that_it_would_run_over(
+    turns: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sheets lie on a sharp box that rises by ten thicknesses, or turns as well; each vertex also has a motion of
+    its own. Paths that end where they began would leave the sheets to the box; no step is too long."""
+    monkeypatch.setattr(resolve, "MAX_IMPACT_PASSES", 0)
+    up: dict[str, Any] = {"time": H, "translation": (0.0, 0.0, 10.0 * THICKNESS)}
+    if turns:
+        up["rotation"] = (1.0, 0.0, 2.0)
+    box = {"type": "box", "size": (0.1, 0.1, 0.1), "translation": (0.0, 0.0, -0.05), "sharp": True}
+    box["motion"] = {"keyframes": [{"time": 0.0}, up], "interpolation": "linear"}
+    heights, carried = (2e-5, 2e-5 + 0.3 * THICKNESS), 0
+    sheets = [{"shape": grid(0.2, 6), "translation": (0.01, 0.02, z), "rotation": (0.0, 0.0, 17.0)} for z in heights]
+    for seed in range(5):
+        simulation = cloths(device, sheets, solids=[box])
+        x = positions(simulation)
+        d = random_motion(simulation, seed, THICKNESS)
+        d[:, 2] += 10.0 * THICKNESS
+        contacts = begin(simulation, d)
+        start, wanted = contacts.mesh.x.numpy().copy(), contacts.mesh.x_end.numpy().copy()
+        contacts.contact_set.changed.fill_(1)
+        assert contacts.resolve(None, H) is None
+        end = contacts.mesh.x_end.numpy()
+        assert np.array_equal(end[len(x) :], wanted[len(x) :])
+        assert collides(simulation, start, wanted) and not collides(simulation, start, end)
+        carried += np.count_nonzero(contacts._carried.displacement.numpy())
+        np.testing.assert_allclose(contacts.mesh.v_end.numpy()[: len(x)], (end - start)[: len(x)] / H, atol=1e-9)
+    assert carried > 0

@@ -104,6 +104,7 @@ class CollisionMesh:
         reach = np.concatenate([thickness, *(2.0 * each - thinnest for each in of_solids)])
         self.reach = wp.array(reach.astype(numpy_real), dtype=real, device=device)
         self.thickest = float(np.max(thickness, initial=0.0))
+        self.times = (0.0, 0.0)  # of the two ends of the step [s]
         self.edge_length = float(np.median(model.edge_lengths(0.0))) if len(model.edges) else 0.0
         # Friction of solids; -1 stands for cloth, whose friction is one value for all cloths.
         friction = np.concatenate([np.full(self.moving_count, -1.0), *frictions])
@@ -128,6 +129,7 @@ class CollisionMesh:
 
     def begin(self, x: wp.array, v: wp.array, constraints: ConstraintState, begin: float, end: float) -> None:
         """Starts a step from `begin` to `end` [s]: the motion of solids, and that to which velocities lead."""
+        self.times = (begin, end)
         wp.copy(self.x, x, count=self.moving_count)
         self._launch(predict, self.moving_count, [x, v, end - begin, constraints, self.x_end])
         for surface, first in self._surfaces:

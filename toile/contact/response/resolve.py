@@ -24,6 +24,7 @@ from toile.contact.narrow_phase.contact_set import (
     make_impulses,
     on_boundary,
 )
+from toile.contact.response.carried import CarriedCloth
 from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.search import NearPairSearch
@@ -31,7 +32,7 @@ from toile.contact.response.stretch_limits import StretchLimits
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
-from toile.step_limits import MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
+from toile.step_limits import MAX_CARRIES, MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
 
 # Message for pairs that collide although no path can be shortened.
 CLOTH_CAUGHT = "cloth is caught between things that move against each other."
@@ -67,7 +68,8 @@ class ContactResolver:
         self.contact_count = 0
         self.caught = CaughtCloth(mesh, self.contact_set)
         self._limits = limits
-        self._truncation = Truncation(mesh, self.contact_set, self.search)
+        self._carried = CarriedCloth(mesh, self.contact_set)
+        self._truncation = Truncation(mesh, self.contact_set, self.search, self._carried)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
 
@@ -116,7 +118,13 @@ class ContactResolver:
         if not hits:
             return None
         self._mark_last_contacts(hits)
+        self._carried.begin()
+        carries = 0
         while not self._truncation.apply(h):
+            carries += 1
+            if carries <= MAX_CARRIES and self._truncation.carry():
+                self._truncation.undo()
+                continue
             self.caught_vertices = self._truncation.stuck()
             if not self.caught.add(self._truncation, planes):
                 return CLOTH_CAUGHT

@@ -26,6 +26,9 @@ from toile.math.types import real, vec3
 SLACK_OF_THICKNESS, SLACK_OF_MOTION, SLACK_OF_EDGES = 0.25, 0.1, 0.15
 # If more than this fraction of all vertices is to be searched again, all are.
 MAX_STALE = 0.25
+# Near pairs of vertices that are searched again are replaced by new ones at the end of the list. If that is longer by
+# this factor than after the search of all, all are searched again: most of the list is of no use then.
+MAX_GROWTH = 1.5
 
 
 class NearPairSearch:
@@ -46,6 +49,7 @@ class NearPairSearch:
         self._pairs: CandidatePairs | None = None  # of all vertices
         self._pairs_again: CandidatePairs | None = None  # of the stale ones
         self._slack = 0.0
+        self._near_pair_count = 0  # after the last search of all
         self._launch = Launcher(device)
 
     def at_start(self) -> None:
@@ -62,7 +66,8 @@ class NearPairSearch:
         if not mesh.moving_count:
             return
         count = self._count_stale(mesh.x_end)
-        if self._pairs is None or self._searched_again + count > MAX_STALE * mesh.count:
+        grown = self.contact_set.near_pairs.count > MAX_GROWTH * self._near_pair_count
+        if self._pairs is None or self._searched_again + count > MAX_STALE * mesh.count or (count and grown):
             self._search(mesh.x_end)
         elif count:
             self._searched_again += count
@@ -94,6 +99,7 @@ class NearPairSearch:
         """Finds the near pairs among those that have been searched."""
         assert self._pairs is not None
         self.contact_set.find_near_pairs(self._pairs, x_end, self._slack)
+        self._near_pair_count = self.contact_set.near_pairs.count
         if self._pairs_again is not None:
             self._add_near_pairs_again(x_end)
 

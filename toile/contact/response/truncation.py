@@ -1,16 +1,18 @@
 """The fail-safe: the paths of vertices that still collide end before the impact.
 
-    x_end = x + d - (1 - s) P d,    s <- 0.95 t s at an impact at time t,    P = m W projects on free directions
+    x_end = x + d - (1 - s) P (d - c),    s <- 0.95 t s at an impact at time t,    P = m W projects on free directions
 
 Shortening a path may cause new impacts, so that the pairs of all shortened vertices are tested again. After
 MAX_SHORTENINGS rounds the paths of vertices that still collide end where they began, s = 0. If all do, nothing moves,
-and nothing collides: so this ends, unless pins or solids lead vertices through each other. Then the step must be
-shorter.
+and nothing collides: so this ends, unless pins or solids lead vertices through each other. Cloth that a moving solid
+would run over is carried along by it (carried.py), and all paths are shortened once more; where that is impossible the
+step must be shorter.
 
 What is left behind is caught up by later steps. Momentum is lost: a shortened path has the velocity of its length.
 
 Source      none; Chen et al. 2025, "Offset Geometric Contact", truncates displacements by bounds on distances
 Symbols     d  displacement [m]     s  fraction of it that is left     t  time of impact     W  inverse mass
+            c  displacement of carried vertices, 0 of others [m]
 Deviations  Continuous collision detection finds the time: motion that does not collide is not shortened.
 """
 
@@ -20,6 +22,7 @@ import warp as wp
 from toile.contact.collision_mesh import CollisionMesh
 from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
+from toile.contact.response.carried import CarriedCloth
 from toile.contact.response.search import NearPairSearch
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
@@ -42,7 +45,7 @@ MAX_LAYERS = 8
 class Truncation:
     """Shortens the paths of a step until nothing collides."""
 
-    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet, search: NearPairSearch):
+    def __init__(self, mesh: CollisionMesh, contact_set: ContactSet, search: NearPairSearch, carried: CarriedCloth):
         self.mesh, self.contact_set, self.search = mesh, contact_set, search
         n, device = mesh.count, mesh.device
         self._left, self._shortened = (wp.zeros(n, dtype=real, device=device) for _ in range(2))
@@ -51,6 +54,7 @@ class Truncation:
         self._counts = wp.zeros(2, dtype=wp.int32, device=device)
         self._readback = Readback(self._counts)
         self._stuck = wp.zeros(n, dtype=wp.int32, device=device)
+        self._carried = carried
         self._launch = Launcher(device)
 
     def apply(self, h: float) -> bool:
@@ -74,13 +78,18 @@ class Truncation:
             if stuck:
                 break
             ends = [self._x_full, self._masses, mesh.inverse_mass, self._shortened]
-            launch(shorten, n, [mesh.x, *ends, self._left, mesh.x_end, changed])
+            launch(shorten, n, [mesh.x, self._carried.displacement, *ends, self._left, mesh.x_end, changed])
         return False
 
     def undo(self) -> None:
         """After a call that failed: the paths have their full lengths again, and all are tested in the next one."""
         wp.copy(self.mesh.x_end, self._x_full)
         self.contact_set.changed.fill_(1)
+
+    def carry(self) -> bool:
+        """After a call that failed: has moving solids carry the cloth that they would run over. Returns whether there
+        is any that was not carried."""
+        return self._carried.add(self._stuck, self._x_full)
 
     def find_catching(self) -> tuple[np.ndarray, np.ndarray]:
         """After a call that failed: the first and the last of the solids that collide with each stuck vertex or are
@@ -186,7 +195,7 @@ def pass_to_layers(
 @wp.kernel
 def shorten(
     # in
-    x: wp.array(dtype=vec3), x_full: wp.array(dtype=vec3), masses: wp.array(dtype=real),
+    x: wp.array(dtype=vec3), carried: wp.array(dtype=vec3), x_full: wp.array(dtype=vec3), masses: wp.array(dtype=real),
     inverse_mass: wp.array(dtype=mat33), shortened: wp.array(dtype=real),
     # in and out
     left_out: wp.array(dtype=real),
@@ -198,7 +207,7 @@ def shorten(
     changed_out[i] = 0
     if shortened[i] < left_out[i]:
         s = wp.where(shortened[i] < SHORTEST, real(0.0), real(1.0) * shortened[i])
-        free = masses[i] * (inverse_mass[i] * (x_full[i] - x[i]))
+        free = masses[i] * (inverse_mass[i] * (x_full[i] - x[i] - carried[i]))
         x_end_out[i] = x_full[i] - (real(1.0) - s) * free
         left_out[i] = s
         changed_out[i] = 1
