@@ -62,6 +62,13 @@ def test_a_stack_stays_on_an_incline(turn: float, integrator: str, device: str) 
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_a_stack_that_stays_does_not_creep(integrator: str, device: str) -> None:
+    """mu = 0.5: once it has settled, no sheet moves by more than 1 um on the one below in a second."""
+    _, moved = slide(pile(device, 0.5, integrator, 3), 1.0, settle=1.0)
+    assert np.abs(moved).max() < 1e-6
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_stack_slides_where_friction_is_below_the_limit(count: int, integrator: str, device: str) -> None:
     """mu = 0.2: every free sheet gains g (sin a - mu cos a) = 1.51 m/s^2, within 10 %: a stack slides as one."""

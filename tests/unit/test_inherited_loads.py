@@ -8,7 +8,7 @@ import warp as wp
 
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays
 from toile.contact.response.inherited_loads import InheritedLoads
-from toile.math.types import numpy_real, real
+from toile.math.types import numpy_real, real, vec3
 
 
 def random_pairs(seed: int, count: int, elements: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -32,8 +32,11 @@ def on_device(vertices: np.ndarray, kind: np.ndarray, device: str) -> ContactArr
 
 
 def store(loads: InheritedLoads, vertices: np.ndarray, kind: np.ndarray, load: np.ndarray, device: str) -> dict:
-    """Stores contacts; returns the largest load of each pair that is not to be forgotten."""
-    loads.store(on_device(vertices, kind, device), wp.array(load, dtype=real, device=device), len(kind))
+    """Stores contacts; returns the largest load of each pair that is not to be forgotten. The friction is made of the
+    load and of the index of the contact."""
+    friction = np.stack([load, np.arange(len(load)), np.zeros(len(load))], axis=1).astype(numpy_real)
+    arrays = [wp.array(load, dtype=real, device=device), wp.array(friction, dtype=vec3, device=device)]
+    loads.store(on_device(vertices, kind, device), *arrays, len(kind))
     largest: dict[tuple[int, ...], float] = {}
     for at, which, value in zip(vertices.tolist(), kind.tolist(), load.tolist(), strict=True):
         if value >= 0.0:
@@ -43,8 +46,10 @@ def store(loads: InheritedLoads, vertices: np.ndarray, kind: np.ndarray, load: n
 
 def looked_up(loads: InheritedLoads, vertices: np.ndarray, kind: np.ndarray, device: str) -> np.ndarray:
     """The loads that are found, -1 for new pairs; the array starts with what must be overwritten."""
-    found = wp.full(len(kind), -2.0, dtype=real, device=device)
-    loads.look_up(on_device(vertices, kind, device), len(kind), found)
+    found, friction = wp.full(len(kind), -2.0, dtype=real, device=device), wp.full(len(kind), vec3(-2.0), device=device)
+    loads.look_up(on_device(vertices, kind, device), len(kind), found, friction)
+    known = found.numpy() >= 0.0
+    np.testing.assert_array_equal(friction.numpy()[:, 0], np.where(known, found.numpy(), 0.0))
     return np.asarray(found.numpy())
 
 
@@ -72,6 +77,16 @@ def test_the_order_of_vertices_and_the_kind_make_a_pair(device: str) -> None:
     kind = np.array([0, 1, 0, 0], np.int32)
     store(loads, vertices, kind, np.array([1.0, 2.0, 3.0, 0.0], numpy_real), device)
     np.testing.assert_array_equal(looked_up(loads, vertices, kind, device), [1.0, 2.0, 3.0, 0.0])
+
+
+def test_of_equal_loads_the_first_counts(device: str) -> None:
+    """The order in which contacts are inserted, which threads do not fix, has no effect."""
+    loads, count = InheritedLoads(device), 3000
+    vertices, kind = np.zeros((count, 4), np.int32), np.zeros(count, np.int32)
+    store(loads, vertices, kind, np.ones(count, numpy_real), device)
+    load, friction = wp.zeros(1, dtype=real, device=device), wp.zeros(1, dtype=vec3, device=device)
+    loads.look_up(on_device(vertices[:1], kind[:1], device), 1, load, friction)
+    np.testing.assert_array_equal(friction.numpy(), [[1.0, 0.0, 0.0]])
 
 
 def test_nothing_is_found_before_anything_is_stored(device: str) -> None:

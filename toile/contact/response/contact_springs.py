@@ -1,7 +1,10 @@
 """Contacts between cloths in the linear system of a step: augmented Lagrangian springs that keep pairs apart.
 
-    f_a = w_a ((lambda + k (target - n . r)) n - c (r - n (n . r)))        r = sum of w_a (x_a - x_a(start))
-    k = STIFFNESS_RATIO / (K h^2),    c = mu lambda / slip,    at most k
+    f_a = w_a ((lambda + k (target - n . r)) n + g - c r_t)
+    r = sum of w_a (x_a - x_a(start)),    r_t = r - n (n . r)
+    k = STIFFNESS_RATIO / (K h^2)
+    c = k,  g = friction of the step before        while |g - c r_t| <= mu lambda: the pair sticks
+    c = mu lambda / slip,  g = 0                   where it slides
 
 Impulses alone move the particles in contact and not their neighbors: without these springs the solve would let folds
 collapse and draw cloth in from around, and impulses would push it out again, step after step. The load lambda is that
@@ -10,11 +13,15 @@ target without a stiffer spring, under any load. Impulses then correct what the 
 
 A spring acts if its pair had a load, or is new and about as close as it may come. After a solve, one that pulls is
 removed and one that is missing is added. A pair whose spring was removed has none in the next step either, unless it
-needed an impulse: layers at rest keep most of their set of springs. Friction has the load of the last solve; its
-coefficient has the slip there. A spring that a solve compressed is stiffer in the next one.
+needed an impulse: layers at rest keep most of their set of springs. A spring that a solve compressed is stiffer in the
+next one.
+
+Friction has the load of the last solve, and the slip there. A pair that sticks begins a step with the friction that it
+ended the last one with: a lasting force moves it once, not in every step. At a slip between those of both cases g gives
+the force the size of its limit.
 
 Source      none; [BW98] sec. 6 has springs between cloths
-Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  across n [m]
+Symbols     K  effective inverse mass of the closest points [1/kg]     h  step [s]     slip  |r_t| [m]
             w, n, target  as in narrow_phase/contact_set.py     lambda  load [N]
 Deviations  none
 """
@@ -37,7 +44,7 @@ from toile.contact.response.spring_kernels import (
     clear_springs,
     correct_springs,
     count_impacts,
-    forget_missing,
+    end_springs,
     judge_springs,
     prepare_springs,
 )
@@ -84,7 +91,7 @@ class ContactSprings:
         self._solves, self._h, self._checked = 0, h, False
         self.count, self._too_close_before = 0, np.inf
         self._add_new()
-        self._loads.look_up(contacts, count, self.springs.load)
+        self._loads.look_up(contacts, count, self.springs.load, self.springs.friction_before)
         self._launch.split(prepare_springs, count, [mesh.x, mesh.x_end, contacts, self.springs])
 
     def linearize(self, at: "Linearization", f_out: wp.array, A_out: BlockMatrix) -> None:
@@ -182,8 +189,8 @@ class ContactSprings:
         self._add_new()
         if not self.in_system:
             self.springs.load.zero_()
-        self._launch.split(forget_missing, count, [contacts, self.springs])
-        self._loads.store(contacts, self.springs.load, count)
+        self._launch.split(end_springs, count, [contacts, self.springs])
+        self._loads.store(contacts, self.springs.load, self.springs.friction_before, count)
 
     def state_dict(self) -> StateDict:
         return self._loads.state_dict()

@@ -1,7 +1,8 @@
-"""Loads of contacts from one step to the next: a pair in contact starts with the load that it ended with.
+"""Loads of contacts from one step to the next: a pair in contact starts with the load and friction that it ended with.
 
 Pairs are matched in a hash table with linear probing, keyed by the vertices of a pair. Of a pair with several contacts
-the largest load counts. Pairs without a load are known, too: a spring that a solve released stays released.
+the largest load counts, and the friction that belongs to it. Pairs without a load are known, too: a spring that a solve
+released stays released.
 
 Source      none
 Deviations  none
@@ -12,7 +13,7 @@ import warp as wp
 
 from toile.contact.narrow_phase.contact_set import ContactArrays
 from toile.device.launcher import Launcher
-from toile.math.types import numpy_real, real
+from toile.math.types import numpy_real, real, vec3
 from toile.model.state_dict import StateDict
 
 # Slots of the table, at least, per contact: collisions are rare.
@@ -30,6 +31,10 @@ class LoadTable:
     vertices: wp.array(dtype=wp.vec4i)
     kind: wp.array(dtype=wp.int32)
     load: wp.array(dtype=real)  # [N]
+    friction: wp.array(dtype=vec3)  # [N]
+
+
+TABLE_FIELDS = (("vertices", wp.vec4i), ("kind", wp.int32), ("load", real), ("friction", vec3))
 
 
 class InheritedLoads:
@@ -39,33 +44,32 @@ class InheritedLoads:
         self.device, self.count, self._capacity = device, 0, -1
         self._reserve(0)
 
-    def store(self, contacts: ContactArrays, load: wp.array, count: int) -> None:
-        """Stores the contacts of a step with their loads [N]; those with a negative one are forgotten."""
+    def store(self, contacts: ContactArrays, load: wp.array, friction: wp.array, count: int) -> None:
+        """Stores the contacts of a step with their loads and friction [N]; those with a negative load are forgotten."""
         self._reserve(count)
         self.count = count
         if count:
             wp.copy(self._table.vertices, contacts.vertices, count=count)
             wp.copy(self._table.kind, contacts.kind, count=count)
             wp.copy(self._table.load, load, count=count)
+            wp.copy(self._table.friction, friction, count=count)
         self._fill()
 
-    def look_up(self, contacts: ContactArrays, count: int, load_out: wp.array) -> None:
-        """Finds the load [N] of each contact in the step before; -1 for a new one."""
-        self._launch.split(look_up, count, [self._table, contacts, load_out])
+    def look_up(self, contacts: ContactArrays, count: int, load_out: wp.array, friction_out: wp.array) -> None:
+        """Finds the load and friction [N] of each contact in the step before; the load of a new one is -1."""
+        self._launch.split(look_up, count, [self._table, contacts, load_out, friction_out])
 
     def state_dict(self) -> StateDict:
-        """The pairs that are known, with their loads."""
-        table = self._table
-        vertices, kind, load = (a.numpy()[: self.count] for a in (table.vertices, table.kind, table.load))
-        known = load >= 0.0
-        return {"vertices": vertices[known], "kind": kind[known], "load": load[known]}
+        """The pairs that are known, with their loads and friction."""
+        arrays = {name: getattr(self._table, name).numpy()[: self.count] for name, _ in TABLE_FIELDS}
+        known = arrays["load"] >= 0.0
+        return {name: values[known] for name, values in arrays.items()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         load = np.asarray(state_dict["load"], numpy_real)
         self.count = len(load)
         self._reserve(self.count)
-        values = (("vertices", wp.vec4i), ("kind", wp.int32), ("load", real))
-        for name, kind in values:
+        for name, kind in TABLE_FIELDS:
             if self.count:
                 given = wp.array(np.asarray(state_dict[name]), dtype=kind, device=self.device)
                 wp.copy(getattr(self._table, name), given, count=self.count)
@@ -83,9 +87,8 @@ class InheritedLoads:
         self._table = table = LoadTable()
         table.mask = slots - 1
         table.slots = wp.full(slots, -1, dtype=wp.int32, device=self.device)
-        table.vertices = wp.zeros(self._capacity, dtype=wp.vec4i, device=self.device)
-        table.kind = wp.zeros(self._capacity, dtype=wp.int32, device=self.device)
-        table.load = wp.zeros(self._capacity, dtype=real, device=self.device)
+        for name, kind in TABLE_FIELDS:
+            setattr(table, name, wp.zeros(self._capacity, dtype=kind, device=self.device))
         self._launch = Launcher(self.device)  # the old one keeps launches with the old arrays
 
 
@@ -116,16 +119,31 @@ def insert(table_out: LoadTable):
 
 
 @wp.kernel
-def look_up(first: wp.int32, table: LoadTable, contacts: ContactArrays, load_out: wp.array(dtype=real)):
-    """The largest load of the same pair in the table; -1 if it is not there."""
+def look_up(
+    # in
+    first: wp.int32, table: LoadTable, contacts: ContactArrays,
+    # out
+    load_out: wp.array(dtype=real), friction_out: wp.array(dtype=vec3),
+):  # fmt: skip
+    """The largest load of the same pair in the table, with its friction; -1 if it is not there."""
     k = first + wp.tid()
     kind, at = contacts.kind[k], contacts.vertices[k]
-    load = real(-1.0)
+    best = wp.int32(-1)
     slot = first_slot(kind, at, table.mask)
     entry = table.slots[slot]
     while entry >= 0:
         if table.vertices[entry] == at and table.kind[entry] == kind:
-            load = wp.where(load == real(0.0), table.load[entry], wp.max(load, table.load[entry]))
+            larger = best < 0
+            if best >= 0:
+                more = table.load[entry] - table.load[best]
+                larger = more > real(0.0) or (more == real(0.0) and entry < best)
+            if larger:
+                best = entry
         slot = (slot + 1) & table.mask
         entry = table.slots[slot]
+    load, friction = real(-1.0), vec3()
+    if best >= 0:
+        load = real(1.0) * table.load[best]
+        friction = real(1.0) * table.friction[best]
     load_out[k] = load
+    friction_out[k] = friction

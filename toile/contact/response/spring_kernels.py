@@ -32,7 +32,7 @@ MISS_TOLERANCE = wp.constant(real(0.01))
 # A pair that comes closer than its target by this fraction of the thickness is worth another linearization of the step:
 # impulses would part it by as much, and stretch the cloth around it.
 CLOSEST = wp.constant(real(0.75))
-# Slip in a step below which friction is proportional to it, as a fraction of the thickness.
+# Slip in a step over which friction rises from zero to its limit, as a fraction of the thickness.
 SLIP_REGULARIZATION = wp.constant(real(0.002))
 # Where the system moves a pair by less than this fraction of what impulses move it by, there is no spring: solids hold
 # all that weighs in it, and a spring would fling the rest away.
@@ -48,16 +48,19 @@ class ContactSpringArrays(Growable):
     stiffness: wp.array(dtype=real)  # [N/m]  k
     stiffening: wp.array(dtype=real)  # factor of k in the next solve of the step
     friction_stiffness: wp.array(dtype=real)  # [N/m]  c
+    friction_offset: wp.array(dtype=vec3)  # [N]  g
+    friction_before: wp.array(dtype=vec3)  # [N]  of the step before
     load: wp.array(dtype=real)  # [N]  lambda; after a solve the force of the spring
     load_before: wp.array(dtype=real)  # [N]  of the step before
     force: wp.array(dtype=vec3)  # [N]  in the solve, with friction
-    slip: wp.array(dtype=real)  # [m]  that velocities lead to
+    slip: wp.array(dtype=vec3)  # [m]  that velocities lead to
     effective_inverse_mass: wp.array(dtype=real)  # [1/kg]  K, of the particles as the system holds them
 
 
 SPRING_FIELDS = {
     "active": wp.int32, "in_system": wp.int32, "stiffness": real, "stiffening": real, "friction_stiffness": real,
-    "load": real, "load_before": real, "force": vec3, "slip": real, "effective_inverse_mass": real,
+    "friction_offset": vec3, "friction_before": vec3,
+    "load": real, "load_before": real, "force": vec3, "slip": vec3, "effective_inverse_mass": real,
 }  # fmt: skip
 
 
@@ -89,7 +92,8 @@ def clear_springs(
     springs_out.stiffening[t] = real(1.0)
     springs_out.load[t] = real(0.0)
     springs_out.load_before[t] = real(0.0)
-    springs_out.slip[t] = real(0.0)
+    springs_out.slip[t] = vec3()
+    springs_out.friction_before[t] = vec3()
 
 
 @wp.kernel
@@ -110,7 +114,7 @@ def prepare_springs(
     springs_out.load_before[t] = springs_out.load[t]
     if along > MAX_SEPARATION * tau:
         springs_out.load[t] = real(0.0)
-    springs_out.slip[t] = wp.length(r - along * n)
+    springs_out.slip[t] = r - along * n
     if springs_out.effective_inverse_mass[t] < TINY:  # the system can move nothing of it
         springs_out.load[t] = real(0.0)
     acts = springs_out.load[t] > real(0.0) or along < spring_target(contacts, t) + reach
@@ -146,20 +150,45 @@ def spring_block(n: vec3, k: real, c: real) -> mat33:
 
 
 @wp.func
-def spring_force(contacts: ContactArrays, t: wp.int32, load: real, k: real, c: real, r: vec3) -> vec3:
+def spring_force(contacts: ContactArrays, t: wp.int32, load: real, k: real, c: real, offset: vec3, r: vec3) -> vec3:
     """The force on the first element [N], where the closest points have moved by r relative to each other."""
     n = contacts.normal[t]
     along = wp.dot(n, r)
-    return (load + k * (spring_target(contacts, t) - along)) * n - c * (r - along * n)
+    return (load + k * (spring_target(contacts, t) - along)) * n + offset - c * (r - along * n)
+
+
+@wp.struct
+class SpringFriction:
+    """Friction g - c r_t, linear in the slip r_t."""
+
+    offset: vec3  # [N]  g
+    c: real  # [N/m]
 
 
 @wp.func
-def friction_stiffness(contacts: ContactArrays, t: wp.int32, load: real, k: real, r: vec3, least: real) -> real:
-    """c = mu lambda / slip, where the slip is at least `least` [N/m]."""
+def linear_friction(
+    contacts: ContactArrays, t: wp.int32, load: real, k: real, slip: vec3, before: vec3
+) -> SpringFriction:  # fmt: skip
+    """Friction near a slip: that of a spring that begins the step with the force of the step before, within Coulomb's
+    limit. Where it would exceed the limit, the force at this slip has the size of the limit."""
     n = contacts.normal[t]
-    slip = wp.length(r - wp.dot(n, r) * n)
-    slip = wp.max(wp.max(slip, least), SLIP_REGULARIZATION * contacts.thickness[t])
-    return wp.min(contacts.mu[t] * load / slip, k)
+    limit = contacts.mu[t] * load
+    found = SpringFriction()
+    found.c = wp.min(k, limit / (SLIP_REGULARIZATION * contacts.thickness[t]))
+    found.offset = before - wp.dot(n, before) * n
+    size = wp.length(found.offset)
+    if size > limit:
+        found.offset *= limit / size
+    trial = found.offset - found.c * slip
+    size = wp.length(trial)
+    if size > limit:
+        distance = wp.length(slip)
+        if found.c * distance > limit:  # it slides: a force of fixed size could reverse the motion, this one cannot
+            found.c = limit / distance
+            found.offset = vec3()
+        else:
+            found.offset = (limit / size) * trial + found.c * slip
+    return found
 
 
 @wp.func
@@ -196,13 +225,18 @@ def add_springs(
         return
     at, w, load = contacts.vertices[t], contacts.weights[t], springs_out.load[t]
     k = spring_stiffness(springs_out, t, h)
-    r = relative_motion(at, w, x_start, x_end, moving_count, x)
-    c = friction_stiffness(contacts, t, load, k, r, springs_out.slip[t])
-    springs_out.slip[t] = real(0.0)  # from the next solve on the slip is that of the solved positions
+    r, n = relative_motion(at, w, x_start, x_end, moving_count, x), contacts.normal[t]
+    slip = r - wp.dot(n, r) * n
+    if wp.length_sq(springs_out.slip[t]) > wp.length_sq(slip):
+        slip = real(1.0) * springs_out.slip[t]
+    springs_out.slip[t] = vec3()  # from the next solve on the slip is that of the solved positions
+    friction = linear_friction(contacts, t, load, k, slip, springs_out.friction_before[t])
+    c = friction.c
     springs_out.stiffness[t] = k
     springs_out.friction_stiffness[t] = c
-    force = spring_force(contacts, t, load, k, c, r)
-    block = (h * h) * spring_block(contacts.normal[t], k, c)
+    springs_out.friction_offset[t] = friction.offset
+    force = spring_force(contacts, t, load, k, c, friction.offset, r)
+    block = (h * h) * spring_block(n, k, c)
     for a in range(4):
         if at[a] < moving_count:
             wp.atomic_add(f_out, at[a], w[a] * force)
@@ -229,7 +263,8 @@ def judge_springs(
     if stretch < -CLOSEST * tau and springs_out.effective_inverse_mass[t] > TINY:
         wp.atomic_add(too_close_out, 0, 1)
     if springs_out.in_system[t] == 1:
-        springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, springs_out.friction_stiffness[t], r)
+        c, offset = springs_out.friction_stiffness[t], springs_out.friction_offset[t]
+        springs_out.force[t] = spring_force(contacts, t, springs_out.load[t], k, c, offset, r)
         load = springs_out.load[t] - k * stretch
         springs_out.load[t] = wp.max(load, real(0.0))
         if stretch < -MAX_COMPRESSION * tau:
@@ -266,10 +301,13 @@ def correct_springs(
     if springs_out.active[t] == 1:
         r = relative_motion(at, w, x_start, x_end, moving_count, x)
         k = spring_stiffness(springs_out, t, h)
-        c = friction_stiffness(contacts, t, springs_out.load[t], k, r, real(0.0))
+        load = springs_out.load[t]
+        friction = linear_friction(contacts, t, load, k, r - wp.dot(n, r) * n, springs_out.friction_before[t])
+        c = friction.c
         springs_out.stiffness[t] = k
         springs_out.friction_stiffness[t] = c
-        force += spring_force(contacts, t, springs_out.load[t], k, c, r)
+        springs_out.friction_offset[t] = friction.offset
+        force += spring_force(contacts, t, load, k, c, friction.offset, r)
         whole = (h * h) * spring_block(n, k, c)
         append_coupling(contacts, t, moving_count, whole, couplings_out)
     if springs_out.in_system[t] == 1 or springs_out.active[t] == 1:
@@ -281,12 +319,20 @@ def correct_springs(
 
 
 @wp.kernel
-def forget_missing(first: wp.int32, contacts: ContactArrays, springs_out: ContactSpringArrays):
-    """Marks contacts without a load that needed an impulse by a negative load: they have a spring in the next step, as
-    new pairs have."""
+def end_springs(first: wp.int32, contacts: ContactArrays, springs_out: ContactSpringArrays):
+    """Keeps the friction of springs with a load for the next step, within Coulomb's limit. Marks contacts without a
+    load that needed an impulse by a negative load: they have a spring in the next step, as new pairs have."""
     t = first + wp.tid()
-    if springs_out.load[t] <= real(0.0) and contacts.normal_impulse[t] > real(0.0):
+    friction = vec3()
+    if springs_out.load[t] > real(0.0):
+        n, force = contacts.normal[t], springs_out.force[t]
+        friction = force - wp.dot(n, force) * n
+        size, limit = wp.length(friction), contacts.mu[t] * springs_out.load[t]
+        if size > limit:
+            friction *= limit / size
+    elif contacts.normal_impulse[t] > real(0.0):
         springs_out.load[t] = real(-1.0)
+    springs_out.friction_before[t] = friction
 
 
 @wp.kernel
