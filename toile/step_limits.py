@@ -29,8 +29,9 @@
     |  |- judge the candidate before the filters                  StepLoop.reject
     |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
     |  |     trouble: stretch grew too much; not judged if a
-    |  |     filter limits strain, or that of few triangles       MAX_STRETCH_CHANGE; max_excess, MAX_EXCESS_HALVINGS;
-    |  |                                                          FEW_STRETCHED
+    |  |     filter limits strain, and less strictly where
+    |  |     self_contact limits it                               MAX_STRETCH_CHANGE, HOPELESS_STRETCH; max_excess,
+    |  |                                                          MAX_EXCESS_HALVINGS
     |  |
     |  |- without trouble, correct by the filters of the scene    Contacts.correct
     |  |  |- strain filters                                       passes of the filter
@@ -57,11 +58,13 @@ import warp as wp
 # A step in which the stretch of any triangle changes by more than this is rejected ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 MAX_STRETCH_CHANGE = 0.15
-# Not if those triangles are few, as at a corner that whips, and a filter limits their stretch: up to this fraction of
-# all threads is left to it. A linearization more would move all the cloth for the sake of a few triangles.
+# Where cloth is in contact, limits of stretch among the contact impulses shorten what is too long, unless a thread is
+# longer than at rest by more than this.
+HOPELESS_STRETCH = 1.0
+# There a step is not linearized again for up to this fraction of all threads, as where a corner whips: that would move
+# all the cloth for the sake of a few triangles.
 FEW_STRETCHED = 2e-3
-# A linearization more, or half the step, helps if it leaves less than this fraction of what was wrong. Stretch that no
-# smaller step reduces is due to solids that leave no room, not to motion: up to MAX_CORRECTED_STRETCH it is accepted.
+# A linearization more helps if it leaves less than this fraction of what was wrong.
 HELPED = 0.75
 
 # Linearizations added to a step that stretches cloth beyond the extension of its fabric, or in which cloths come too
@@ -77,8 +80,8 @@ MAX_ENERGY_GAIN = 0.01
 AT_REST = 0.1
 
 # Largest strain of a thread that impulses may cause, in units of the extension of the fabric, and largest strain of any
-# edge. Threads and edges beyond it may grow by MAX_GROWTH in a step, under a load; impulses take back the rest.
-MAX_OVERSTRETCH, MAX_EDGE_STRAIN, MAX_GROWTH = 1.25, 0.2, 0.01
+# edge. Of those beyond it that grow by more than WHIP in a step, impulses take back all of that; a load adds less.
+MAX_OVERSTRETCH, MAX_EDGE_STRAIN, WHIP = 1.25, 0.2, 0.05
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
 # Solves of the first linearization that contacts are judged by, those with solids and those between cloths alike. Each

@@ -136,7 +136,7 @@ def test_each_solid_has_its_own_force_and_count() -> None:
 def test_every_solve_includes_the_contacts(integrator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """This includes a second linearization, after contacts were found and released at the end of the first."""
     # The strain after every step requests another linearization.
-    monkeypatch.setattr(Strain, "needs_linearization", lambda self, changes, added: added == 0)
+    monkeypatch.setattr(Strain, "needs_linearization", lambda self, changes, added, in_contact: added == 0)
     running, tally, solves = simulation(integrator=integrator), FrameTally(), 0
     contacts, solver = running.contacts.solid, running.integrator.newton.solver
     assert contacts is not None

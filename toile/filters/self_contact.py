@@ -130,7 +130,9 @@ class SelfContactCorrection(Correction):
         if self.untangler is not None:
             self._move_apart(self.untangler)
         self.springs.allow_rebounds()
-        trouble = self.resolver.resolve(self.context.planes, h)
+        solids = self.context.solid_contacts
+        in_contact = self.springs.count > 0 or (solids is not None and solids.any)
+        trouble = self.resolver.resolve(self.context.planes, h, in_contact)
         if trouble is None:
             corrections = self.context.corrections
             before, after = [state_out.x, state_out.v], [mesh.x_end, mesh.v_end]

@@ -12,7 +12,7 @@ Deviations  none
 
 import warp as wp
 
-from toile.math.types import mat33, vec3
+from toile.math.types import mat33, real, vec3
 
 
 @wp.struct
@@ -25,6 +25,12 @@ class ConstraintState:
     S_user: wp.array(dtype=mat33)
     x_user: wp.array(dtype=vec3)
     v_user: wp.array(dtype=vec3)
+
+
+@wp.func
+def is_held(S: mat33) -> bool:
+    """Returns whether any direction is held."""
+    return wp.trace(S) < real(2.5)
 
 
 def make_constraint_state(particle_count: int, device: str, with_contacts: bool) -> ConstraintState:

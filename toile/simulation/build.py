@@ -108,9 +108,9 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
         if added == 0:
             balance.begin_step()
         changes = strain.changes(state.x, x)
-        if strain.needs_linearization(changes, added):
+        if strain.needs_linearization(changes, added, contacts.found):
             return True
-        if strain.leaves_few(changes):  # with their energy
+        if strain.few_too_long(changes, contacts.found):  # with their energy
             return False
         return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)
 

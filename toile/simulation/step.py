@@ -13,8 +13,7 @@ from toile.linear.modified_pcg import Solution
 from toile.simulation.certificate import FrameTally
 from toile.simulation.strain import Changes
 from toile.step_limits import (
-    FEW_STRETCHED,
-    HELPED,
+    HOPELESS_STRETCH,
     MAX_CORRECTED_STRETCH,
     MAX_EXCESS_HALVINGS,
     MAX_STRETCH_CHANGE,
@@ -47,7 +46,6 @@ class StepLoop:
         self._windows = [time for item in (*self.scene.constraints, *self.scene.forces) for time in _window(item)]
         self.state = parts.state
         self.candidate = self.state.empty_like()
-        self._stretch_before = np.inf  # by which the last candidate of the step stretched, if it was rejected for that
 
     def advance(self, frame_end: float, tally: FrameTally) -> None:
         """Takes one step towards the end of a frame."""
@@ -55,7 +53,6 @@ class StepLoop:
 
     def step(self, h: float, tally: FrameTally, frame_end: float) -> None:
         """Takes one step of at most h; a rejected candidate is repeated with half the step."""
-        self._stretch_before = np.inf
         while True:
             t = self._time_after(h, frame_end)
             self._begin(h, t)
@@ -98,7 +95,10 @@ class StepLoop:
         trouble = self.parts.contacts.correct(self.state, self.candidate, h)
         if trouble is not None:
             return trouble
-        return self._too_much_stretch(MAX_CORRECTED_STRETCH) if self.parts.filters else None
+        if not self.parts.filters:
+            return None
+        changes = self.changes()
+        return self._too_much_stretch(changes, changes.lengthening, MAX_CORRECTED_STRETCH)
 
     def reject(self, solution: Solution) -> str | None:
         """Why the candidate of the integrator must be rejected, or None."""
@@ -109,19 +109,17 @@ class StepLoop:
             return f"the linear solver stopped at {found} (solver.max_iterations, solver.tolerance)."
         if any(correction.limits_strain for correction in self.parts.filters):
             return None  # strain is judged after the filters
-        few = FEW_STRETCHED if any(correction.limits_few for correction in self.parts.filters) else 0.0
-        return self._too_much_stretch(MAX_STRETCH_CHANGE, few)
+        changes = self.changes()
+        if self.strain.leaves_few and self.parts.contacts.found:
+            return self._too_much_stretch(changes, changes.lengthening, HOPELESS_STRETCH)
+        return self._too_much_stretch(changes, changes.stretch, MAX_STRETCH_CHANGE)
 
-    def _too_much_stretch(self, allowed: float, few: float = 0.0) -> str | None:
-        """Why stretch grew too much, or None; `few` is the share of threads that a filter will limit."""
-        change, excess, share = self.changes()
-        if np.isfinite(change) and 0.0 < share <= few:
+    def _too_much_stretch(self, changes: Changes, change: float, allowed: float) -> str | None:
+        """Why stretch changed too much, or None."""
+        if not np.isfinite(changes.stretch):
+            change = np.inf
+        if change <= allowed and (changes.excess <= self._max_excess or self.control.level >= MAX_EXCESS_HALVINGS):
             return None
-        if HELPED * self._stretch_before < change <= MAX_CORRECTED_STRETCH:
-            return None
-        if change <= allowed and (excess <= self._max_excess or self.control.level >= MAX_EXCESS_HALVINGS):
-            return None
-        self._stretch_before = change
         x_before, x = self.state.x.numpy(), self.candidate.x.numpy()
         bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
         if len(bad):

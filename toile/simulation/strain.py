@@ -28,8 +28,9 @@ class Changes(NamedTuple):
     """Largest changes of stretch in a step, over all triangles and both threads."""
 
     stretch: float  # increase of the distance from rest; infinite if a position is not finite. Decreases do not count
+    lengthening: float  # the same without compression: in a fold that closes threads become shorter, and carry nothing
     excess: float  # lengthening of threads beyond the extension of their fabric; 0 if there is none
-    # Share of all threads of triangles whose stretch grew by more than MAX_STRETCH_CHANGE, or whose length exceeds
+    # Share of all threads of triangles that became longer by more than MAX_STRETCH_CHANGE, or whose length exceeds
     # MAX_OVERSTRETCH times their extension and is more than before
     share: float
 
@@ -38,14 +39,14 @@ class Strain:
     """Stretch of every triangle and edge of a model."""
 
     def __init__(
-        self, model: Model, device: str, limited: Sequence[bool] | None = None, halves_excess: bool = False,
-        limits_few: bool = False,
+        self, model: Model, device: str, limited: Sequence[bool] | None = None,
+        halves_excess: bool = False, limits_few: bool = False,
     ):  # fmt: skip
         """`limited` states for each cloth whether its energies keep it inside the extension of its fabric;
         `halves_excess` whether steps beyond it are halved, and `limits_few` whether a filter limits the stretch of few
         triangles."""
         self.model, self._max_improvements = model, 1 if halves_excess else MAX_IMPROVEMENTS
-        self._leaves_few, self._share_before = limits_few and not halves_excess, 0.0
+        self.leaves_few, self._share_before = limits_few and not halves_excess, 0.0
         self._triangles = wp.array(model.triangles, dtype=wp.vec3i, device=device)
         self._weights = wp.array(model.uv_weights.reshape(-1, 3), dtype=vec3, device=device)
         self._shares = wp.array(model.areas / max(model.areas.sum(), 1e-300), dtype=real, device=device)
@@ -67,21 +68,23 @@ class Strain:
         self._changes.zero_()
         inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._changes]
         self._launch(measure_changes, self.model.triangle_count, inputs)
-        stretch, excess, count = self._readback_changes().tolist()
-        return Changes(stretch, excess, count / max(2 * self.model.triangle_count, 1))
+        *largest, count = self._readback_changes().tolist()
+        stretch, lengthening, excess = largest
+        return Changes(stretch, lengthening, excess, count / max(2 * self.model.triangle_count, 1))
 
-    def needs_linearization(self, changes: Changes, added: int) -> bool:
+    def needs_linearization(self, changes: Changes, added: int, in_contact: bool) -> bool:
         """Whether another linearization should be added to a step, after `added` others: it costs less than two steps
-        of half the size. Where one hardly helped, another does not."""
+        of half the size. Where cloth is `in_contact`, few threads that are too long are left to a filter, and where one
+        linearization hardly helped, another does not."""
         too_long = changes.stretch > MAX_STRETCH_CHANGE or changes.excess > 0.0
-        if self._leaves_few:
+        if self.leaves_few and in_contact:
             helped = added == 0 or changes.share < HELPED * self._share_before
             too_long, self._share_before = changes.share > FEW_STRETCHED and helped, changes.share
         return too_long and added < self._max_improvements
 
-    def leaves_few(self, changes: Changes) -> bool:
-        """Whether few threads are too long, which a filter will shorten."""
-        return self._leaves_few and 0.0 < changes.share <= FEW_STRETCHED
+    def few_too_long(self, changes: Changes, in_contact: bool) -> bool:
+        """Whether few threads are too long, and a filter will shorten them."""
+        return self.leaves_few and in_contact and 0.0 < changes.share <= FEW_STRETCHED
 
     def move(self, time: float) -> None:
         """Brings rest lengths to a time."""
@@ -127,16 +130,17 @@ def measure_changes(
         rest = b[2 * t + axis]
         before = stretch_along(w, triangles[t], x_before)
         now = stretch_along(w, triangles[t], x)
-        change = wp.abs(now - rest) - wp.abs(before - rest)
+        change, longer = wp.abs(now - rest) - wp.abs(before - rest), now - wp.max(before, rest)
         # NaN counts as infinite: a maximum would drop it.
         if not (change < INFINITE):
             change = INFINITE
         wp.atomic_max(changes_out, 0, change)
         allowed = wp.max(before, rest * (real(1.0) + longest[2 * t + axis]))
-        wp.atomic_max(changes_out, 1, (now - allowed) / rest)
+        wp.atomic_max(changes_out, 1, longer)
+        wp.atomic_max(changes_out, 2, (now - allowed) / rest)
         most = wp.max(before, rest * (real(1.0) + OVERSTRETCH * longest[2 * t + axis]))
-        if change > STRETCH_CHANGE or now > most:
-            wp.atomic_add(changes_out, 2, real(1.0))
+        if longer > STRETCH_CHANGE or now > most:
+            wp.atomic_add(changes_out, 3, real(1.0))
 
 
 @wp.kernel

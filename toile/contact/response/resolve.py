@@ -28,7 +28,7 @@ from toile.contact.response.carried import CarriedCloth
 from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.search import NearPairSearch
-from toile.contact.response.stretch_limits import StretchLimits
+from toile.contact.response.stretch_limits import STRETCH_LIMIT, WHIPPED, StretchLimits
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
@@ -92,15 +92,17 @@ class ContactResolver:
         self._launch(drop_boundary_contacts, found, [first, contact_set.contacts])
         return found
 
-    def resolve(self, planes: Planes | None, h: float) -> str | None:
-        """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None."""
+    def resolve(self, planes: Planes | None, h: float, limits_whips: bool = False) -> str | None:
+        """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None. With `limits_whips` it
+        also shortens the few threads that the integrator stretched too much."""
         contact_set = self.contact_set
         response, response_v = self._find_responses(planes or self._no_planes)
         self.search.update()
         contact_set.update_inverse_masses()
         if self._limits is not None:
             self._limits.begin(self.mesh.x_end)
-        self._find_stretched()
+            if limits_whips:
+                self._limits.add_to(contact_set, WHIPPED)
         if contact_set.contact_count:
             self._apply_impulses(response)
             self.search.update()
@@ -112,6 +114,8 @@ class ContactResolver:
             hits = contact_set.find_impacts(True) + self._find_stretched()
             passes += 1
         self.contact_count = contact_set.contact_count - (self._limits.count if self._limits is not None else 0)
+        if self._limits is not None:
+            self._limits.slow_down(contact_set, h)
         if contact_set.contact_count:
             self._correct_velocities(response_v, h)
         self.truncated_count = 0
@@ -134,8 +138,10 @@ class ContactResolver:
         return None
 
     def _find_stretched(self) -> int:
-        """Adds the limits of stretch that are exceeded to the contacts; returns their number."""
-        return 0 if self._limits is None else self._limits.add_to(self.contact_set)
+        """Adds the limits of stretch that impulses exceeded to the contacts; returns their number."""
+        if self._limits is None or not self.contact_set.contact_count:
+            return 0
+        return self._limits.add_to(self.contact_set, STRETCH_LIMIT)
 
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""

@@ -9,8 +9,8 @@ impulses draw the neighbors along. They conserve momentum.
 
 Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, all edges to MAX_EDGE_STRAIN, and both to
 what the integrator found, if that is longer: a load that stretches the cloth is its business. But one step of it may
-add no more than MAX_GROWTH: where a corner whips, the linear system may stretch a few triangles to twice their length,
-and the impulses take that back without another solve for all the cloth.
+not add more than WHIP: where a corner whips, the linear system may stretch a few triangles to twice their length, and
+the impulses take that back without another solve for all the cloth.
 
 Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
 Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
@@ -29,11 +29,12 @@ from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, numpy_real, real, vec3, vec4
 from toile.model.model import Model
-from toile.step_limits import MAX_EDGE_STRAIN, MAX_GROWTH, MAX_OVERSTRETCH
+from toile.step_limits import MAX_EDGE_STRAIN, MAX_OVERSTRETCH, WHIP
 
-# The kind of a limit among the contacts, beside vertex and triangle, and two edges.
-STRETCH_LIMIT = wp.constant(2)
-GROWTH = wp.constant(real(MAX_GROWTH))
+# The kinds of a limit among the contacts, beside vertex and triangle, and two edges: exceeded by impulses, or by the
+# integrator.
+STRETCH_LIMIT, WHIPPED = wp.constant(2), wp.constant(3)
+WHIPS = wp.constant(real(WHIP))
 
 
 @wp.struct
@@ -59,7 +60,7 @@ class StretchLimits:
         self.elements.longest = wp.array(longest[limited].astype(numpy_real), dtype=real, device=device)
         self.elements.exceeded = wp.zeros(self._element_count, dtype=wp.int32, device=device)
         self._x_found = wp.zeros(vertex_count, dtype=vec3, device=device)
-        self.count = 0  # among the contacts of the step
+        self.count, self.whipped = 0, 0  # among the contacts of the step, and those of them that whip
         self._hits = AppendBuffer(wp.int32, 256, device, keyed=True)
         self._launch = Launcher(device)
 
@@ -72,10 +73,10 @@ class StretchLimits:
         """Starts a step, whose integrator found x_end."""
         if self._element_count:
             wp.copy(self._x_found, x_end)
-            self.count = 0
+            self.count, self.whipped = 0, 0
             self.elements.exceeded.zero_()
 
-    def add_to(self, contact_set: ContactSet) -> int:
+    def add_to(self, contact_set: ContactSet, kind: int) -> int:
         """Adds the elements that exceed their limits at the end of the step; returns their number."""
         if not self._element_count:
             return 0
@@ -84,11 +85,19 @@ class StretchLimits:
         fill([hits], self._launch, find_exceeded, self._element_count, inputs)
         if hits.count:
             first = contact_set.reserve(hits.count)
-            inputs = [first, hits.values, hits.order(), mesh.x, self._x_found, mesh.x_end, mesh.inverse_mass]
+            inputs = [first, int(kind), hits.values, hits.order(), mesh.x, self._x_found, mesh.x_end, mesh.inverse_mass]
             self._launch(make_limits, hits.count, [*inputs, self.elements, contact_set.contacts])
             contact_set.count.fill_(contact_set.contact_count)
+            self.whipped += hits.count if int(kind) == int(WHIPPED) else 0
         self.count += hits.count
         return hits.count
+
+    def slow_down(self, contact_set: ContactSet, h: float) -> None:
+        """Takes what whipped back from the velocities too: they would whip again in the next step."""
+        if self.whipped:
+            mesh = contact_set.mesh
+            inputs = [contact_set.contacts, mesh.inverse_mass, 1.0 / h, mesh.v_end]
+            self._launch(add_velocities, contact_set.contact_count, inputs)
 
 
 def find_elements(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,8 +136,10 @@ def largest_length(
     elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3)
 ) -> real:
     """Its limit, or the length that the integrator found, if the step has not made it much longer."""
-    grown = wp.length(stretched(elements, k, x)) + GROWTH
-    return wp.max(elements.longest[k], wp.min(wp.length(stretched(elements, k, x_found)), grown))
+    before, found = wp.length(stretched(elements, k, x)), wp.length(stretched(elements, k, x_found))
+    if found > before + WHIPS:
+        found = before
+    return wp.max(elements.longest[k], found)
 
 
 @wp.kernel
@@ -156,8 +167,9 @@ def find_exceeded(
 @wp.kernel
 def make_limits(
     # in
-    begin: wp.int32, hits: wp.array(dtype=wp.int32), order: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3),
-    x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
+    begin: wp.int32, kind: wp.int32, hits: wp.array(dtype=wp.int32), order: wp.array(dtype=wp.int32),
+    x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    inverse_mass: wp.array(dtype=mat33),
     # in and out
     elements_out: StretchElements,
     # out
@@ -173,7 +185,7 @@ def make_limits(
     vertices = wp.vec4i(at[0], at[1], at[2], at[0])
     elements_out.exceeded[k] = 1
     contacts_out.vertices[i] = vertices
-    contacts_out.kind[i] = STRETCH_LIMIT
+    contacts_out.kind[i] = kind
     contacts_out.weights[i] = w
     contacts_out.normal[i] = n
     contacts_out.target[i] = L * (
@@ -187,3 +199,20 @@ def make_limits(
     contacts_out.effective_inverse_mass[i] = effective_inverse_mass(
         w, n, inverse_mass[vertices[0]], inverse_mass[vertices[1]], inverse_mass[vertices[2]], mat33()
     )
+
+
+@wp.kernel
+def add_velocities(
+    # in
+    contacts: ContactArrays, inverse_mass: wp.array(dtype=mat33), per_h: real,
+    # in and out
+    v_out: wp.array(dtype=vec3),
+):  # fmt: skip
+    """Adds the displacements by limits of what whipped to the velocities."""
+    k = wp.tid()
+    if contacts.kind[k] != WHIPPED:
+        return
+    at, w = contacts.vertices[k], contacts.weights[k]
+    impulse = per_h * contacts.normal_impulse[k] * contacts.normal[k]
+    for a in range(3):
+        wp.atomic_add(v_out, at[a], w[a] * (inverse_mass[at[a]] * impulse))

@@ -18,8 +18,8 @@ from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, CouplingGroups
 from toile.linear.multigrid.coupled_products import CoupledProducts
 from toile.linear.multigrid.galerkin import Weights
-from toile.linear.multigrid.galerkin_blocks import is_held
 from toile.math.types import mat33, real
+from toile.model.constraint_state import is_held
 
 
 class CoupledLevels:

@@ -26,8 +26,8 @@ import warp as wp
 from toile.device.launcher import Launcher
 from toile.linear.block_matrix import BlockMatrix, CouplingGroups
 from toile.linear.multigrid.galerkin import Weights
-from toile.linear.multigrid.galerkin_blocks import is_held
 from toile.math.types import mat33, real, vec3
+from toile.model.constraint_state import is_held
 
 # Most threads of a launch over groups on a GPU; as many fill it.
 LONGEST = 1 << 17

@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from toile.math.types import identity, mat33, numpy_real, real
+from toile.model.constraint_state import is_held
 
 # Share of their mean that is added to diagonal blocks. They would be singular at nodes that only held particles reach,
 # and where two nodes are reached by the same particles only.
@@ -22,12 +23,6 @@ TINY_BLOCK = wp.constant(real(1e-30))
 # which take processors many times as long. Adding and subtracting ROUNDER makes them zero.
 FAINT = 1e-16
 ROUNDER = wp.constant(mat33(*(9 * [FAINT / float(np.finfo(numpy_real).eps)])))
-
-
-@wp.func
-def is_held(S: mat33) -> bool:
-    """Returns whether any direction is held."""
-    return wp.trace(S) < real(2.5)
 
 
 @wp.func
