@@ -30,8 +30,8 @@
     |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
     |  |     trouble: stretch grew too much; not judged if a
     |  |     filter limits strain, and less strictly where
-    |  |     self_contact limits it                               MAX_STRETCH_CHANGE, HOPELESS_STRETCH; max_excess,
-    |  |                                                          MAX_EXCESS_HALVINGS
+    |  |     self_contact limits that of few threads              MAX_STRETCH_CHANGE; FEW_STRETCHED, HOPELESS_STRETCH;
+    |  |                                                          max_excess, MAX_EXCESS_HALVINGS
     |  |
     |  |- without trouble, correct by the filters of the scene    Contacts.correct
     |  |  |- strain filters                                       passes of the filter
@@ -58,12 +58,10 @@ import warp as wp
 # A step in which the stretch of any triangle changes by more than this is rejected ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 MAX_STRETCH_CHANGE = 0.15
-# Where cloth is in contact, limits of stretch among the contact impulses shorten what is too long, unless a thread is
-# longer than at rest by more than this.
-HOPELESS_STRETCH = 1.0
-# There a step is not linearized again for up to this fraction of all threads, as where a corner whips: that would move
-# all the cloth for the sake of a few triangles.
-FEW_STRETCHED = 2e-3
+# Where cloth is in contact, limits of stretch among the contact impulses shorten the threads that are too long if they
+# are at most this fraction of all, as where a corner whips: another linearization, or half the step, would move all the
+# cloth for the sake of a few triangles. A thread that is longer than at rest by HOPELESS_STRETCH is beyond them.
+FEW_STRETCHED, HOPELESS_STRETCH = 2e-3, 1.0
 # A linearization more helps if it leaves less than this fraction of what was wrong.
 HELPED = 0.75
 
@@ -81,7 +79,7 @@ AT_REST = 0.1
 
 # Largest strain of a thread that impulses may cause, in units of the extension of the fabric, and largest strain of any
 # edge. Of those beyond it that grow by more than WHIP in a step, impulses take back all of that; a load adds less.
-MAX_OVERSTRETCH, MAX_EDGE_STRAIN, WHIP = 1.25, 0.2, 0.05
+MAX_OVERSTRETCH, MAX_EDGE_STRAIN, WHIP = 1.25, 0.2, 0.01
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
 # Solves of the first linearization that contacts are judged by, those with solids and those between cloths alike. Each

@@ -249,7 +249,8 @@ def test_cloth_that_starts_at_a_permitted_depth_recovers(folder: Path, kind: str
 
 def test_the_remedy_of_a_failed_step_names_the_pin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No step size helps where a pin is inside a solid."""
-    monkeypatch.setattr("toile.simulation.step.MAX_STRETCH_CHANGE", -1.0)  # no step is accepted
+    for limit in ("MAX_STRETCH_CHANGE", "HOPELESS_STRETCH"):
+        monkeypatch.setattr(f"toile.simulation.step.{limit}", -1.0)  # no step is accepted
     pin = "constraints: [{type: pin, where: {indices: [60]}}]"
     for radius, also, expected in (
         (0.35, pin, 'Vertex 60 is pinned 0.05 m inside solid "sphere". Move the pin out of it.'),

@@ -13,6 +13,7 @@ from toile.linear.modified_pcg import Solution
 from toile.simulation.certificate import FrameTally
 from toile.simulation.strain import Changes
 from toile.step_limits import (
+    FEW_STRETCHED,
     HOPELESS_STRETCH,
     MAX_CORRECTED_STRETCH,
     MAX_EXCESS_HALVINGS,
@@ -111,7 +112,8 @@ class StepLoop:
             return None  # strain is judged after the filters
         changes = self.changes()
         if self.strain.leaves_few and self.parts.contacts.found:
-            return self._too_much_stretch(changes, changes.lengthening, HOPELESS_STRETCH)
+            allowed = HOPELESS_STRETCH if changes.share <= FEW_STRETCHED else MAX_STRETCH_CHANGE
+            return self._too_much_stretch(changes, changes.lengthening, allowed)
         return self._too_much_stretch(changes, changes.stretch, MAX_STRETCH_CHANGE)
 
     def _too_much_stretch(self, changes: Changes, change: float, allowed: float) -> str | None:
