@@ -20,10 +20,11 @@
     |  |  |  |     them, and solve again; the solves before the
     |  |  |  |     last stop at LOOSE times the tolerance         Contacts.check; MAX_CONTACT_SOLVES
     |  |  |- while more than FEW_STRETCHED of the threads exceed
-    |  |  |     their limit or grew by MAX_STRETCH_CHANGE, cloths
-    |  |  |     come much too close, or contacts between them
-    |  |  |     added MAX_ENERGY_GAIN, and it HELPED: linearize
-    |  |  |     and solve once more at the result                 MAX_IMPROVEMENTS, or 1 with time.max_excess
+    |  |  |     their limit or grew by MAX_STRETCH_CHANGE, more
+    |  |  |     than FEW_CLOSE of the contacts between cloths
+    |  |  |     are much too close, or they added
+    |  |  |     MAX_ENERGY_GAIN, and it HELPED: linearize and
+    |  |  |     solve once more at the result                     MAX_IMPROVEMENTS, or 1 with time.max_excess
     |  |  |- project particles inside a solid onto its surface    Contacts.project
     |  |
     |  |- judge the candidate before the filters                  StepLoop.reject
@@ -62,8 +63,10 @@ MAX_STRETCH_CHANGE = 0.15
 # are at most this fraction of all, as where a corner whips: another linearization, or half the step, would move all the
 # cloth for the sake of a few triangles. A thread that is longer than at rest by HOPELESS_STRETCH is beyond them.
 FEW_STRETCHED, HOPELESS_STRETCH = 2e-3, 1.0
+# Nor for pairs of cloths that come much too close, if they are at most this fraction of all: impulses part them.
+FEW_CLOSE = 0.015
 # A linearization more helps if it leaves less than this fraction of what was wrong.
-HELPED = 0.75
+HELPED = 0.6
 
 # Linearizations added to a step that stretches cloth beyond the extension of its fabric, or in which cloths come too
 # close by more than CLOSEST of their thickness (toile/contact/response/spring_kernels.py). A scene that sets

@@ -53,7 +53,7 @@ from toile.device.readback import Readback
 from toile.linear.block_matrix import BlockMatrix, Couplings
 from toile.math.types import real
 from toile.model.state_dict import StateDict
-from toile.step_limits import HELPED
+from toile.step_limits import FEW_CLOSE, HELPED
 
 if TYPE_CHECKING:
     from toile.system.terms import Linearization
@@ -107,7 +107,7 @@ class ContactSprings:
         self, x: wp.array, v: wp.array, h: float, A_out: BlockMatrix, b_out: wp.array, last: bool, pulls_out: wp.array
     ) -> bool:
         """Updates loads; removes springs that pull, adds those that are missing, and corrects the system by both.
-        Returns, after the last solve, whether no pair comes much too close, or hardly fewer do than in the last check.
+        Returns, after the last solve, whether few pairs come much too close, or hardly fewer than in the last check.
 
         The system is corrected before every other solve: the loads in it would no longer be those of the springs, which
         would then be judged by forces that they did not have.
@@ -124,7 +124,8 @@ class ContactSprings:
         self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._too_close, pulls_out])
         if last:
             before, self._too_close_before = self._too_close_before, int(self._readback()[0])
-            return self._too_close_before == 0 or self._too_close_before > HELPED * before
+            few = self._too_close_before <= FEW_CLOSE * self.count
+            return few or self._too_close_before > HELPED * before
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
         self._launch(correct_springs, self.count, [A_out.diagonal, *at, h, contacts, *out])
