@@ -28,7 +28,7 @@ from toile.contact.response.carried import CarriedCloth
 from toile.contact.response.caught import CaughtCloth
 from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse, find_clearance, make_response
 from toile.contact.response.search import NearPairSearch
-from toile.contact.response.stretch_limits import STRETCH_LIMIT, WHIPPED, StretchLimits
+from toile.contact.response.stretch_limits import SOLVE_LIMIT, STRETCH_LIMIT, StretchLimits
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
@@ -92,17 +92,17 @@ class ContactResolver:
         self._launch(drop_boundary_contacts, found, [first, contact_set.contacts])
         return found
 
-    def resolve(self, planes: Planes | None, h: float, limits_whips: bool = False) -> str | None:
-        """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None. With `limits_whips` it
-        also shortens the few threads that the integrator stretched too much."""
+    def resolve(self, planes: Planes | None, h: float, limits_solve: bool = False) -> str | None:
+        """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None. With `limits_solve` it
+        also shortens the threads that the integrator stretched too far."""
         contact_set = self.contact_set
         response, response_v = self._find_responses(planes or self._no_planes)
         self.search.update()
         contact_set.update_inverse_masses()
         if self._limits is not None:
-            self._limits.begin(self.mesh.x_end)
-            if limits_whips:
-                self._limits.add_to(contact_set, WHIPPED)
+            self._limits.begin()
+            if limits_solve:
+                self._limits.add_to(contact_set, SOLVE_LIMIT)
         if contact_set.contact_count:
             self._apply_impulses(response)
             self.search.update()

@@ -8,9 +8,9 @@ inequality on the displacements of the step, of the same form as a contact, and 
 impulses draw the neighbors along. They conserve momentum.
 
 Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, all edges to MAX_EDGE_STRAIN, and both to
-what the integrator found, if that is longer: a load that stretches the cloth is its business. But one step of it may
-not add more than WHIP: where a corner whips, the linear system may stretch a few triangles to twice their length, and
-the impulses take that back without another solve for all the cloth.
+their length before the step, if that is longer. In cloth that is in contact this holds for what the integrator did as
+well: where a corner whips, the linear system may stretch a few triangles to twice their length, and the impulses take
+that back without another solve for all the cloth.
 
 Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
 Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
@@ -29,12 +29,11 @@ from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, numpy_real, real, vec3, vec4
 from toile.model.model import Model
-from toile.step_limits import MAX_EDGE_STRAIN, MAX_OVERSTRETCH, WHIP
+from toile.step_limits import MAX_EDGE_STRAIN, MAX_OVERSTRETCH
 
 # The kinds of a limit among the contacts, beside vertex and triangle, and two edges: exceeded by impulses, or by the
 # integrator.
-STRETCH_LIMIT, WHIPPED = wp.constant(2), wp.constant(3)
-WHIPS = wp.constant(real(WHIP))
+STRETCH_LIMIT, SOLVE_LIMIT = wp.constant(2), wp.constant(3)
 
 
 @wp.struct
@@ -50,7 +49,7 @@ class StretchElements(Growable):
 class StretchLimits:
     """Adds the elements that impulses stretch too far to the contacts of a step."""
 
-    def __init__(self, model: Model, vertex_count: int, device: str):
+    def __init__(self, model: Model, device: str):
         vertices, weights, longest = find_elements(model)
         limited = np.flatnonzero(np.isfinite(longest))
         self._element_count, self.device = len(limited), device
@@ -59,8 +58,7 @@ class StretchLimits:
         self.elements.weights = wp.array(weights[limited].astype(numpy_real), dtype=vec3, device=device)
         self.elements.longest = wp.array(longest[limited].astype(numpy_real), dtype=real, device=device)
         self.elements.exceeded = wp.zeros(self._element_count, dtype=wp.int32, device=device)
-        self._x_found = wp.zeros(vertex_count, dtype=vec3, device=device)
-        self.count, self.whipped = 0, 0  # among the contacts of the step, and those of them that whip
+        self.count, self._by_solve = 0, 0  # among the contacts of the step, and those that the integrator exceeded
         self._hits = AppendBuffer(wp.int32, 256, device, keyed=True)
         self._launch = Launcher(device)
 
@@ -69,11 +67,10 @@ class StretchLimits:
         """Whether any element has a limit."""
         return self._element_count > 0
 
-    def begin(self, x_end: wp.array) -> None:
-        """Starts a step, whose integrator found x_end."""
+    def begin(self) -> None:
+        """Starts a step."""
         if self._element_count:
-            wp.copy(self._x_found, x_end)
-            self.count, self.whipped = 0, 0
+            self.count, self._by_solve = 0, 0
             self.elements.exceeded.zero_()
 
     def add_to(self, contact_set: ContactSet, kind: int) -> int:
@@ -81,20 +78,20 @@ class StretchLimits:
         if not self._element_count:
             return 0
         mesh, hits = contact_set.mesh, self._hits
-        inputs = [self.elements, mesh.x, self._x_found, mesh.x_end]
+        inputs = [self.elements, mesh.x, mesh.x_end]
         fill([hits], self._launch, find_exceeded, self._element_count, inputs)
         if hits.count:
             first = contact_set.reserve(hits.count)
-            inputs = [first, int(kind), hits.values, hits.order(), mesh.x, self._x_found, mesh.x_end, mesh.inverse_mass]
+            inputs = [first, int(kind), hits.values, hits.order(), mesh.x, mesh.x_end, mesh.inverse_mass]
             self._launch(make_limits, hits.count, [*inputs, self.elements, contact_set.contacts])
             contact_set.count.fill_(contact_set.contact_count)
-            self.whipped += hits.count if int(kind) == int(WHIPPED) else 0
+            self._by_solve += hits.count if int(kind) == int(SOLVE_LIMIT) else 0
         self.count += hits.count
         return hits.count
 
     def slow_down(self, contact_set: ContactSet, h: float) -> None:
-        """Takes what whipped back from the velocities too: they would whip again in the next step."""
-        if self.whipped:
+        """Takes back from the velocities what the integrator stretched too far: they would do it again."""
+        if self._by_solve:
             mesh = contact_set.mesh
             inputs = [contact_set.contacts, mesh.inverse_mass, 1.0 / h, mesh.v_end]
             self._launch(add_velocities, contact_set.contact_count, inputs)
@@ -132,14 +129,9 @@ def stretched(elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3)) -
 
 
 @wp.func
-def largest_length(
-    elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3)
-) -> real:
-    """Its limit, or the length that the integrator found, if the step has not made it much longer."""
-    before, found = wp.length(stretched(elements, k, x)), wp.length(stretched(elements, k, x_found))
-    if found > before + WHIPS:
-        found = before
-    return wp.max(elements.longest[k], found)
+def largest_length(elements: StretchElements, k: wp.int32, x: wp.array(dtype=vec3)) -> real:
+    """Its limit, or its length before the step, if that is longer."""
+    return wp.max(elements.longest[k], wp.length(stretched(elements, k, x)))
 
 
 @wp.kernel
@@ -147,7 +139,7 @@ def find_exceeded(
     # model
     first: wp.int32, elements: StretchElements,
     # in
-    x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
@@ -156,7 +148,7 @@ def find_exceeded(
     length = wp.length(stretched(elements, k, x_end))
     if elements.exceeded[k] != 0 or length <= elements.longest[k]:
         return
-    if length <= largest_length(elements, k, x, x_found):
+    if length <= largest_length(elements, k, x):
         return
     n = next_slot(ranges_out, first)
     if n >= 0:
@@ -168,14 +160,13 @@ def find_exceeded(
 def make_limits(
     # in
     begin: wp.int32, kind: wp.int32, hits: wp.array(dtype=wp.int32), order: wp.array(dtype=wp.int32),
-    x: wp.array(dtype=vec3), x_found: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3),
-    inverse_mass: wp.array(dtype=mat33),
+    x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), inverse_mass: wp.array(dtype=mat33),
     # in and out
     elements_out: StretchElements,
     # out
     contacts_out: ContactArrays,
 ):  # fmt: skip
-    """Writes the limits behind the contacts, in the order of their elements_out."""
+    """Writes the limits behind the contacts, in the order of their elements."""
     i = begin + wp.tid()
     k = hits[order[wp.tid()]]
     at, weights = elements_out.vertices[k], elements_out.weights[k]
@@ -188,9 +179,7 @@ def make_limits(
     contacts_out.kind[i] = kind
     contacts_out.weights[i] = w
     contacts_out.normal[i] = n
-    contacts_out.target[i] = L * (
-        wp.dot(n, stretched(elements_out, k, x)) - largest_length(elements_out, k, x, x_found)
-    )
+    contacts_out.target[i] = L * (wp.dot(n, stretched(elements_out, k, x)) - largest_length(elements_out, k, x))
     contacts_out.mu[i] = real(0.0)
     contacts_out.thickness[i] = real(0.0)
     contacts_out.rebound[i] = real(0.0)
@@ -208,9 +197,9 @@ def add_velocities(
     # in and out
     v_out: wp.array(dtype=vec3),
 ):  # fmt: skip
-    """Adds the displacements by limits of what whipped to the velocities."""
+    """Adds the displacements by limits that the integrator exceeded to the velocities."""
     k = wp.tid()
-    if contacts.kind[k] != WHIPPED:
+    if contacts.kind[k] != SOLVE_LIMIT:
         return
     at, w = contacts.vertices[k], contacts.weights[k]
     impulse = per_h * contacts.normal_impulse[k] * contacts.normal[k]
