@@ -78,8 +78,8 @@ MAX_ENERGY_GAIN = 0.01
 AT_REST = 0.1
 
 # Largest strain of a thread that impulses may cause, in units of the extension of the fabric or of a filter that limits
-# it, and largest strain of any edge. Of those beyond it that grow by more than WHIP in a step, impulses take back all of
-# that; a load adds less.
+# it, and largest strain of any edge. Of those beyond it that grow by more than WHIP in a step, impulses take back all;
+# a load adds less.
 MAX_OVERSTRETCH, MAX_EDGE_STRAIN, WHIP = 1.25, 0.2, 0.01
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
