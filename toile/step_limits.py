@@ -80,8 +80,8 @@ MAX_ENERGY_GAIN = 0.01
 # anything: energies are too small to be judged by.
 AT_REST = 0.1
 
-# Largest strain of a thread of cloth in contact, in units of the extension of the fabric, and largest strain of any
-# edge; what was longer before the step may remain so.
+# Largest strain of a thread of cloth in contact, in units of the extension of the fabric or of a filter that limits it,
+# and largest strain of any edge; what was longer before the step may remain so.
 MAX_OVERSTRETCH, MAX_EDGE_STRAIN = 1.25, 0.2
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3

@@ -64,6 +64,22 @@ def test_limits_are_lengths_and_conserve_momentum() -> None:
     np.testing.assert_allclose(longest[threads:], 1.0 + MAX_EDGE_STRAIN)
 
 
+def test_the_lesser_limit_of_fabric_and_filter_holds_under_contact() -> None:
+    """A filter that limits strain before contacts are resolved passes its limits on to them: per direction, the lesser
+    one; lengths in units of that at rest, which the filter does not know."""
+    filters = [{"type": "strain_impulse", "extension_warp": 0.03, "extension_weft": 0.3}, {"type": "self_contact"}]
+    fabric = {"density": 0.2, "stretch_warp": 20.0, "stretch_weft": 20.0, "extension_warp": 0.2, "extension_weft": 0.2}
+    shape = {"type": "grid", "size": (0.1, 0.1), "resolution": (3, 3)}
+    sheet = {"shape": shape, "fabric": fabric, "rest_stretch": [{"warp": 0.9}]}
+    simulation = Simulation(Scene(cloth=[sheet], filters=filters))
+    model = simulation.model
+    extensions = simulation.scene.filters[0].extensions(model)
+    _, _, longest = find_elements(model, extensions)
+    threads = 2 * model.triangle_count
+    np.testing.assert_allclose(longest[:threads:2], (1.0 + MAX_OVERSTRETCH * 0.03) / 0.9)
+    np.testing.assert_allclose(longest[1:threads:2], 1.0 + MAX_OVERSTRETCH * 0.2)
+
+
 # docs/limits.md lists it.
 @pytest.mark.slow
 @pytest.mark.xfail(strict=True, reason="a vertex at the border of a layer is lost and caught again, and hems swing on")

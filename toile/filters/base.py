@@ -35,6 +35,9 @@ class FilterContext:
     solids: "Solids"
     solid_contacts: "SolidContacts | None"
     max_step: float  # [s]  the longest of the run
+    # [-]  the largest strain that the filters of the scene allow threads: warp and weft of every triangle, interleaved;
+    # infinite where none limits it
+    extensions: np.ndarray
 
     def step(self, h: float) -> tuple[float, float]:
         """Start and end [s] of the present step; without solids just its length counts."""
@@ -56,6 +59,11 @@ class Filter(Plugin):
 
     def start(self, context: FilterContext) -> "Correction":
         raise NotImplementedError
+
+    def extensions(self, model: Model) -> np.ndarray:
+        """Returns the largest strain that it allows threads: warp and weft of every triangle, interleaved; infinite
+        where it has no limit."""
+        return np.full(2 * model.triangle_count, np.inf)
 
     def advice(self, model: Model, max_step: float | None) -> list[str]:
         """Returns warnings about its settings; `max_step` is None in a scene without solids."""

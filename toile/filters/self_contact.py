@@ -106,7 +106,7 @@ class SelfContactCorrection(Correction):
         thickness = settings.thicknesses(model)
         device = str(context.masses.device)
         self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
-        limits = StretchLimits(model, device)
+        limits = StretchLimits(model, context.extensions, device)
         self.limits_few = limits.any
         self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step, limits)
         self.springs = ContactSprings(self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts)

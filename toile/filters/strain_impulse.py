@@ -81,6 +81,9 @@ class StrainImpulse(Filter):
         shorter = between(self.compression, self.compression_warp, self.compression_weft)
         return 1.0 - shorter, 1.0 + between(self.extension, self.extension_warp, self.extension_weft)
 
+    def extensions(self, model: Model) -> np.ndarray:
+        return self.limits(np.tile([1.0, 0.0], model.triangle_count))[1] - 1.0
+
 
 class Lengths:
     """The lengths that are limited, on the host: |sum_a weights_a x_a| of each row."""

@@ -94,7 +94,10 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
             settings, solids, constraints.state, corrections, masses, scene.gravity, control.max_step, layers, easing
         )
         solid_contacts.start(state.x, 0.0)
-    context = FilterContext(model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step)
+    extensions = np.min([item.extensions(model) for item in scene.filters], axis=0, initial=np.inf)
+    context = FilterContext(
+        model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step, extensions
+    )
     filters = [item.start(context) for item in scene.filters]
     contact_forces = [force for correction in filters for force in correction.contact_forces]
     system = System(model, terms, device, contact_forces, masses)

@@ -7,10 +7,11 @@ nothing of the threads. A thread of a triangle, or an edge, that they stretch be
 inequality on the displacements of the step, of the same form as a contact, and is solved with the contacts: its
 impulses draw the neighbors along. They conserve momentum.
 
-Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, all edges to MAX_EDGE_STRAIN, and both to
-their length before the step, if that is longer. In cloth that is in contact this holds for what the integrator did as
-well: where a corner whips, the linear system may stretch a few triangles to twice their length, and the impulses take
-that back without another solve for all the cloth.
+Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, or of a filter that limits strain before the
+contacts do, whichever is less; edges of cloths whose fabric has an extension to MAX_EDGE_STRAIN; and both to their
+length before the step, if that is longer. In cloth that is in contact this holds for what the integrator did as well:
+where a corner whips, the linear system may stretch a few triangles to twice their length, and the impulses take that
+back without another solve for all the cloth.
 
 Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
 Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
@@ -49,8 +50,9 @@ class StretchElements(Growable):
 class StretchLimits:
     """Adds the elements that impulses stretch too far to the contacts of a step."""
 
-    def __init__(self, model: Model, device: str):
-        vertices, weights, longest = find_elements(model)
+    def __init__(self, model: Model, extensions: np.ndarray, device: str):
+        """`extensions` are the strains that filters allow: warp and weft of every triangle, interleaved."""
+        vertices, weights, longest = find_elements(model, extensions)
         limited = np.flatnonzero(np.isfinite(longest))
         self._element_count, self.device = len(limited), device
         self.elements = StretchElements()
@@ -97,28 +99,31 @@ class StretchLimits:
             self._launch(add_velocities, contact_set.contact_count, inputs)
 
 
-def find_elements(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns vertices and weights [1/m] of all threads and edges, and their largest lengths, infinite without one."""
+def find_elements(model: Model, extensions: np.ndarray | float = np.inf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns vertices and weights [1/m] of all threads and edges, and their largest lengths, infinite without one.
+    `extensions` are the strains that filters allow: warp and weft of every triangle, interleaved."""
     threads = np.repeat(model.triangles, 2, axis=0)
-    rest = np.ones((model.triangle_count, 2))
-    extensions = model.extensions().reshape(-1, 2)
-    extensions = 1.0 + MAX_OVERSTRETCH * extensions
+    shape = (model.triangle_count, 2)
+    rest, of_fabric = np.ones(shape), model.extensions().reshape(shape)
+    of_filters = np.array(np.broadcast_to(extensions, 2 * model.triangle_count), float).reshape(shape)
     edges = np.asarray(model.edges).reshape(-1, 2)
     own, edge_limits = edges[:, 0], np.full(len(edges), np.inf)
     for number, part in enumerate(model.parts):
-        changes = model.rest_stretch_changes(number)
-        if changes:
-            extensions[part.triangles] = np.inf
+        if model.rest_stretch_changes(number):
+            of_fabric[part.triangles] = of_filters[part.triangles] = np.inf
         for axis in (0, 1):
             rest[part.triangles, axis] = model.rest_stretch(number, axis, 0.0)
-        if not changes and np.isfinite(extensions[part.triangles]).any():
+        # Filters limit threads and leave shear, which lengthens diagonals, to the energies.
+        if np.isfinite(of_fabric[part.triangles]).any():
             of_part = (own >= part.particles.start) & (own < part.particles.stop)
             edge_limits[of_part] = 1.0 + MAX_EDGE_STRAIN
+    # Filters do not know that threads may be longer or shorter at rest than in the pattern.
+    longest = np.minimum(1.0 + MAX_OVERSTRETCH * of_fabric, (1.0 + MAX_OVERSTRETCH * of_filters) / rest)
     along = model.uv_weights.reshape(-1, 3) / rest.reshape(-1, 1)
     lengths = model.edge_lengths(0.0)
     across = np.stack([-1.0 / lengths, 1.0 / lengths, np.zeros(len(edges))], axis=1)
     vertices = np.concatenate([threads, edges[:, [0, 1, 0]]]).astype(np.int32)
-    return vertices, np.concatenate([along, across]), np.concatenate([extensions.ravel(), edge_limits])
+    return vertices, np.concatenate([along, across]), np.concatenate([longest.ravel(), edge_limits])
 
 
 @wp.func

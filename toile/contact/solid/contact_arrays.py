@@ -53,7 +53,7 @@ class SolidContactArrays:
     slip: wp.array(dtype=vec3)  # [m/s]  velocity relative to the solid that friction is linearized at
     limit: wp.array(dtype=real)  # [N]  largest friction force
     recovery: wp.array(dtype=vec3)  # [m]  displacement out of solids that the last solve missed
-    x_checked: wp.array(dtype=vec3)  # [m]  where the previous solve of this step led; shared by both sets of arrays
+    x_checked: wp.array(dtype=vec3)  # [m]  where the last solve led, after which `clearance` was measured
     solid: wp.array(dtype=wp.int32)
     face: wp.array(dtype=wp.int32)
     anchor: wp.array(dtype=vec3)  # position in the coordinates of the solid's material
@@ -84,7 +84,7 @@ class SolidParameters:
 
 PER_PARTICLE = {
     "mode": wp.int32, "count": wp.int32, "planes": wp.int32, "slack": real, "pinched_by": wp.vec4i, "eased": vec3,
-    "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3,
+    "changes": wp.int32, "stops": wp.int32, "slip": vec3, "limit": real, "recovery": vec3, "x_checked": vec3,
 }  # fmt: skip
 PER_SLOT = {
     "solid": wp.int32, "face": wp.int32, "anchor": vec3, "inner_normal": vec3, "normal": vec3, "plane": vec3,
@@ -98,7 +98,6 @@ def make_solid_contacts(
     """Allocates the contacts of the present step and of the step before."""
     now, before = (_make_arrays(particles, solids, device) for _ in range(2))
     now.offset = before.offset = offset
-    now.x_checked = before.x_checked = wp.zeros(particles, dtype=vec3, device=device)
     return now, before
 
 

@@ -79,6 +79,20 @@ def same_face(found: Closest, face: wp.int32, normal: vec3, distance: real, gap:
 
 def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any, name: str) -> tuple[wp.Kernel, ...]:
     @wp.func
+    def clearance_at_start(
+        shape: shape_type, p: vec3, x: vec3, contacts: SolidContactArrays, i: wp.int32, c: wp.int32, gap: real
+    ) -> real:
+        """Returns the distance from the solid at which the step begins, or a lower bound beyond the range of contact.
+        Corrections have moved the particle since its distance was measured: by impulses between layers, for one."""
+        clearance = contacts.clearance[c]
+        moved = wp.length(x - contacts.x_checked[i])
+        if moved == real(0.0):
+            return clearance
+        if clearance - moved > CONTACT_RANGE * gap:
+            return clearance - moved
+        return closest(shape, p, LOOK_AHEAD * (moved + gap) + real(1.01) * wp.max(-clearance, real(0.0))).distance
+
+    @wp.func
     def follow(
         shape: shape_type, p: vec3, q: vec3, drift: real, h: real, clearance: real, gap: real, near: real
     ) -> SweepHit:
@@ -156,6 +170,9 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
         target = wp.min(gap, clearance + max_recovery)  # a particle deep inside comes out over several steps
         a = slot_of(before, i, solid)
         if a < 0:
+            clearance = clearance_at_start(shape, p, x[i], before, i, c, gap)
+            now_out.clearance[c] = clearance
+            target = wp.min(gap, clearance + max_recovery)
             near = wp.where(at_start, CONTACT_RANGE, real(1.0)) * gap
             hit = follow(shape, p, q, pose.drift, h, clearance, gap, near)
             if hit.found != 0 and now_out.count[i] < MAX_CONTACTS:
@@ -271,6 +288,7 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             if known > gap:
                 now_out.clearance[c] = known
                 return
+        clearance = clearance_at_start(shape, p, x[i], before, i, c, gap)
         hit = follow(shape, p, q, pose.drift, h, clearance, gap, TOO_NEAR * gap)
         now_out.clearance[c] = hit.clearance
         target = wp.min(gap, clearance + max_recovery)

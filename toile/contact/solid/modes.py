@@ -85,6 +85,7 @@ def begin_step(first: wp.int32, before: SolidContactArrays, now_out: SolidContac
     i = first + wp.tid()
     now_out.mode[i] = FREE
     now_out.count[i] = 0
+    now_out.planes[i] = 0
     now_out.slack[i] = real(0.0)
     now_out.eased[i] = vec3()
     now_out.changes[i] = 0
@@ -122,6 +123,12 @@ def give_way(contacts: SolidContactArrays, i: wp.int32):
             contacts.slip[i] = vec3()
 
 
+@wp.func
+def planes_of(contacts: SolidContactArrays, i: wp.int32) -> wp.int32:
+    """Returns the number of contacts that keep impulses from moving a particle; -1 if it is pinched."""
+    return wp.where(contacts.mode[i] == PINCHED, -1, contacts.count[i])
+
+
 @wp.kernel
 def choose_modes(
     # in
@@ -156,6 +163,8 @@ def choose_modes(
         w = v[i] - now_out.velocity[a]
         now_out.slip[i] = w - wp.dot(w, n) * n
         now_out.limit[i] = before.limit[i]
+    # Contacts between cloths are detected with these planes: `end_step` knows them only after the last solve.
+    now_out.planes[i] = planes_of(now_out, i)
 
 
 @wp.struct
@@ -346,7 +355,7 @@ def end_step(
     if now_out.mode[i] == SLIDING and now_out.stops[i] >= PATIENCE:
         now_out.mode[i] = LOCKED
         now_out.stops[i] = 0
-    now_out.planes[i] = wp.where(now_out.mode[i] == PINCHED, -1, now_out.count[i])
+    now_out.planes[i] = planes_of(now_out, i)
     if before.mode[i] == PINCHED and now_out.mode[i] != PINCHED:
         keep_between(now_out, i, before)
     landed = now_out.count[i] > before.count[i]

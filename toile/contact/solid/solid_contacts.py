@@ -104,6 +104,7 @@ class SolidContacts:
         """Measures where the cloth starts; returns the distance of every particle from every solid [m]."""
         distances = np.stack([found["distance"] for found in self.solids.closest_points(x, time)])
         self._before.clearance.assign(distances.ravel())
+        wp.copy(self._before.x_checked, x)
         self._first = True
         return distances
 
