@@ -31,7 +31,7 @@
     |  |     trouble: the solver did not converge                 solver.max_iterations, solver.tolerance
     |  |     trouble: stretch grew too much; not judged if a
     |  |     filter limits strain, and less strictly where
-    |  |     self_contact limits that of few threads              MAX_STRETCH_CHANGE; FEW_STRETCHED, HOPELESS_STRETCH;
+    |  |     self_contact limits that of few threads              MAX_STRETCH_CHANGE; FEW_GROWN, HOPELESS_STRETCH;
     |  |                                                          max_excess, MAX_EXCESS_HALVINGS
     |  |
     |  |- without trouble, correct by the filters of the scene    Contacts.correct
@@ -59,12 +59,14 @@ import warp as wp
 # A step in which the stretch of any triangle changes by more than this is rejected ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 MAX_STRETCH_CHANGE = 0.15
-# Where cloth is in contact, limits of stretch among the contact impulses shorten the threads that are too long if they
-# are at most this fraction of all, as where a corner whips: another linearization, or half the step, would move all the
-# cloth for the sake of a few triangles. A thread that is longer than at rest by HOPELESS_STRETCH is beyond them.
-FEW_STRETCHED, HOPELESS_STRETCH = 2e-3, 1.0
+# Where cloth is in contact, limits of stretch among the contact impulses shorten the threads that grow by more than that
+# if they are at most this fraction of all, as where a corner whips: half the step would move all the cloth for the sake
+# of a few triangles. A thread that is longer than at rest by HOPELESS_STRETCH is beyond them.
+FEW_GROWN, HOPELESS_STRETCH = 1e-3, 0.3
+# Nor is such a step linearized again for up to this fraction of all threads that are too long.
+FEW_STRETCHED = 2e-3
 # Nor for pairs of cloths that come much too close, if they are at most this fraction of all: impulses part them.
-FEW_CLOSE = 0.015
+FEW_CLOSE = 0.01
 # A linearization more helps if it leaves less than this fraction of what was wrong.
 HELPED = 0.6
 
@@ -116,7 +118,7 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
 MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
 # Repetitions of these rounds after more cloth has been found that moving solids must carry along. One is the rule;
 # cloth that needs many is squeezed between solids, and a shorter step costs less.
-MAX_CARRIES = 3
+MAX_CARRIES = 20
 # Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
 # kinetic energy.
 IMPACT = 0.01

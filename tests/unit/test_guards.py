@@ -125,7 +125,7 @@ def test_steps_beyond_the_extension_are_halved_three_times_and_no_more(
 ) -> None:
     for max_excess, rejected in ((None, 0), (0.1, 0), (0.0, 3)):
         simulation, tally = sheet(device, time={"frames": 5, "max_excess": max_excess}), FrameTally()
-        monkeypatch.setattr(simulation.loop, "changes", lambda: Changes(0.0, 0.0, 0.05, 0.0))
+        monkeypatch.setattr(simulation.loop, "changes", lambda: Changes(0.0, 0.0, 0.05, 0.0, 0.0))
         simulation.step(simulation.control.size, tally)
         assert tally.rejected == rejected and tally.h_max == simulation.control.max_step / 2**rejected
 

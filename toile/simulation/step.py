@@ -13,7 +13,7 @@ from toile.linear.modified_pcg import Solution
 from toile.simulation.certificate import FrameTally
 from toile.simulation.strain import Changes
 from toile.step_limits import (
-    FEW_STRETCHED,
+    FEW_GROWN,
     HOPELESS_STRETCH,
     MAX_CORRECTED_STRETCH,
     MAX_EXCESS_HALVINGS,
@@ -112,7 +112,7 @@ class StepLoop:
             return None  # strain is judged after the filters
         changes = self.changes()
         if self.strain.leaves_few and self.parts.contacts.found:
-            allowed = HOPELESS_STRETCH if changes.share <= FEW_STRETCHED else MAX_STRETCH_CHANGE
+            allowed = HOPELESS_STRETCH if changes.grown <= FEW_GROWN else MAX_STRETCH_CHANGE
             return self._too_much_stretch(changes, changes.lengthening, allowed)
         return self._too_much_stretch(changes, changes.stretch, MAX_STRETCH_CHANGE)
 

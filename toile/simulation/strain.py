@@ -33,6 +33,7 @@ class Changes(NamedTuple):
     # Share of all threads of triangles that became longer by more than MAX_STRETCH_CHANGE, or whose length exceeds
     # MAX_OVERSTRETCH times their extension and is more than before
     share: float
+    grown: float  # share of all threads that became longer by more than MAX_STRETCH_CHANGE
 
 
 class Strain:
@@ -68,9 +69,10 @@ class Strain:
         self._changes.zero_()
         inputs = [self._triangles, self._weights, self._b, self._longest, x_before, x, self._changes]
         self._launch(measure_changes, self.model.triangle_count, inputs)
-        *largest, count = self._readback_changes().tolist()
+        *largest, too_long, grown = self._readback_changes().tolist()
         stretch, lengthening, excess = largest
-        return Changes(stretch, lengthening, excess, count / max(2 * self.model.triangle_count, 1))
+        threads = max(2 * self.model.triangle_count, 1)
+        return Changes(stretch, lengthening, excess, too_long / threads, grown / threads)
 
     def needs_linearization(self, changes: Changes, added: int, in_contact: bool) -> bool:
         """Whether another linearization should be added to a step, after `added` others: it costs less than two steps
@@ -141,6 +143,8 @@ def measure_changes(
         most = wp.max(before, rest * (real(1.0) + OVERSTRETCH * longest[2 * t + axis]))
         if longer > STRETCH_CHANGE or now > most:
             wp.atomic_add(changes_out, 3, real(1.0))
+        if longer > STRETCH_CHANGE:
+            wp.atomic_add(changes_out, 4, real(1.0))
 
 
 @wp.kernel
