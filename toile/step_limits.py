@@ -59,9 +59,9 @@ import warp as wp
 # A step in which the stretch of any triangle changes by more than this is rejected ([BW98] sec. 7). An unstable step
 # changes it by several times as much, a good one by a few hundredths: the exact number does not matter.
 MAX_STRETCH_CHANGE = 0.15
-# Where cloth is in contact, limits of stretch among the contact impulses shorten the threads that grow by more than that
-# if they are at most this fraction of all, as where a corner whips: half the step would move all the cloth for the sake
-# of a few triangles. A thread that is longer than at rest by HOPELESS_STRETCH is beyond them.
+# Where cloth is in contact, limits of stretch among the contact impulses shorten the threads that grow by more than
+# that, if they are at most this fraction of all, as where a corner whips: half the step would move all the cloth for
+# the sake of a few triangles. A thread that grows by HOPELESS_STRETCH is beyond them.
 FEW_GROWN, HOPELESS_STRETCH = 1e-3, 0.3
 # Nor is such a step linearized again for up to this fraction of all threads that are too long.
 FEW_STRETCHED = 2e-3
@@ -116,8 +116,8 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
 # Rounds in which paths that still collide end before the impact, and rounds in all: in those after the first ones they
 # end where they began. These end by themselves: the second number only bounds the time.
 MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
-# Repetitions of these rounds after more cloth has been found that moving solids must carry along. One is the rule;
-# cloth that needs many is squeezed between solids, and a shorter step costs less.
+# Repetitions of these rounds after more cloth has been found that moving solids must carry along. One is the rule; more
+# are needed where layers are squeezed between solids, and cost less than a shorter step.
 MAX_CARRIES = 20
 # Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
 # kinetic energy.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -99,27 +99,15 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
         model, masses, constraints.state, corrections, solids, solid_contacts, control.max_step, extensions
     )
     filters = [item.start(context) for item in scene.filters]
-    contact_forces = [force for correction in filters for force in correction.contact_forces]
-    system = System(model, terms, device, contact_forces, masses)
+    system = System(model, terms, device, [force for item in filters for force in item.contact_forces], masses)
     contacts = Contacts(system, solid_contacts, filters, timers, scene.integrator.applies_limits)
     limited = [_keeps_inside_extension(cloth) for cloth in scene.cloth]
     limits_few = any(correction.limits_few for correction in filters)
     strain = Strain(model, device, limited, scene.time.max_excess is not None, limits_few)
-    balance = EnergyBalance(system)
-
-    def needs_linearization(state: State, x: wp.array, u: wp.array, force: wp.array, added: int) -> bool:
-        if added == 0:
-            balance.begin_step()
-        changes = strain.changes(state.x, x)
-        if strain.needs_linearization(changes, added, contacts.found):
-            return True
-        if strain.few_too_long(changes, contacts.found):  # with their energy
-            return False
-        return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)
-
     limits = [cast(VelocityLimit, correction) for correction in filters if correction.limits_velocity]
+    needs = _judge(strain, EnergyBalance(system), contacts)
     integrator = scene.integrator.start(
-        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers, needs_linearization)
+        IntegratorContext(system, constraints, corrections, contacts, limits, scene.solver, timers, needs)
     )
     return Parts(
         scene=scene,
@@ -141,6 +129,24 @@ def build(scene: Scene, device: str, forces: Sequence[Energy] = ()) -> Parts:
         timers=timers,
         state=state,
     )
+
+
+def _judge(
+    strain: Strain, balance: EnergyBalance, contacts: Contacts
+) -> Callable[[State, wp.array, wp.array, wp.array, int], bool]:
+    """Returns the function that says whether a step is linearized once more, after `added` others."""
+
+    def needs_linearization(state: State, x: wp.array, u: wp.array, force: wp.array, added: int) -> bool:
+        if added == 0:
+            balance.begin_step()
+        changes = strain.changes(state.x, x)
+        if strain.needs_linearization(changes, added, contacts.found):
+            return True
+        if strain.few_too_long(changes, contacts.found):  # with their energy
+            return False
+        return added < MAX_IMPROVEMENTS and contacts.between_cloths and balance.gains(state, x, u, force)
+
+    return needs_linearization
 
 
 def constrained_particles(scene: Scene, model: Model) -> list[tuple[Constraint, np.ndarray]]:
