@@ -85,6 +85,9 @@ AT_REST = 0.1
 # Largest strain of a thread of cloth in contact, in units of the extension of the fabric or of a filter that limits it,
 # and largest strain of any edge; what was longer before the step may remain so.
 MAX_OVERSTRETCH, MAX_EDGE_STRAIN = 1.25, 0.2
+# Largest fraction of all threads and edges that impulses shorten to these limits after a solve. Where cloth whips or is
+# wrung it is at most a third of that; where solids draw cloth out it is several times as many.
+FEW_LIMITED = 0.01
 # A candidate in which corrections stretch a triangle by more than this is rejected.
 MAX_CORRECTED_STRETCH = 0.3
 # Solves of the first linearization that contacts are judged by, those with solids and those between cloths alike. Each

@@ -138,15 +138,23 @@ def changed(filtering: Filtering) -> np.ndarray:
     ids=["pin", "slide_on_plane", "slide_on_line"],
 )
 def test_constraints_hold(type_name: str, held: dict[str, Any], normals: np.ndarray, device: str) -> None:
-    """Held directions of half of the particles keep the position and velocity of the step; the others are corrected."""
+    """Held directions of half of the particles keep the position and velocity of the step; the others are corrected.
+
+    A particle that is held to a plane and in contact with a solid moves along one line, which is perpendicular to two
+    normals: the rounding error of its motion is that of the normals divided by the sine of the angle between them.
+    """
     chosen = np.arange(0, COUNT, 2)
     constraint = {**held, "where": {"indices": chosen.tolist()}}
     x, v = moving()
     v[chosen] *= 0.05  # pins that drive cloth through cloth could not hold
-    filtering = Filtering(device, [type_name], SOLIDS, COUNT, constraints=[constraint])
+    # Contacts with friction hold particles where the solid goes, and no integrator has led these there.
+    sticking = type_name != "self_contact"
+    solids = SOLIDS if sticking else [{**solid, "friction": 0.0} for solid in SOLIDS]
+    filtering = Filtering(device, [type_name], solids, COUNT, constraints=[constraint])
     x_out, v_out = filtering.correct(x, v, H, 0.5)
-    assert np.abs((x_out - (x + H * v))[chosen] @ normals.T).max() <= 1e-15
-    assert np.abs((v_out - v)[chosen] @ normals.T).max() <= 1e-14
+    dx, dv = x_out - (x + H * v), v_out - v
+    assert np.abs(dx[chosen] @ normals.T).max() <= 3e-14 * np.abs(dx).max()
+    assert np.abs(dv[chosen] @ normals.T).max() <= 3e-14 * np.abs(dv).max()
     others = np.setdiff1d(np.arange(COUNT), chosen)
     assert np.abs((v_out - v)[others]).max() > 1e-3
     if held["type"] == "pin":

@@ -82,6 +82,8 @@ class VertexMotion:
     share: wp.array(dtype=real)
 
 
+# A particle cannot move off a plane where its free directions are closer to it than this, as the square of a sine.
+LEAST_FREE = wp.constant(real(1e-6))
 # Indices of the numbers that control the sweeps.
 SWEEP, MAX_SWEEP, WITH_FRICTION, UNSETTLED, SINCE_RESTART, CONTROLS = (wp.constant(k) for k in range(6))
 
@@ -246,14 +248,17 @@ def sum_impulses(
 
 @wp.func
 def clip_to_planes(d: vec3, i: wp.int32, response: ParticleResponse) -> vec3:
-    """Clips a displacement so that it does not go farther into a solid than `clearance` allows."""
+    """Clips a displacement, in its free directions, so that it does not go farther into a solid than `clearance`."""
     clipped = real(1.0) * d
     if i < response.plane_count.shape[0]:  # vertices of solids have no planes
         for p in range(response.plane_count[i]):
             q = MAX_PLANES * i + p
-            into = wp.dot(response.plane_normal[q], clipped) - response.clearance[q]
-            if into < real(0.0):
-                clipped = clipped - into * response.plane_normal[q]
+            n = response.plane_normal[q]
+            into = wp.dot(n, clipped) - response.clearance[q]
+            free = response.inverse_mass[i] * n
+            along = wp.dot(n, free)
+            if into < real(0.0) and along > LEAST_FREE * wp.trace(response.inverse_mass[i]):
+                clipped = clipped - (into / along) * free
     return clipped
 
 

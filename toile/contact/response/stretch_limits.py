@@ -11,7 +11,8 @@ Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, or o
 contacts do, whichever is less; edges of cloths whose fabric has an extension to MAX_EDGE_STRAIN; and both to their
 length before the step, if that is longer. In cloth that is in contact this holds for what the integrator did as well:
 where a corner whips, the linear system may stretch a few triangles to twice their length, and the impulses take that
-back without another solve for all the cloth.
+back without another solve for all the cloth. Where more than FEW_LIMITED of all elements are too long, solids or pins
+draw the cloth out, and no impulse could shorten it: these elements have no limit in the step.
 
 Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
 Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
@@ -30,7 +31,7 @@ from toile.device.growable import Growable
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, mat33, numpy_real, real, vec3, vec4
 from toile.model.model import Model
-from toile.step_limits import MAX_EDGE_STRAIN, MAX_OVERSTRETCH
+from toile.step_limits import FEW_LIMITED, MAX_EDGE_STRAIN, MAX_OVERSTRETCH
 
 # The kinds of a limit among the contacts, beside vertex and triangle, and two edges: exceeded by impulses, or by the
 # integrator.
@@ -44,7 +45,7 @@ class StretchElements(Growable):
     vertices: wp.array(dtype=wp.vec3i)
     weights: wp.array(dtype=vec3)  # [1/m]
     longest: wp.array(dtype=real)
-    exceeded: wp.array(dtype=wp.int32)  # whether it is already among the contacts of the step
+    exceeded: wp.array(dtype=wp.int32)  # whether it is among the contacts of the step already, or has no limit in it
 
 
 class StretchLimits:
@@ -82,12 +83,16 @@ class StretchLimits:
         mesh, hits = contact_set.mesh, self._hits
         inputs = [self.elements, mesh.x, mesh.x_end]
         fill([hits], self._launch, find_exceeded, self._element_count, inputs)
+        by_solve = int(kind) == int(SOLVE_LIMIT)
+        if by_solve and hits.count > FEW_LIMITED * self._element_count:
+            self._launch(ignore, hits.count, [hits.values, self.elements])
+            return 0
         if hits.count:
             first = contact_set.reserve(hits.count)
             inputs = [first, int(kind), hits.values, hits.order(), mesh.x, mesh.x_end, mesh.inverse_mass]
             self._launch(make_limits, hits.count, [*inputs, self.elements, contact_set.contacts])
             contact_set.count.fill_(contact_set.contact_count)
-            self._by_solve += hits.count if int(kind) == int(SOLVE_LIMIT) else 0
+            self._by_solve += hits.count if by_solve else 0
         self.count += hits.count
         return hits.count
 
@@ -159,6 +164,12 @@ def find_exceeded(
     if n >= 0:
         ranges_out.keys[n] = pair_key(0, wp.vec2i(k, 0))
         hits_out[n] = k
+
+
+@wp.kernel
+def ignore(hits: wp.array(dtype=wp.int32), elements_out: StretchElements):
+    """Takes the limits of elements away for this step."""
+    elements_out.exceeded[hits[wp.tid()]] = 1
 
 
 @wp.kernel
