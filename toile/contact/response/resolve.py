@@ -32,7 +32,14 @@ from toile.contact.response.stretch_limits import SOLVE_LIMIT, STRETCH_LIMIT, St
 from toile.contact.response.truncation import Truncation
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
-from toile.step_limits import MAX_CARRIES, MAX_IMPACT_PASSES, MAX_SWEEPS, SWEEP_TOLERANCE
+from toile.step_limits import (
+    MAX_CARRIES,
+    MAX_IMPACT_PASSES,
+    MAX_SHORTENINGS,
+    MAX_SWEEPS,
+    SHORTENINGS_AGAIN,
+    SWEEP_TOLERANCE,
+)
 
 # Message for pairs that collide although no path can be shortened.
 CLOTH_CAUGHT = "cloth is caught between things that move against each other."
@@ -124,7 +131,7 @@ class ContactResolver:
         self._mark_last_contacts(hits)
         self._carried.begin()
         carries = 0
-        while not self._truncation.apply(h):
+        while not self._truncation.apply(h, SHORTENINGS_AGAIN if carries else MAX_SHORTENINGS):
             carries += 1
             if carries <= MAX_CARRIES and self._truncation.carry():
                 self._truncation.undo()

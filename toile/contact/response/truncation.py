@@ -57,8 +57,9 @@ class Truncation:
         self._carried = carried
         self._launch = Launcher(device)
 
-    def apply(self, h: float) -> bool:
-        """Shortens the paths to x_end; pairs that collide have `changed` vertices. Returns whether nothing collides."""
+    def apply(self, h: float, shortenings: int = MAX_SHORTENINGS) -> bool:
+        """Shortens the paths to x_end; pairs that collide have `changed` vertices. After `shortenings` rounds the paths
+        that are left end where they began. Returns whether nothing collides."""
         mesh, launch, n = self.mesh, self._launch, self.mesh.count
         near_pairs, changed = self.contact_set.near_pairs, self.contact_set.changed
         wp.copy(self._x_full, mesh.x_end)
@@ -68,7 +69,7 @@ class Truncation:
             self._counts.zero_()
             self._stuck.zero_()
             wp.copy(self._shortened, self._left)
-            paths = [mesh.x, mesh.x_end, changed, mesh.inverse_mass, self._left, done >= MAX_SHORTENINGS]
+            paths = [mesh.x, mesh.x_end, changed, mesh.inverse_mass, self._left, done >= shortenings]
             out = [self._shortened, self._stuck, self._counts]
             launch(find_shortest_paths, near_pairs.count, [near_pairs.values, *paths, *out])
             hits, stuck = self._readback().tolist()
