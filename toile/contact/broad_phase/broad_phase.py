@@ -26,6 +26,7 @@ import warp as wp
 
 from toile.contact.broad_phase import pairs_cpu, pairs_gpu
 from toile.contact.broad_phase.boxes import overlap
+from toile.contact.broad_phase.flat_patches import Flatness, FlatPatches, Regions, left_out
 from toile.contact.broad_phase.patch_boxes import PatchBoxes, allocate_boxes, make_boxes
 from toile.contact.broad_phase.patches import make_patches, partition
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
@@ -57,8 +58,9 @@ class BroadPhase:
 
     def __init__(
         self, edges: np.ndarray, triangles: np.ndarray, vertex_count: int, moving_count: int, device: str,
-        capacity: int | None = None,
+        capacity: int | None = None, rest_uv: tuple[np.ndarray, np.ndarray] | None = None,
     ):  # fmt: skip
+        """`rest_uv` are the rest position [m] and chart of each vertex: pairs in flat parts of a chart are left out."""
         self.device, self.vertex_count, self.moving_count = device, vertex_count, moving_count
         edges, triangles = edges.reshape(-1, 2), triangles.reshape(-1, 3)
         of_vertex = partition(edges, vertex_count, moving_count)
@@ -67,8 +69,11 @@ class BroadPhase:
         self._patch_count = int(of_vertex.max(initial=-1)) + 1
         self._ends = np.cumsum([0, vertex_count, len(edges), len(triangles)]).tolist()
         self._boxes = boxes = allocate_boxes(self._patch_count, self._ends, device)
+        uv, chart = rest_uv or (np.zeros((vertex_count, 2)), np.full(vertex_count, -1))
+        self._flat = FlatPatches(self._patches, of_vertex, triangles, uv, chart, device)
         self._active = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
         self._all_selected = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
+        self._all_active = wp.full(self._patch_count, 1, dtype=wp.int32, device=device)
         moving = int(of_vertex[:moving_count].max(initial=-1)) + 1
         self._moving_patches = moving
         self._tree = wp.Bvh(boxes.lower[:moving], boxes.upper[:moving], leaf_size=LEAF_SIZE) if moving else None
@@ -83,29 +88,39 @@ class BroadPhase:
 
     def find(
         self, x: wp.array, x_end: wp.array, reach: wp.array, only: wp.array | None = None,
-        reach_end: wp.array | None = None,
+        reach_end: wp.array | None = None, slack: float = 0.0, all_moved: bool = False,
     ) -> CandidatePairs:  # fmt: skip
-        """Returns all pairs without a common vertex whose boxes overlap.
+        """Returns all pairs without a common vertex whose boxes overlap, but those of flat parts of a sheet, which stay
+        apart while no end moves farther than `slack` from x_end.
 
         With `only`, returns just the pairs with a vertex where it is not 0; only these vertices may have other boxes
-        than in the search before. `reach` holds at the end of the step too, unless `reach_end` is given.
+        than in the search before, unless `all_moved`. `reach` holds at the end of the step too, unless `reach_end` is
+        given.
         """
         if self._tree is None:
             return CandidatePairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
         selected = self._all_selected if only is None else only
         motion = [x, x_end, reach, reach if reach_end is None else reach_end]
-        inputs = [self._patches, selected, *motion, self._active, self._boxes]
-        self._launch.split(make_boxes, self._patch_count, inputs, BLOCK)
+        for chosen in (self._all_selected, selected) if all_moved else (selected,):
+            inputs = [self._patches, chosen, *motion, self._active, self._boxes]
+            self._launch.split(make_boxes, self._patch_count, inputs, BLOCK)
+        self._flat.measure(self._active, x, x_end, slack, only is None)
         if self._searches % REBUILD_INTERVAL == 0:
             self._tree.rebuild()
         else:
             self._tree.refit()
         self._searches += 1
-        inputs = [self._tree_id, self._moving_patches, self._active, self._boxes]
+        flat = [self._flat.regions, self._flat.flatness]
+        inputs = [self._tree_id, self._moving_patches, *flat, self._active, self._boxes]
         fill([self._patch_pairs], self._launch, find_patches, self._patch_count, inputs, BLOCK)
         vertices, edges = found = self._pairs if only is None else self._pairs_of_some
         self._find_element_pairs(selected, found)
         return CandidatePairs(vertices.values, edges.values, vertices.count, edges.count)
+
+    def find_lost(self, x: wp.array, x_end: wp.array, slack: float, lost_out: wp.array) -> int:
+        """Marks vertices with pairs that were left out, but that a step that begins at x and has the ends that were
+        searched for may need; returns their number, or more."""
+        return self._flat.find_lost(self._all_active, x, x_end, slack, lost_out)
 
     @staticmethod
     def runs_on_gpu(device: str) -> bool:
@@ -127,9 +142,9 @@ class BroadPhase:
 @wp.kernel
 def find_patches(
     # model
-    first: wp.int32, tree: wp.uint64, moving_patches: wp.int32,
+    first: wp.int32, tree: wp.uint64, moving_patches: wp.int32, regions: Regions,
     # in
-    active: wp.array(dtype=wp.int32), boxes: PatchBoxes,
+    flatness: Flatness, active: wp.array(dtype=wp.int32), boxes: PatchBoxes,
     # out
     ranges_out: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
@@ -142,7 +157,9 @@ def find_patches(
     while wp.bvh_query_next(query, q):
         if q > p and active[q] != 0:
             continue  # the other patch queries for this pair
-        if overlap(boxes.patch[p], boxes.patch[q]):
+        if not overlap(boxes.patch[p], boxes.patch[q]):
+            continue
+        if not left_out(p, q, regions, flatness) and not left_out(q, p, regions, flatness):
             n = next_slot(ranges_out, first)
             if n >= 0:
                 pairs_out[n] = wp.vec2i(p, q)

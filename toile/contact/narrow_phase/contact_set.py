@@ -24,6 +24,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.broad_phase.broad_phase import CandidatePairs
+from toile.contact.broad_phase.flat_patches import LEAST_STRETCH
 from toile.contact.collision_mesh import CollisionMesh, Pinching, is_pinched
 from toile.contact.narrow_phase.closest_points import (
     ClosestPoints,
@@ -42,7 +43,7 @@ from toile.contact.narrow_phase.elements import (
     pair_vertices,
 )
 from toile.contact.narrow_phase.impact_time import NEVER
-from toile.contact.narrow_phase.thickness import RestGeometry, mean_thickness, pair_thickness
+from toile.contact.narrow_phase.thickness import INFINITE, RestGeometry, mean_thickness, rest_distance
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot, pair_key
 from toile.device.growable import Growable
 from toile.device.launcher import Launcher
@@ -54,7 +55,6 @@ MARGIN = wp.constant(real(0.1))
 RECOVERY = 0.1
 # Pairs that start closer than this multiple of the thickness are contacts whether or not they would collide.
 CLOSE_DISTANCE = wp.constant(real(2.0))
-INFINITE = wp.constant(real(1e30))  # [m]
 # Time of a contact that is close at the start.
 AT_START = wp.constant(real(-1.0))
 # Largest thickness of neighbors in one uv chart, as a fraction of their distance in rest uv.
@@ -70,6 +70,7 @@ class NearPair:
     kind: wp.int32
     distance: real  # [m]  at the start
     thickness: real  # [m]
+    close: real  # [m]  distance at the start below which it is a contact whether or not it would collide
     impacts_only: wp.int32  # 1: not in contact unless it collides
 
 
@@ -298,7 +299,9 @@ def find_near_pairs(
         entry.pair = pair
         entry.kind = kind
         entry.distance = found.distance
-        entry.thickness = pair_thickness(rest, kind, at, found.weights, MAX_REST_FRACTION)
+        at_rest = rest_distance(rest, at, found.weights)
+        entry.thickness = wp.min(tau, MAX_REST_FRACTION * at_rest)
+        entry.close = wp.min(CLOSE_DISTANCE * tau, LEAST_STRETCH * at_rest)
         entry.impacts_only = wp.where(held, 1, 0)
         near_pairs_out[n] = entry
 
@@ -370,7 +373,7 @@ def find_close_pairs(
 ):  # fmt: skip
     """Finds contacts of pairs that start close to each other."""
     k = first + wp.tid()
-    if near_pairs[k].impacts_only == 1 or near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
+    if near_pairs[k].impacts_only == 1 or near_pairs[k].distance > near_pairs[k].close:
         return
     at = near_pairs[k].vertices
     if not on_boundary(closest_points(near_pairs[k].kind, x[at[0]], x[at[1]], x[at[2]], x[at[3]]).weights):

@@ -21,6 +21,8 @@ from toile.contact.rest_uv import rest_uv_positions
 from toile.math.types import numpy_real, real, vec3, vec4
 from toile.model.model import Model
 
+INFINITE = wp.constant(real(1e30))  # [m]
+
 
 @wp.struct
 class RestGeometry:
@@ -56,11 +58,16 @@ def mean_thickness(rest: RestGeometry, kind: wp.int32, at: wp.vec4i) -> real:
 
 
 @wp.func
-def pair_thickness(rest: RestGeometry, kind: wp.int32, at: wp.vec4i, w: vec4, max_fraction: real) -> real:
-    """The thickness of a pair, at most `max_fraction` of its distance in rest uv if it is in one uv chart."""
-    tau = mean_thickness(rest, kind, at)
+def rest_distance(rest: RestGeometry, at: wp.vec4i, w: vec4) -> real:
+    """The distance of the closest points of a pair in rest uv, if it is in one uv chart; infinite if not."""
     chart = rest.uv_chart[at[0]]
     if chart < 0 or rest.uv_chart[at[1]] != chart or rest.uv_chart[at[2]] != chart or rest.uv_chart[at[3]] != chart:
-        return tau
+        return INFINITE
     uv = rest.rest_uv
-    return wp.min(tau, max_fraction * wp.length(combine(w, uv[at[0]], uv[at[1]], uv[at[2]], uv[at[3]])))
+    return wp.length(combine(w, uv[at[0]], uv[at[1]], uv[at[2]], uv[at[3]]))
+
+
+@wp.func
+def pair_thickness(rest: RestGeometry, kind: wp.int32, at: wp.vec4i, w: vec4, max_fraction: real) -> real:
+    """The thickness of a pair, at most `max_fraction` of its distance in rest uv if it is in one uv chart."""
+    return wp.min(mean_thickness(rest, kind, at), max_fraction * rest_distance(rest, at, w))

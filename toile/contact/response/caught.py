@@ -18,7 +18,8 @@ import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh, Pinching, Planes, is_pinched
 from toile.contact.intersection_audit import Audit
-from toile.contact.narrow_phase.contact_set import INFINITE, ContactArrays, ContactSet, NearPair
+from toile.contact.narrow_phase.contact_set import ContactArrays, ContactSet, NearPair
+from toile.contact.narrow_phase.thickness import INFINITE
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec4
 

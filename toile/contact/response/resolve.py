@@ -57,7 +57,10 @@ class ContactResolver:
         Recovery that is the same in every step would stretch cloth too much in short steps as well.
         """
         self.mesh, self.device, self._max_step = mesh, mesh.device, max_step
-        broad_phase = BroadPhase(mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, self.device)
+        rest_uv = mesh.rest.rest_uv.numpy()[:, :2].astype(float), mesh.rest.uv_chart.numpy()
+        broad_phase = BroadPhase(
+            mesh.edges, mesh.triangles, mesh.count, mesh.moving_count, self.device, rest_uv=rest_uv
+        )
         self.contact_set = ContactSet(mesh, broad_phase.edges, broad_phase.triangles, friction)
         n = mesh.count
         self._d = wp.zeros(n, dtype=vec3, device=self.device)

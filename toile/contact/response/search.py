@@ -54,11 +54,17 @@ class NearPairSearch:
 
     def at_start(self) -> None:
         """Finds the pairs that are near where the step begins."""
-        if self._pairs is None or self._count_stale(self.mesh.x) > 0:
-            self._search(self.mesh.x)  # without motion there are few pairs
-        else:
-            self._motion.mean.zero_()  # that of the last step
-            self._find_near_pairs(self._x_searched)
+        mesh = self.mesh
+        if self._pairs is not None and self._count_stale(mesh.x) == 0:
+            lost = self.broad_phase.find_lost(mesh.x, self._x_searched, self._slack, self._stale)
+            if self._searched_again + lost <= MAX_STALE * mesh.count:
+                self._motion.mean.zero_()  # that of the last step
+                if lost:
+                    self._searched_again += lost
+                    self._pairs_again = self._find_pairs(self._stale, True)
+                self._find_near_pairs(self._x_searched)
+                return
+        self._search(mesh.x)  # without motion there are few pairs
 
     def update(self) -> None:
         """Finds the pairs that are near on the way to x_end, where ends have moved too far since the last search."""
@@ -88,12 +94,15 @@ class NearPairSearch:
         self._pairs = self._find_pairs(None)
         self._find_near_pairs(self._x_relative)
 
-    def _find_pairs(self, only: wp.array | None) -> CandidatePairs:
-        """Runs the broad phase, for all vertices or for some."""
+    def _find_pairs(self, only: wp.array | None, all_moved: bool = False) -> CandidatePairs:
+        """Runs the broad phase, for all vertices or for some; `all_moved` if the step is another than that of the last
+        search."""
         mesh = self.mesh
         at = [self._x_searched, self._motion.mean, mesh.reach, self._slack]
         self._launch(prepare_search, mesh.count, [*at, self._x_relative, self._reach])
-        return self.broad_phase.find(mesh.x, self._x_relative, self._reach, only)
+        return self.broad_phase.find(
+            mesh.x, self._x_relative, self._reach, only, slack=self._slack, all_moved=all_moved
+        )
 
     def _find_near_pairs(self, x_end: wp.array) -> None:
         """Finds the near pairs among those that have been searched."""
