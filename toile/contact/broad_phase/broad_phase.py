@@ -110,8 +110,8 @@ class BroadPhase:
         else:
             self._tree.refit()
         self._searches += 1
-        flat = [self._flat.regions, self._flat.flatness]
-        inputs = [self._tree_id, self._moving_patches, *flat, self._active, self._boxes]
+        model = [self._tree_id, self._moving_patches, self._flat.regions]
+        inputs = [*model, self._active, self._boxes, self._flat.flatness]
         fill([self._patch_pairs], self._launch, find_patches, self._patch_count, inputs, BLOCK)
         vertices, edges = found = self._pairs if only is None else self._pairs_of_some
         self._find_element_pairs(selected, found)
@@ -144,7 +144,9 @@ def find_patches(
     # model
     first: wp.int32, tree: wp.uint64, moving_patches: wp.int32, regions: Regions,
     # in
-    flatness: Flatness, active: wp.array(dtype=wp.int32), boxes: PatchBoxes,
+    active: wp.array(dtype=wp.int32), boxes: PatchBoxes,
+    # in and out
+    flatness_out: Flatness,
     # out
     ranges_out: BufferRanges, pairs_out: wp.array(dtype=wp.vec2i),
 ):  # fmt: skip
@@ -159,7 +161,7 @@ def find_patches(
             continue  # the other patch queries for this pair
         if not overlap(boxes.patch[p], boxes.patch[q]):
             continue
-        if not left_out(p, q, regions, flatness) and not left_out(q, p, regions, flatness):
+        if not left_out(p, q, regions, flatness_out) and not left_out(q, p, regions, flatness_out):
             n = next_slot(ranges_out, first)
             if n >= 0:
                 pairs_out[n] = wp.vec2i(p, q)

@@ -99,3 +99,11 @@ def impact(
     if kind == VERTEX_TRIANGLE:
         return vertex_triangle_impact(a, b, c, d, a_end, b_end, c_end, d_end, margin)
     return edge_edge_impact(a, b, c, d, a_end, b_end, c_end, d_end, margin)
+
+
+@wp.func
+def center_line(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> vec3:
+    """The direction from the center of the second element of a pair to that of the first."""
+    if kind == VERTEX_TRIANGLE:
+        return wp.normalize(real(3.0) * a - (b + c + d))
+    return wp.normalize((a + b) - (c + d))

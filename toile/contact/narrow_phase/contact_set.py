@@ -10,8 +10,8 @@
 A contact is made of a pair that starts closer than 2 tau, with its closest points there; and of a pair for which
 continuous collision detection finds an impact, with the closest points at that time. Vertices of cloth in front of
 triangles of solids are held by constraints (toile/contact/solid): these pairs are contacts only where they collide.
-Contacts found in one call are in
-the order of their elements, on every device and with any number of threads: impulses depend on it.
+Contacts found in one call are in the order of their elements, on every device and with any number of threads: impulses
+depend on it.
 
 Source      [BFA02] secs. 6, 7
 Symbols     tau  thickness of the pair [m]     gap  its distance at the start along n [m]     d  displacement [m]
@@ -29,6 +29,7 @@ from toile.contact.collision_mesh import CollisionMesh, Pinching, is_pinched
 from toile.contact.narrow_phase.closest_points import (
     ClosestPoints,
     approach,
+    center_line,
     closest_points,
     combine,
     effective_inverse_mass,
@@ -250,14 +251,6 @@ def stays_apart(
         return True
     nearer = approach(kind, a_end - a, b_end - b, c_end - c, d_end - d)
     return found.distance - nearer - real(2.0) * slack > margin
-
-
-@wp.func
-def center_line(kind: wp.int32, a: vec3, b: vec3, c: vec3, d: vec3) -> vec3:
-    """The direction from the center of the second element of a pair to that of the first."""
-    if kind == VERTEX_TRIANGLE:
-        return wp.normalize(real(3.0) * a - (b + c + d))
-    return wp.normalize((a + b) - (c + d))
 
 
 @wp.kernel
