@@ -119,8 +119,8 @@ MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3
 # Rounds in which paths that still collide end before the impact, and rounds in all: in those after the first ones they
 # end where they began. These end by themselves: the second number only bounds the time.
 MAX_SHORTENINGS, MAX_TRUNCATIONS = 12, 60
-# Repetitions of these rounds after more cloth has been found that moving solids must carry along: one is the rule, and a
-# shorter step is cheaper than many. They have few shortenings: most of what collides has been found to be stuck.
+# Repetitions of these rounds after more cloth has been found that moving solids must carry along: one is the rule, and
+# a shorter step is cheaper than many. They have few shortenings: most of what collides has been found to be stuck.
 MAX_CARRIES, SHORTENINGS_AGAIN = 3, 2
 # Multistep integrators begin afresh after a step in which contacts between cloths took more than this fraction of the
 # kinetic energy.

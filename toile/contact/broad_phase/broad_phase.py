@@ -161,7 +161,7 @@ def find_patches(
             continue  # the other patch queries for this pair
         if not overlap(boxes.patch[p], boxes.patch[q]):
             continue
-        if not left_out(p, q, regions, flatness_out) and not left_out(q, p, regions, flatness_out):
+        if not left_out(p, q, regions, flatness_out):
             n = next_slot(ranges_out, first)
             if n >= 0:
                 pairs_out[n] = wp.vec2i(p, q)

@@ -41,6 +41,9 @@ GROWTH = 1.25
 # rest, which is more than the half of it that contact keeps (narrow_phase/contact_set.py). And at the end, where it
 # must only be certain that nothing collides.
 FLAT, FLAT_AT_END = 0.55, 0.1
+# What a search leaves out should be flat where the next step begins, too, or it is searched then. So it must be flatter
+# than necessary by LASTING at the end, which IGNORED leaves to chance.
+LASTING, IGNORED = 0.05, -1e30
 LEAST_STRETCH, LEAST_STRETCH_AT_END = wp.constant(real(FLAT)), wp.constant(real(FLAT_AT_END))
 # Two borders of the cloth count as straight or convex up to this angle [-].
 STRAIGHT = 1e-6
@@ -66,7 +69,7 @@ class Flatness:
 
     u: wp.array(dtype=vec3)  # the frame E
     v: wp.array(dtype=vec3)
-    least: wp.array(dtype=real)  # m at the start; of a patch without triangles, infinite
+    least: wp.array(dtype=real)  # m at the start, and where the next step begins; without triangles infinite
     least_at_end: wp.array(dtype=real)
     size: wp.array(dtype=real)  # upper bound of |J|
     rise: wp.array(dtype=real)  # upper bound of |n^T W|
@@ -114,21 +117,21 @@ class FlatPatches:
             return
         if all_again:
             self.flatness.culled.zero_()
-        self._measure(active, x, x_end, slack)
+        self._measure(active, x, x_end, slack, LASTING)
 
     def find_lost(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float, lost_out: wp.array) -> int:
         """Marks the vertices of patches whose pairs have been left out, and are not flat in a step that begins at x;
         returns the number of vertices that it marked."""
         if not self.any:
             return 0
-        self._measure(active, x, x_end, slack)
+        self._measure(active, x, x_end, slack, IGNORED)
         self._lost.zero_()
         inputs = [self._patches, self.regions, self.flatness, lost_out, self._lost]
         self._launch(mark_lost, self._patch_count, inputs)
         return int(self._readback()[0])
 
-    def _measure(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float) -> None:
-        inputs = [self._patches, self.regions.per_uv, active, x, x_end, slack, self.flatness]
+    def _measure(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float, lasting: float) -> None:
+        inputs = [self._patches, self.regions.per_uv, active, x, x_end, slack, lasting, self.flatness]
         self._launch.split(measure, self._patch_count, inputs, 64)
 
 
@@ -307,7 +310,7 @@ def measure(
     # model
     first: wp.int32, patches: Patches, per_uv: wp.array(dtype=vec4),
     # in
-    active: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real,
+    active: wp.array(dtype=wp.int32), x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), slack: real, lasting: real,
     # in and out
     flatness_out: Flatness,
 ):  # fmt: skip
@@ -344,7 +347,9 @@ def measure(
         sum_of_u = wp.abs(k[0]) + wp.abs(k[1]) + wp.abs(k[0] + k[1])
         sum_of_v = wp.abs(k[2]) + wp.abs(k[3]) + wp.abs(k[2] + k[3])
         change = slack * wp.sqrt(sum_of_u * sum_of_u + sum_of_v * sum_of_v)
-        least_at_end = wp.min(least_at_end, least_stretch(e_u, e_v, w_u, w_v) - change)
+        found = least_stretch(e_u, e_v, w_u, w_v)
+        least = wp.min(least, found - lasting)
+        least_at_end = wp.min(least_at_end, found - change)
         rise = wp.max(rise, squared(n, w_u, w_v))
         size = wp.max(size, squared_stretch(w_u, w_v))
     flatness_out.u[p] = e_u
@@ -374,14 +379,30 @@ def is_flat(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> w
 
 
 @wp.func
-def left_out(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> wp.bool:
-    """Whether patch q lies inside the region of p, and both in a flat part of the sheet; remembers that."""
-    found = bool(False)
+def entry_of(p: wp.int32, q: wp.int32, regions: Regions) -> wp.int32:
+    """The entry of patch q among those inside the region of p; -1 if it is none of them."""
+    found = int(-1)
     for entry in range(regions.inside_start[p], regions.inside_start[p + 1]):
-        if regions.inside[entry] == q and is_flat(p, q, regions, flatness):
-            flatness.culled[entry] = 1
-            found = bool(True)
+        if regions.inside[entry] == q:
+            found = entry
     return found
+
+
+@wp.func
+def left_out(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> wp.bool:
+    """Whether two patches lie in a flat part of the sheet, seen from the first one that has the other in its region;
+    remembers that."""
+    entry = entry_of(p, q, regions)
+    flat = bool(False)
+    if entry >= 0:
+        flat = is_flat(p, q, regions, flatness)
+    else:
+        entry = entry_of(q, p, regions)
+        if entry >= 0:
+            flat = is_flat(q, p, regions, flatness)
+    if flat:
+        flatness.culled[entry] = 1
+    return flat
 
 
 @wp.func
