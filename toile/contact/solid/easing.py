@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.solid.contact_arrays import MAX_CONTACTS, PINCHED, SolidContactArrays
+from toile.contact.solid.faces import meet
 from toile.device.launcher import Launcher
 from toile.math.types import TINY, numpy_real, real, vec3
 
@@ -55,7 +56,7 @@ class Easing:
     def __init__(self, edges: np.ndarray, lengths: np.ndarray, particle_count: int, device: str):
         self._neighbors = make_neighbors(edges, lengths, particle_count, device)
         self._count = particle_count
-        self._t = wp.zeros(particle_count, dtype=real, device=device)
+        self._t, self._t_start = (wp.zeros(particle_count, dtype=real, device=device) for _ in range(2))
         self._launch = Launcher(device)
 
     def ease(
@@ -63,9 +64,9 @@ class Easing:
         now: SolidContactArrays,
     ) -> None:  # fmt: skip
         """Moves the places at which particles are held in the step of h from x and v, by at most `max_recovery` [m]."""
-        self._launch.split(begin_easing, self._count, [max_recovery, before, now])
+        self._launch.split(begin_easing, self._count, [max_recovery, before, now, self._t_start])
         for _ in range(SWEEPS):
-            inputs = [self._neighbors, x, v, h, max_recovery, before, now, self._t]
+            inputs = [self._neighbors, x, v, h, max_recovery, self._t_start, now, self._t]
             self._launch.split(find_eased, self._count, inputs)
             self._launch.split(move_eased, self._count, [self._t, now])
 
@@ -91,15 +92,30 @@ def between_faces(contacts: SolidContactArrays, i: wp.int32, u: vec3, t: real) -
 
 
 @wp.kernel
-def begin_easing(first: wp.int32, max_recovery: real, before: SolidContactArrays, now_out: SolidContactArrays):
-    """Particles that were off the surface of minima begin there, a little nearer."""
+def begin_easing(
+    # in
+    first: wp.int32, max_recovery: real, before: SolidContactArrays,
+    # in and out
+    now_out: SolidContactArrays,
+    # out
+    t_start_out: wp.array(dtype=real),
+):  # fmt: skip
+    """Particles that were off the surface of minima begin there, a little nearer: as far off it as they still are,
+    because contacts between layers may have moved them since."""
     i = first + wp.tid()
+    t_start_out[i] = real(0.0)
     if now_out.mode[i] == PINCHED and before.mode[i] == PINCHED:
-        u = across_faces(now_out, i)
-        t = wp.dot(before.eased[i], u)
+        a, u = MAX_CONTACTS * i, across_faces(now_out, i)
+        found, eased = meet(now_out, a, a + 1), wp.dot(before.eased[i], u)
+        least, most = wp.min(eased, real(0.0)), wp.max(eased, real(0.0))
+        t = wp.clamp(wp.dot(found.carried - found.place, u), least, most)
+        t_start_out[i] = t
+        # Of that the particle has what it has not been drawn back to the surface.
+        off = wp.clamp(wp.dot(now_out.stick[a] - found.place, u), wp.min(t, real(0.0)), wp.max(t, real(0.0)))
+        now_out.stick[a] = now_out.stick[a] - off * u
         t = between_faces(now_out, i, u, t - wp.clamp(BACK * t, -max_recovery, max_recovery))
         now_out.eased[i] = t * u
-        now_out.stick[MAX_CONTACTS * i] = now_out.stick[MAX_CONTACTS * i] + t * u
+        now_out.stick[a] = now_out.stick[a] + t * u
 
 
 @wp.func
@@ -123,7 +139,7 @@ def find_eased(
     # model
     first: wp.int32, neighbors: Neighbors,
     # in
-    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, max_recovery: real, before: SolidContactArrays,
+    x: wp.array(dtype=vec3), v: wp.array(dtype=vec3), h: real, max_recovery: real, t_start: wp.array(dtype=real),
     contacts: SolidContactArrays,
     # out
     t_out: wp.array(dtype=real),
@@ -153,8 +169,7 @@ def find_eased(
     t = wp.dot(contacts.eased[i], u)
     t_out[i] = t
     if count > real(0.0):
-        t_before = wp.where(before.mode[i] == PINCHED, wp.dot(before.eased[i], u), real(0.0))
-        moved = wp.clamp(t + sum / count, t_before - max_recovery, t_before + max_recovery)
+        moved = wp.clamp(t + sum / count, t_start[i] - max_recovery, t_start[i] + max_recovery)
         moved = between_faces(contacts, i, u, moved)
         longest = longest_edge(neighbors, x, v, h, contacts, i, p)
         if longest_edge(neighbors, x, v, h, contacts, i, p + (moved - t) * u) < longest:
