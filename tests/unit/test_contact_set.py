@@ -244,6 +244,23 @@ def test_no_search_loses_a_contact(motion: str, device: str) -> None:
     assert total > 100 or motion in ("fall", "roll")
 
 
+def test_few_vertices_that_leave_a_reused_search_lose_no_contact(device: str) -> None:
+    """A step that begins with the pairs of the last one, in which all have moved by 3 cm, and in which three vertices
+    then hit the sheet below."""
+    simulation = two(device, 10.0)
+    contacts = begin(simulation, [0.0, 0.0, -0.03])
+    mesh = contacts.mesh
+    contacts.search.update()
+    mesh.x.assign(mesh.x_end.numpy())
+    contacts.search.at_start()
+    end = mesh.x.numpy()
+    end[[50, 51, 56], 2] -= 0.03
+    mesh.x_end.assign(end)
+    contacts.search.update()
+    assert contacts.search._searched_again == 3
+    assert assert_nothing_is_lost(contacts) > 10
+
+
 @pytest.mark.parametrize("passes", [10, 0], ids=["impulses", "truncation"])
 @pytest.mark.parametrize("pins", [0, 4, 36], ids="{} pins".format)
 @pytest.mark.parametrize(

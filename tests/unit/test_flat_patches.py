@@ -14,7 +14,7 @@ from unit.test_broad_phase import grid as sheet
 from unit.test_contact_set import assert_nothing_is_lost, begin
 
 from toile.contact.broad_phase.broad_phase import BroadPhase
-from toile.contact.broad_phase.flat_patches import Boxes, find_regions
+from toile.contact.broad_phase.flat_regions import Boxes, find_regions
 from toile.contact.broad_phase.patches import partition
 from toile.math.types import numpy_real, real, vec3
 from toile.model.mesh import find_edges
@@ -132,7 +132,7 @@ def test_regions_hold_the_line_between_any_two_points(mesh: Callable, least: flo
     uv, triangles = mesh()
     chart = np.zeros(len(uv), int)
     of_vertex = partition(find_edges(triangles).edges, len(uv), len(uv))
-    boxes = Boxes.of(int(of_vertex.max()) + 1, of_vertex, triangles, uv)
+    boxes = Boxes.of(int(of_vertex.max()) + 1, of_vertex, find_edges(triangles).edges, triangles, uv)
     nearby, inside = find_regions(boxes, of_vertex, triangles, uv, chart)
     of_triangle = of_vertex[triangles].min(axis=1)
     assert np.mean(np.diff(inside.indptr) > 0) >= least
@@ -175,3 +175,55 @@ def test_parts_that_face_the_other_way_or_are_sewn_are_never_left_out(device: st
         counts.append(phase.find(x, x, reach).edge_edge_count)
     assert counts[0] == 0 and counts[1] > 1000
     assert counts[2] > 100
+
+
+def pairs_between(
+    uv: np.ndarray, triangles: np.ndarray, ends: tuple[np.ndarray, np.ndarray], side: np.ndarray, device: str
+) -> tuple[int, int]:
+    """Candidate pairs of a vertex where `side` is 1 and a triangle with a corner where it is -1, or the other way
+    round: of all pairs, and without those of flat parts."""
+    counts = []
+    for rest_uv in (None, (uv, np.zeros(len(uv), int))):
+        edges = find_edges(triangles).edges
+        phase = BroadPhase(edges, triangles, len(uv), len(uv), device, rest_uv=rest_uv)
+        reach = wp.array(np.full(len(uv), 1e-3, numpy_real), dtype=real, device=device)
+        x, x_end = (wp.array(end.astype(numpy_real), dtype=vec3, device=device) for end in ends)
+        found = phase.find(x, x_end, reach)
+        pairs = found.vertex_triangle.numpy()[: found.vertex_triangle_count]
+        on_sides = side[pairs[:, 0], None] * side[triangles[pairs[:, 1]]]
+        counts.append(int((on_sides.min(axis=1) < 0).sum()))
+    return counts[0], counts[1]
+
+
+def test_the_lips_of_a_slit_are_searched(device: str) -> None:
+    """A slit is one line in uv, but its lips are not one cloth: here they swap sides."""
+    uv, triangles = square(31)
+    along, n = np.flatnonzero((uv[:, 1] == uv[15, 1]) & (np.abs(uv[:, 0] - 0.5) < 0.3)), len(uv)
+    above = uv[triangles].mean(axis=1)[:, 1] > uv[15, 1]
+    lip = np.arange(n)
+    lip[along] = n + np.arange(len(along))
+    triangles[above] = lip[triangles[above]]
+    uv = np.concatenate([uv, uv[along]])
+    side = np.zeros(len(uv))
+    side[along], side[n:] = -1.0, 1.0
+    opening = side * 0.004 * np.sin(np.pi * (np.abs(uv[:, 0] - 0.5) / 0.3 + 1.0) / 2.0)
+    ends = np.column_stack([uv, opening]), np.column_stack([uv, -opening])
+    every, found = pairs_between(uv, triangles, ends, side, device)
+    assert found == every > 50
+
+
+def test_wings_at_one_edge_are_searched(device: str) -> None:
+    """Two half sheets that are at the same place in uv meet a third one at one line of edges, and swap sides."""
+    uv, triangles = square(21)
+    n, middle = len(uv), uv[:, 0] == uv[:, 0][np.argmin(np.abs(uv[:, 0] - 0.5))]
+    right = uv[:, 0] > uv[middle, 0][0]
+    copy = np.arange(n)
+    copy[right] = n + np.arange(right.sum())
+    half = triangles[uv[triangles].mean(axis=1)[:, 0] > uv[middle, 0][0]]
+    triangles, uv = np.concatenate([triangles, copy[half]]), np.concatenate([uv, uv[right]])
+    side = np.zeros(len(uv))
+    side[:n][right], side[n:] = 1.0, -1.0
+    wings = side * 0.15 * np.maximum(uv[:, 0] - 0.5, 0.0)
+    ends = np.column_stack([uv, wings]), np.column_stack([uv, -wings])
+    every, found = pairs_between(uv, triangles, ends, side, device)
+    assert found == every > 1000

@@ -70,7 +70,7 @@ class BroadPhase:
         self._ends = np.cumsum([0, vertex_count, len(edges), len(triangles)]).tolist()
         self._boxes = boxes = allocate_boxes(self._patch_count, self._ends, device)
         uv, chart = rest_uv or (np.zeros((vertex_count, 2)), np.full(vertex_count, -1))
-        self._flat = FlatPatches(self._patches, of_vertex, triangles, uv, chart, device)
+        self._flat = FlatPatches(self._patches, of_vertex, edges, triangles, uv, chart, device)
         self._active = wp.zeros(self._patch_count, dtype=wp.int32, device=device)  # patches to be searched
         self._all_selected = wp.full(vertex_count, 1, dtype=wp.int32, device=device)
         self._all_active = wp.full(self._patch_count, 1, dtype=wp.int32, device=device)

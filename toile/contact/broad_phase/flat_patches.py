@@ -1,16 +1,15 @@
-"""Flat parts of a sheet, in which no pair of elements can be in contact: their pairs of patches need no search.
+"""Flat parts of a sheet, in which nothing is close and nothing collides: pairs of patches in them need no search.
 
     W = (dx/du, dx/dv),    J = E^T W,    least eigenvalue of (J + J^T) / 2 >= m    for all triangles of a region
     implies                |x_a - x_b| >= |E^T (x_a - x_b)| >= m |uv_a - uv_b|     for all points of the region
 
 The reason is that (uv_a - uv_b) . E^T (x_a - x_b) is the integral of (uv_a - uv_b) . J (uv_a - uv_b) along the line in
-uv between them; so the region must hold this line, and be convex. J changes linearly in a step, and so does the bound:
-if it holds at both ends with the same E, it holds in between.
+uv between them; so the region must be convex, and cloth must be there once (flat_regions.py). J changes linearly in a
+step, and so does the bound: if it holds at both ends with the same E, it holds in between.
 
-The region of two patches is the box in uv around both, without what lies beyond the border of the cloth. The patches
-near each patch are found by walking from one to the next, so that panels that overlap in uv are kept apart. Each patch
-has a frame E of its own and its own bound m, so that a step looks at every triangle once. In the frame F of another
-patch the bound is
+The region of two patches is the box in uv around both, without what lies beyond the border of the cloth. Each patch has
+a frame E of its own and its own bound m, so that a step looks at every triangle once. In the frame F of another patch
+the bound is
 
     m - |F^T E - I| |J| - |F^T n| |n^T W|
 
@@ -23,31 +22,23 @@ Symbols     E, n  orthonormal frame, 3 x 2, and its normal     W  images of the 
 Deviations  The paper tests normals, and contours separately; one number of the deformation replaces both.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
-import scipy.sparse as sparse
 import warp as wp
 
+from toile.contact.broad_phase.flat_regions import Boxes, find_regions
 from toile.contact.broad_phase.patches import Patches
 from toile.device.launcher import Launcher
 from toile.device.readback import Readback
 from toile.math.types import TINY, numpy_real, real, vec3, vec4
 
-# Growth of the box of a patch on all sides, in units of its longer side.
-GROWTH = 1.25
 # Least stretch in a flat region where the step begins: no pair is closer there than this fraction of its distance at
 # rest, which is more than the half of it that contact keeps (narrow_phase/contact_set.py). And at the end, where it
 # must only be certain that nothing collides.
-FLAT, FLAT_AT_END = 0.55, 0.1
-# What a search leaves out should be flat where the next step begins, too, or it is searched then. So it must be flatter
-# than necessary by LASTING at the end, which IGNORED leaves to chance.
+FLAT, FLAT_AT_END = 0.55, 0.2
+# What a search leaves out should be flat where the next step begins, too, or it is searched then. So a search asks for
+# a least stretch at the end, too, which is larger by LASTING; with IGNORED there is no such demand.
 LASTING, IGNORED = 0.05, -1e30
 LEAST_STRETCH, LEAST_STRETCH_AT_END = wp.constant(real(FLAT)), wp.constant(real(FLAT_AT_END))
-# Two borders of the cloth count as straight or convex up to this angle [-].
-STRAIGHT = 1e-6
-MAX_ROUNDS = 64
 
 
 @wp.struct
@@ -82,13 +73,13 @@ class FlatPatches:
     """Finds the patches whose regions are flat."""
 
     def __init__(
-        self, patches: Patches, of_vertex: np.ndarray, triangles: np.ndarray, uv: np.ndarray, chart: np.ndarray,
-        device: str,
+        self, patches: Patches, of_vertex: np.ndarray, edges: np.ndarray, triangles: np.ndarray, uv: np.ndarray,
+        chart: np.ndarray, device: str,
     ):  # fmt: skip
         """`uv` [m] and `chart` are the rest position and the chart of each vertex, -1 where it has none."""
         count = int(of_vertex.max(initial=-1)) + 1
         self._patches, self._patch_count = patches, count
-        boxes = Boxes.of(count, of_vertex, triangles, uv)
+        boxes = Boxes.of(count, of_vertex, edges, triangles, uv)
         nearby, inside = find_regions(boxes, of_vertex, triangles, uv, chart)
         self.regions, self.flatness = Regions(), Flatness()
         for name, rows in (("nearby", nearby), ("inside", inside)):
@@ -142,126 +133,6 @@ def inverse_of_uv(triangles: np.ndarray, uv: np.ndarray) -> np.ndarray:
     twice_area = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
     safe = np.where(twice_area == 0.0, np.inf, twice_area)
     return np.stack([second[:, 1], -first[:, 1], -second[:, 0], first[:, 0]], axis=1) / safe[:, None]
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """Boxes of patches in uv, and of their triangles; infinite where there are none [m]."""
-
-    lower: np.ndarray
-    upper: np.ndarray
-    triangles_lower: np.ndarray
-    triangles_upper: np.ndarray
-
-    @classmethod
-    def of(cls, count: int, of_vertex: np.ndarray, triangles: np.ndarray, uv: np.ndarray) -> "Boxes":
-        of_corner = np.repeat(of_vertex[triangles].min(axis=1), 3)
-        lower, upper = np.full((count, 2), np.inf), np.full((count, 2), -np.inf)
-        np.minimum.at(lower, of_corner, uv[triangles.ravel()])
-        np.maximum.at(upper, of_corner, uv[triangles.ravel()])
-        triangles_lower, triangles_upper = lower.copy(), upper.copy()
-        np.minimum.at(lower, of_vertex, uv)
-        np.maximum.at(upper, of_vertex, uv)
-        return cls(lower, upper, triangles_lower, triangles_upper)
-
-
-def find_regions(
-    boxes: Boxes, of_vertex: np.ndarray, triangles: np.ndarray, uv: np.ndarray, chart: np.ndarray
-) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Returns, for each patch, the patches that have triangles in its grown box, and those that lie in it as a whole;
-    none for patches around which the cloth is not a convex part of one chart."""
-    count, of_triangle = len(boxes.lower), of_vertex[triangles].min(axis=1)
-    grown = GROWTH * (boxes.upper - boxes.lower).max(axis=1, initial=0.0)[:, None]
-    region_lower, region_upper = boxes.lower - grown, boxes.upper + grown
-    usable = _of_one_chart(count, of_vertex, of_triangle, triangles, uv, chart)
-    corners = of_vertex[triangles]
-    rows, columns = np.r_[np.arange(count), corners.ravel()], np.r_[np.arange(count), corners[:, [1, 2, 0]].ravel()]
-    links = sparse.csr_array((np.ones(len(rows), np.int32), (rows, columns)), (count, count))
-    links = sparse.csr_array(links + links.T)
-
-    def touches(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        low, high = boxes.triangles_lower[q], boxes.triangles_upper[q]
-        return np.asarray(((low <= region_upper[p]) & (high >= region_lower[p])).all(axis=1))
-
-    def lies_in(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return np.asarray(((boxes.lower[q] >= region_lower[p]) & (boxes.upper[q] <= region_upper[p])).all(axis=1))
-
-    nearby = _walk(links, usable, touches)
-    p, q = nearby.coords
-    usable[p[~usable[q]]] = False
-    usable &= _is_convex(count, nearby, of_triangle, triangles, uv, region_lower, region_upper)
-    keep = sparse.diags_array(usable.astype(np.int32), dtype=np.int32)
-    inside = _walk(links, usable, lies_in)
-    return sparse.csr_array(keep @ nearby.tocsr()), sparse.csr_array(keep @ inside.tocsr() @ keep)
-
-
-def _of_one_chart(
-    count: int, of_vertex: np.ndarray, of_triangle: np.ndarray, triangles: np.ndarray, uv: np.ndarray, chart: np.ndarray
-) -> np.ndarray:
-    """Whether a patch has triangles, all its vertices are of one chart, and its triangles face the same way in uv."""
-    usable = np.zeros(count, bool)
-    usable[of_triangle] = True
-    usable[of_vertex[chart < 0]] = False
-    usable[of_triangle[(chart[triangles] < 0).any(axis=1)]] = False
-    first, second = (uv[triangles[:, k]] - uv[triangles[:, 0]] for k in (1, 2))
-    twice_area = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
-    # A chart is connected: its triangles face the way of most of it, or it is folded in uv.
-    of_chart = np.maximum(chart[triangles[:, 0]], 0)
-    area = np.bincount(of_chart, twice_area, minlength=1) if len(triangles) else np.zeros(1)
-    usable[of_triangle[twice_area * np.sign(area[of_chart]) <= 0.0]] = False
-    return usable
-
-
-def _walk(
-    links: sparse.csr_array, usable: np.ndarray, belongs: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> sparse.coo_array:
-    """The patches q that `belong` to each usable patch p and that are reached from it through such patches."""
-    found = sparse.coo_array(sparse.diags_array(usable.astype(np.int32), dtype=np.int32))
-    found.eliminate_zeros()
-    for _ in range(MAX_ROUNDS):
-        p, q = sparse.csr_array(found.tocsr() @ links).tocoo().coords
-        chosen = belongs(p, q)
-        p, q, before = p[chosen], q[chosen], found.nnz
-        found = sparse.coo_array((np.ones(len(p), np.int32), (p, q)), links.shape)
-        if found.nnz == before:
-            break
-    return found
-
-
-def _is_convex(
-    count: int, nearby: sparse.coo_array, of_triangle: np.ndarray, triangles: np.ndarray, uv: np.ndarray,
-    region_lower: np.ndarray, region_upper: np.ndarray,
-) -> np.ndarray:  # fmt: skip
-    """Whether the border of the cloth leaves the region of a patch convex."""
-    sides = triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2)
-    opposite = triangles[:, [2, 0, 1]].ravel()
-    keys = np.sort(sides, axis=1) @ np.array([len(uv), 1])
-    _, index, number = np.unique(keys, return_index=True, return_counts=True)
-    border = index[number == 1]
-    begin, end = uv[sides[border, 0]], uv[sides[border, 1]]
-    along = end - begin
-    inwards = np.stack([-along[:, 1], along[:, 0]], axis=1)
-    inwards *= np.sign(np.einsum("ec,ec->e", inwards, uv[opposite[border]] - begin))[:, None]
-    inwards /= np.maximum(np.linalg.norm(along, axis=1), 1e-300)[:, None]
-    of_border = sparse.csr_array(
-        (np.ones(len(border), np.int32), (of_triangle[border // 3], np.arange(len(border)))), (count, len(border))
-    )
-    p, e = sparse.csr_array(nearby.tocsr() @ of_border).tocoo().coords
-    box = np.minimum(begin, end)[e], np.maximum(begin, end)[e]
-    meets = ((box[0] <= region_upper[p]) & (box[1] >= region_lower[p])).all(axis=1)
-    p, e = p[meets], e[meets]
-    convex = np.ones(count, bool)
-    order = np.argsort(p, kind="stable")
-    p, e = p[order], e[order]
-    for group in np.split(np.arange(len(p)), np.flatnonzero(np.diff(p)) + 1):
-        if len(group):
-            of = e[group]
-            points = np.concatenate([begin[of], end[of]])
-            heights = (
-                np.einsum("ec,fc->ef", inwards[of], points) - np.einsum("ec,ec->e", inwards[of], begin[of])[:, None]
-            )
-            convex[p[group[0]]] = heights.min() >= -STRAIGHT * np.ptp(points, axis=0).max()
-    return convex
 
 
 @wp.func
@@ -372,8 +243,8 @@ def is_flat(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> w
         along = c[0] <= wp.max(a[2], b[2]) and c[2] >= wp.min(a[0], b[0])
         if along and c[1] <= wp.max(a[3], b[3]) and c[3] >= wp.min(a[1], b[1]):
             loss = loss_in_frame(p, r, flatness)
-            if flatness.least[r] - loss < LEAST_STRETCH or flatness.least_at_end[r] - loss < LEAST_STRETCH_AT_END:
-                flat = bool(False)
+            at_end = flatness.least_at_end[r] - loss >= LEAST_STRETCH_AT_END
+            flat = at_end and flatness.least[r] - loss >= LEAST_STRETCH  # not, if a number is not finite
         entry += 1
     return flat
 

@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactSet, NearPair, time_of_impact
+from toile.contact.narrow_phase.contact_set import ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.math.types import mat33, real, vec3
 
@@ -152,7 +152,7 @@ def find_layers(
     """Passes a solid that moves, or that carries a vertex, to the vertices in contact that move with this solid."""
     k = wp.tid()
     at = near_pairs[k].vertices
-    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
+    if near_pairs[k].distance > near_pairs[k].close:
         return
     carrier = carrier_of(at, solid, motions, by)
     if carrier < 0:

@@ -48,6 +48,7 @@ class NearPairSearch:
         self._searched_again = 0
         self._pairs: CandidatePairs | None = None  # of all vertices
         self._pairs_again: CandidatePairs | None = None  # of the stale ones
+        self._boxes_of_last_step = False  # whether the boxes of the broad phase are those of the step before
         self._slack = 0.0
         self._near_pair_count = 0  # after the last search of all
         self._launch = Launcher(device)
@@ -59,9 +60,10 @@ class NearPairSearch:
             lost = self.broad_phase.find_lost(mesh.x, self._x_searched, self._slack, self._stale)
             if self._searched_again + lost <= MAX_STALE * mesh.count:
                 self._motion.mean.zero_()  # that of the last step
+                self._boxes_of_last_step = True
                 if lost:
                     self._searched_again += lost
-                    self._pairs_again = self._find_pairs(self._stale, True)
+                    self._pairs_again = self._find_pairs(self._stale)
                 self._find_near_pairs(self._x_searched)
                 return
         self._search(mesh.x)  # without motion there are few pairs
@@ -94,12 +96,12 @@ class NearPairSearch:
         self._pairs = self._find_pairs(None)
         self._find_near_pairs(self._x_relative)
 
-    def _find_pairs(self, only: wp.array | None, all_moved: bool = False) -> CandidatePairs:
-        """Runs the broad phase, for all vertices or for some; `all_moved` if the step is another than that of the last
-        search."""
+    def _find_pairs(self, only: wp.array | None) -> CandidatePairs:
+        """Runs the broad phase, for all vertices or for some."""
         mesh = self.mesh
         at = [self._x_searched, self._motion.mean, mesh.reach, self._slack]
         self._launch(prepare_search, mesh.count, [*at, self._x_relative, self._reach])
+        all_moved, self._boxes_of_last_step = self._boxes_of_last_step, False
         return self.broad_phase.find(
             mesh.x, self._x_relative, self._reach, only, slack=self._slack, all_moved=all_moved
         )

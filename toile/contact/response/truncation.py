@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import CollisionMesh
-from toile.contact.narrow_phase.contact_set import CLOSE_DISTANCE, ContactSet, NearPair, time_of_impact
+from toile.contact.narrow_phase.contact_set import ContactSet, NearPair, time_of_impact
 from toile.contact.narrow_phase.impact_time import NEVER
 from toile.contact.response.carried import CarriedCloth
 from toile.contact.response.search import NearPairSearch
@@ -163,7 +163,7 @@ def find_catching_solids(
     if s < 0 or count == 0:
         return
     t = time_of_impact(near_pairs[k], x, x_end)
-    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness and t >= NEVER:
+    if near_pairs[k].distance > near_pairs[k].close and t >= NEVER:
         return
     for q in range(4):
         if solid[at[q]] < 0 and stuck[at[q]] != 0:
@@ -185,7 +185,7 @@ def pass_to_layers(
         return
     if wp.min(wp.min(stuck[at[0]], stuck[at[1]]), wp.min(stuck[at[2]], stuck[at[3]])) == 0:
         return
-    if near_pairs[k].distance > CLOSE_DISTANCE * near_pairs[k].thickness:
+    if near_pairs[k].distance > near_pairs[k].close:
         return
     for q in range(4):
         for r in range(4):
