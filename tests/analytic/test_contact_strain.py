@@ -82,7 +82,7 @@ def test_the_lesser_limit_of_fabric_and_filter_holds_under_contact() -> None:
 
 # docs/limits.md lists it.
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="a vertex at the border of a layer is lost and caught again, and hems swing on")
+@pytest.mark.xfail(strict=True, reason="hems swing on by up to 15 mm/s")
 def test_three_layers_on_a_ball_come_to_rest() -> None:
     """Ten seconds after they were let go no vertex is faster than 1 mm/s."""
     layers = [

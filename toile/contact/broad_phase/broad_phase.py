@@ -26,7 +26,7 @@ import warp as wp
 
 from toile.contact.broad_phase import pairs_cpu, pairs_gpu
 from toile.contact.broad_phase.boxes import overlap
-from toile.contact.broad_phase.flat_patches import Flatness, FlatPatches, Regions, left_out
+from toile.contact.broad_phase.flat_patches import Flatness, FlatPatches, Regions, leave_out
 from toile.contact.broad_phase.patch_boxes import PatchBoxes, allocate_boxes, make_boxes
 from toile.contact.broad_phase.patches import make_patches, partition
 from toile.device.append_buffer import AppendBuffer, BufferRanges, fill, next_slot
@@ -94,14 +94,14 @@ class BroadPhase:
         apart while no end moves farther than `slack` from x_end.
 
         With `only`, returns just the pairs with a vertex where it is not 0; only these vertices may have other boxes
-        than in the search before, unless `all_moved`. `reach` holds at the end of the step too, unless `reach_end` is
-        given.
+        than in the search before, unless `all_moved` says that it was in another step. `reach` holds at the end of the
+        step too, unless `reach_end` is given.
         """
         if self._tree is None:
             return CandidatePairs(self._pairs[0].values, self._pairs[1].values, 0, 0)
         selected = self._all_selected if only is None else only
         motion = [x, x_end, reach, reach if reach_end is None else reach_end]
-        for chosen in (self._all_selected, selected) if all_moved else (selected,):
+        for chosen in (self._all_selected, selected) if all_moved and only is not None else (selected,):
             inputs = [self._patches, chosen, *motion, self._active, self._boxes]
             self._launch.split(make_boxes, self._patch_count, inputs, BLOCK)
         self._flat.measure(self._active, x, x_end, slack, only is None)
@@ -117,10 +117,10 @@ class BroadPhase:
         self._find_element_pairs(selected, found)
         return CandidatePairs(vertices.values, edges.values, vertices.count, edges.count)
 
-    def find_lost(self, x: wp.array, x_end: wp.array, slack: float, lost_out: wp.array) -> int:
-        """Marks vertices with pairs that were left out, but that a step that begins at x and has the ends that were
-        searched for may need; returns their number, or more."""
-        return self._flat.find_lost(self._all_active, x, x_end, slack, lost_out)
+    def find_bent(self, x: wp.array, x_end: wp.array, slack: float, bent_out: wp.array) -> int:
+        """Marks the vertices of pairs that were left out and are in no flat part any more, in a step that begins at x
+        and has the ends that were searched for; returns the number of vertices that it marked."""
+        return self._flat.find_bent(self._all_active, x, x_end, slack, bent_out)
 
     @staticmethod
     def runs_on_gpu(device: str) -> bool:
@@ -161,7 +161,7 @@ def find_patches(
             continue  # the other patch queries for this pair
         if not overlap(boxes.patch[p], boxes.patch[q]):
             continue
-        if not left_out(p, q, regions, flatness_out):
+        if not leave_out(p, q, regions, flatness_out):
             n = next_slot(ranges_out, first)
             if n >= 0:
                 pairs_out[n] = wp.vec2i(p, q)

@@ -60,13 +60,12 @@ class Flatness:
 
     u: wp.array(dtype=vec3)  # the frame E
     v: wp.array(dtype=vec3)
-    least: wp.array(dtype=real)  # m at the start, and where the next step begins; without triangles infinite
+    least: wp.array(dtype=real)  # m at the start, and where the next step begins
     least_at_end: wp.array(dtype=real)
     size: wp.array(dtype=real)  # upper bound of |J|
     rise: wp.array(dtype=real)  # upper bound of |n^T W|
-    culled: wp.array(
-        dtype=wp.int32
-    )  # per entry of `inside`: whether the pair was left out since the last search of all
+    # Per entry of `inside`: whether the pair has been left out since the last search of all.
+    left_out: wp.array(dtype=wp.int32)
 
 
 class FlatPatches:
@@ -96,10 +95,10 @@ class FlatPatches:
         self.flatness.u, self.flatness.v = (wp.zeros(count, dtype=vec3, device=device) for _ in range(2))
         for name in ("least", "least_at_end", "size", "rise"):
             setattr(self.flatness, name, wp.zeros(count, dtype=real, device=device))
-        self.flatness.culled = wp.zeros(len(inside.indices), dtype=wp.int32, device=device)
+        self.flatness.left_out = wp.zeros(len(inside.indices), dtype=wp.int32, device=device)
         self.any = len(inside.indices) > 0
-        self._lost = wp.zeros(1, dtype=wp.int32, device=device)
-        self._readback = Readback(self._lost)
+        self._bent_count = wp.zeros(1, dtype=wp.int32, device=device)
+        self._readback = Readback(self._bent_count)
         self._launch = Launcher(device)
 
     def measure(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float, all_again: bool) -> None:
@@ -107,18 +106,18 @@ class FlatPatches:
         if not self.any:
             return
         if all_again:
-            self.flatness.culled.zero_()
+            self.flatness.left_out.zero_()
         self._measure(active, x, x_end, slack, LASTING)
 
-    def find_lost(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float, lost_out: wp.array) -> int:
+    def find_bent(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float, bent_out: wp.array) -> int:
         """Marks the vertices of patches whose pairs have been left out, and are not flat in a step that begins at x;
         returns the number of vertices that it marked."""
         if not self.any:
             return 0
         self._measure(active, x, x_end, slack, IGNORED)
-        self._lost.zero_()
-        inputs = [self._patches, self.regions, self.flatness, lost_out, self._lost]
-        self._launch(mark_lost, self._patch_count, inputs)
+        self._bent_count.zero_()
+        inputs = [self._patches, self.regions, self.flatness, bent_out, self._bent_count]
+        self._launch(mark_bent, self._patch_count, inputs)
         return int(self._readback()[0])
 
     def _measure(self, active: wp.array, x: wp.array, x_end: wp.array, slack: float, lasting: float) -> None:
@@ -260,7 +259,7 @@ def entry_of(p: wp.int32, q: wp.int32, regions: Regions) -> wp.int32:
 
 
 @wp.func
-def left_out(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> wp.bool:
+def leave_out(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> wp.bool:
     """Whether two patches lie in a flat part of the sheet, seen from the first one that has the other in its region;
     remembers that."""
     entry = entry_of(p, q, regions)
@@ -272,32 +271,32 @@ def left_out(p: wp.int32, q: wp.int32, regions: Regions, flatness: Flatness) -> 
         if entry >= 0:
             flat = is_flat(q, p, regions, flatness)
     if flat:
-        flatness.culled[entry] = 1
+        flatness.left_out[entry] = 1
     return flat
 
 
 @wp.func
-def mark_patch(p: wp.int32, patches: Patches, lost_out: wp.array(dtype=wp.int32)) -> wp.int32:
+def mark_patch(p: wp.int32, patches: Patches, bent_out: wp.array(dtype=wp.int32)) -> wp.int32:
     """Marks the vertices of a patch, and returns the number of those that were not marked."""
     count = int(0)
     for entry in range(patches.vertex_start[p], patches.vertex_start[p + 1]):
-        if wp.atomic_max(lost_out, patches.vertex[entry], 1) == 0:
+        if wp.atomic_max(bent_out, patches.vertex[entry], 1) == 0:
             count += 1
     return count
 
 
 @wp.kernel
-def mark_lost(
+def mark_bent(
     # model
     patches: Patches, regions: Regions,
     # in
     flatness: Flatness,
     # out
-    lost_out: wp.array(dtype=wp.int32), count_out: wp.array(dtype=wp.int32),
+    bent_out: wp.array(dtype=wp.int32), count_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Marks the vertices of pairs of patches that have been left out and are not flat any more."""
     p = wp.tid()
     for entry in range(regions.inside_start[p], regions.inside_start[p + 1]):
         q = regions.inside[entry]
-        if flatness.culled[entry] != 0 and not is_flat(p, q, regions, flatness):
-            wp.atomic_add(count_out, 0, mark_patch(p, patches, lost_out) + mark_patch(q, patches, lost_out))
+        if flatness.left_out[entry] != 0 and not is_flat(p, q, regions, flatness):
+            wp.atomic_add(count_out, 0, mark_patch(p, patches, bent_out) + mark_patch(q, patches, bent_out))

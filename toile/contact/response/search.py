@@ -57,12 +57,12 @@ class NearPairSearch:
         """Finds the pairs that are near where the step begins."""
         mesh = self.mesh
         if self._pairs is not None and self._count_stale(mesh.x) == 0:
-            lost = self.broad_phase.find_lost(mesh.x, self._x_searched, self._slack, self._stale)
-            if self._searched_again + lost <= MAX_STALE * mesh.count:
+            bent = self.broad_phase.find_bent(mesh.x, self._x_searched, self._slack, self._stale)
+            if self._searched_again + bent <= MAX_STALE * mesh.count:
                 self._motion.mean.zero_()  # that of the last step
                 self._boxes_of_last_step = True
-                if lost:
-                    self._searched_again += lost
+                if bent:
+                    self._searched_again += bent
                     self._pairs_again = self._find_pairs(self._stale)
                 self._find_near_pairs(self._x_searched)
                 return
