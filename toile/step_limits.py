@@ -61,8 +61,8 @@ import warp as wp
 MAX_STRETCH_CHANGE = 0.15
 # Where cloth is in contact, limits of stretch among the contact impulses shorten the threads that grow by more than
 # that, if they are at most this fraction of all, as where a corner whips: half the step would move all the cloth for
-# the sake of a few triangles. A thread that grows by HOPELESS_STRETCH is beyond them.
-FEW_GROWN, HOPELESS_STRETCH = 1e-3, 0.3
+# the sake of a few triangles. A thread that grows by its whole length is beyond them.
+FEW_GROWN, HOPELESS_STRETCH = 1e-3, 1.0
 # Nor is such a step linearized again for up to this fraction of all threads that are too long.
 FEW_STRETCHED = 2e-3
 # Nor for pairs of cloths that come much too close, if they are at most this fraction of all: impulses part them.

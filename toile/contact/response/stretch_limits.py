@@ -5,7 +5,8 @@
 A particle pushed out of contact by a millimeter stretches an edge of a centimeter by a tenth, and the impulses know
 nothing of the threads. A thread of a triangle, or an edge, that they stretch beyond its limit is therefore one more
 inequality on the displacements of the step, of the same form as a contact, and is solved with the contacts: its
-impulses draw the neighbors along. They conserve momentum.
+impulses draw the neighbors along. They conserve momentum. An element no longer than its limit is so along any direction:
+one that still is longer after it has turned is limited along its new direction as well, in up to MAX_DIRECTIONS.
 
 Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, or of a filter that limits strain before the
 contacts do, whichever is less; edges of cloths whose fabric has an extension to MAX_EDGE_STRAIN; and both to their
@@ -17,8 +18,8 @@ draw the cloth out, and no impulse could shorten it: these elements have no limi
 Source      none; Bridson et al. 2003 and Ye 2008 limit strain by impulses, but after those of contacts or before them
 Symbols     n  direction of the stretched element [-]     L  makes the largest w_a 1 [m]     d  displacement [m]
             longest  its largest length, in units of its rest length [-]
-Deviations  Directions are those at the end of the step where a limit is first exceeded, and lengths along them. Cloths
-            whose rest lengths change in time have no limits.
+Deviations  Directions are those at the end of the step where a limit is exceeded, and lengths along them. Cloths whose
+            rest lengths change in time have no limits.
 """
 
 import numpy as np
@@ -36,6 +37,11 @@ from toile.step_limits import FEW_LIMITED, MAX_EDGE_STRAIN, MAX_OVERSTRETCH
 # The kinds of a limit among the contacts, beside vertex and triangle, and two edges: exceeded by impulses, or by the
 # integrator.
 STRETCH_LIMIT, SOLVE_LIMIT = wp.constant(2), wp.constant(3)
+# Directions along which an element is limited in one step. A corner that whips turns by a right angle and more while it
+# is shortened; each direction takes another pass of impulses.
+MAX_DIRECTIONS = wp.constant(4)
+# An element is limited along another direction if it exceeds its limit by this factor: sweeps leave as much.
+EXCEEDED_AGAIN = wp.constant(real(1.005))
 
 
 @wp.struct
@@ -45,7 +51,7 @@ class StretchElements(Growable):
     vertices: wp.array(dtype=wp.vec3i)
     weights: wp.array(dtype=vec3)  # [1/m]
     longest: wp.array(dtype=real)
-    exceeded: wp.array(dtype=wp.int32)  # whether it is among the contacts of the step already, or has no limit in it
+    directions: wp.array(dtype=wp.int32)  # along which it is limited in the step; MAX_DIRECTIONS if it has no limit
 
 
 class StretchLimits:
@@ -60,7 +66,7 @@ class StretchLimits:
         self.elements.vertices = wp.array(vertices[limited], dtype=wp.vec3i, device=device)
         self.elements.weights = wp.array(weights[limited].astype(numpy_real), dtype=vec3, device=device)
         self.elements.longest = wp.array(longest[limited].astype(numpy_real), dtype=real, device=device)
-        self.elements.exceeded = wp.zeros(self._element_count, dtype=wp.int32, device=device)
+        self.elements.directions = wp.zeros(self._element_count, dtype=wp.int32, device=device)
         self.count, self._by_solve = 0, 0  # among the contacts of the step, and those that the integrator exceeded
         self._hits = AppendBuffer(wp.int32, 256, device, keyed=True)
         self._launch = Launcher(device)
@@ -74,10 +80,10 @@ class StretchLimits:
         """Starts a step."""
         if self._element_count:
             self.count, self._by_solve = 0, 0
-            self.elements.exceeded.zero_()
+            self.elements.directions.zero_()
 
     def add_to(self, contact_set: ContactSet, kind: int) -> int:
-        """Adds the elements that exceed their limits at the end of the step; returns their number."""
+        """Adds limits of the elements that exceed them at the end of the step; returns their number."""
         if not self._element_count:
             return 0
         mesh, hits = contact_set.mesh, self._hits
@@ -153,12 +159,13 @@ def find_exceeded(
     # out
     ranges_out: BufferRanges, hits_out: wp.array(dtype=wp.int32),
 ):  # fmt: skip
-    """Finds the elements that exceed their limits and are not yet among the contacts."""
+    """Finds the elements that exceed their limits, also those that are limited along other directions."""
     k = first + wp.tid()
-    length = wp.length(stretched(elements, k, x_end))
-    if elements.exceeded[k] != 0 or length <= elements.longest[k]:
+    length, directions = wp.length(stretched(elements, k, x_end)), elements.directions[k]
+    if directions >= MAX_DIRECTIONS or length <= elements.longest[k]:
         return
-    if length <= largest_length(elements, k, x):
+    allowed = wp.where(directions > 0, EXCEEDED_AGAIN, real(1.0))
+    if length <= allowed * largest_length(elements, k, x):
         return
     n = next_slot(ranges_out, first)
     if n >= 0:
@@ -169,7 +176,7 @@ def find_exceeded(
 @wp.kernel
 def ignore(hits: wp.array(dtype=wp.int32), elements_out: StretchElements):
     """Takes the limits of elements away for this step."""
-    elements_out.exceeded[hits[wp.tid()]] = 1
+    elements_out.directions[hits[wp.tid()]] = MAX_DIRECTIONS
 
 
 @wp.kernel
@@ -190,7 +197,7 @@ def make_limits(
     L = real(1.0) / wp.max(wp.max(wp.abs(weights[0]), wp.abs(weights[1])), wp.max(wp.abs(weights[2]), TINY))
     w = vec4(-L * weights[0], -L * weights[1], -L * weights[2], real(0.0))
     vertices = wp.vec4i(at[0], at[1], at[2], at[0])
-    elements_out.exceeded[k] = 1
+    elements_out.directions[k] = elements_out.directions[k] + 1
     contacts_out.vertices[i] = vertices
     contacts_out.kind[i] = kind
     contacts_out.weights[i] = w
