@@ -5,8 +5,9 @@
 A particle pushed out of contact by a millimeter stretches an edge of a centimeter by a tenth, and the impulses know
 nothing of the threads. A thread of a triangle, or an edge, that they stretch beyond its limit is therefore one more
 inequality on the displacements of the step, of the same form as a contact, and is solved with the contacts: its
-impulses draw the neighbors along. They conserve momentum. An element no longer than its limit is so along any direction:
-one that still is longer after it has turned is limited along its new direction as well, in up to MAX_DIRECTIONS.
+impulses draw the neighbors along. They conserve momentum. An element no longer than its limit is so along any
+direction: one that still is longer after it has turned is limited along its new direction as well, in up to
+MAX_DIRECTIONS.
 
 Threads are limited to MAX_OVERSTRETCH times the extension of their fabric, or of a filter that limits strain before the
 contacts do, whichever is less; edges of cloths whose fabric has an extension to MAX_EDGE_STRAIN; and both to their
