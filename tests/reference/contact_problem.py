@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from toile.contact.collision_mesh import Planes
 from toile.contact.narrow_phase.contact_set import CONTACT_FIELDS, ContactArrays, make_impulses
 from toile.contact.response.impulses import SWEEP, AcceleratedJacobi, make_response
+from toile.contact.solid.added_planes import make_added_planes
 from toile.math.types import mat33, real, vec3
 
 
@@ -126,7 +127,8 @@ def relaxed(
     given = GivenContacts(contacts, array(np.array([number], np.int32), wp.int32), number)
     nobody = array(np.full((len(count), 4), -1), wp.vec4i), array(np.full(3 * len(count), -1), wp.int32)
     solids = Planes(array(count, wp.int32), array(normal, vec3), array(np.zeros(len(count)), real), *nobody)
-    response = make_response(inverse_mass, solids, array(clearance, real))
+    none = make_added_planes(0, device)
+    response = make_response(inverse_mass, solids, array(clearance, real), none, none.least_d)
     solver = AcceleratedJacobi(len(problem.d), device)
     impulses = make_impulses(contacts.normal_impulse, contacts.friction_impulse)
     solver.solve(given, response, for_velocities, tolerance, sweeps, impulses, d)  # type: ignore[arg-type]

@@ -108,7 +108,9 @@ class SelfContactCorrection(Correction):
         self.collision_mesh = CollisionMesh(model, context.solids.contact_surfaces, thickness, device)
         limits = StretchLimits(model, context.extensions, device)
         self.limits_few = limits.any
-        self.resolver = ContactResolver(self.collision_mesh, settings.friction, context.max_step, limits)
+        self.resolver = ContactResolver(
+            self.collision_mesh, settings.friction, context.max_step, limits, context.solid_contacts
+        )
         self.springs = ContactSprings(self.collision_mesh, self.resolver.contact_set, self._find, self._add_impacts)
         self.contact_forces = (self.springs,)
         mesh = self.collision_mesh

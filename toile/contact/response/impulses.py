@@ -29,6 +29,7 @@ from toile.contact.collision_mesh import MAX_PLANES, Planes
 from toile.contact.narrow_phase.closest_points import combine
 from toile.contact.narrow_phase.contact_set import ContactArrays, ContactImpulses, ContactSet
 from toile.contact.response.vertex_contacts import VertexContactArrays, VertexContacts
+from toile.contact.solid.added_planes import AddedPlanes
 from toile.device.cuda_graph import CudaGraph
 from toile.device.growable import Growable
 from toile.device.lanes import lane_count, lanes_for, own_row, real_sum_of_lanes, thread_count, writes_row
@@ -45,13 +46,19 @@ class ParticleResponse:
     plane_count: wp.array(dtype=wp.int32)
     plane_normal: wp.array(dtype=vec3)  # plane k of particle i is entry 3 i + k
     clearance: wp.array(dtype=real)  # [m] or [m/s]  least displacement, or velocity, along the normal
+    added: wp.array(dtype=wp.int32)  # the solid of a plane that was found after the last solve, or -1
+    added_normal: wp.array(dtype=vec3)
+    added_clearance: wp.array(dtype=real)
 
 
-def make_response(inverse_mass: wp.array, planes: Planes, clearance: wp.array) -> ParticleResponse:
+def make_response(
+    inverse_mass: wp.array, planes: Planes, clearance: wp.array, added: AddedPlanes, added_clearance: wp.array
+) -> ParticleResponse:
     """The response in these arrays; to be made once, because packed launches are keyed by identity."""
     response = ParticleResponse()
     response.inverse_mass, response.clearance = inverse_mass, clearance
     response.plane_count, response.plane_normal = planes.count, planes.normal
+    response.added, response.added_normal, response.added_clearance = added.solid, added.normal, added_clearance
     return response
 
 
@@ -247,18 +254,28 @@ def sum_impulses(
 
 
 @wp.func
+def clip(d: vec3, n: vec3, clearance: real, inverse_mass: mat33) -> vec3:
+    """Clips a displacement, in its free directions, so that it goes at least as far as `clearance` along n."""
+    into = wp.dot(n, d) - clearance
+    free = inverse_mass * n
+    along = wp.dot(n, free)
+    if into < real(0.0) and along > LEAST_FREE * wp.trace(inverse_mass):
+        return d - (into / along) * free
+    return d
+
+
+@wp.func
 def clip_to_planes(d: vec3, i: wp.int32, response: ParticleResponse) -> vec3:
-    """Clips a displacement, in its free directions, so that it does not go farther into a solid than `clearance`."""
+    """Clips a displacement so that it does not go farther into a solid than allowed."""
     clipped = real(1.0) * d
     if i < response.plane_count.shape[0]:  # vertices of solids have no planes
         for p in range(response.plane_count[i]):
             q = MAX_PLANES * i + p
-            n = response.plane_normal[q]
-            into = wp.dot(n, clipped) - response.clearance[q]
-            free = response.inverse_mass[i] * n
-            along = wp.dot(n, free)
-            if into < real(0.0) and along > LEAST_FREE * wp.trace(response.inverse_mass[i]):
-                clipped = clipped - (into / along) * free
+            clipped = clip(clipped, response.plane_normal[q], response.clearance[q], response.inverse_mass[i])
+    if i >= response.added.shape[0]:
+        return clipped
+    if response.added[i] >= 0:
+        clipped = clip(clipped, response.added_normal[i], response.added_clearance[i], response.inverse_mass[i])
     return clipped
 
 

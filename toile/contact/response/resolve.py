@@ -30,6 +30,8 @@ from toile.contact.response.impulses import AcceleratedJacobi, ParticleResponse,
 from toile.contact.response.search import NearPairSearch
 from toile.contact.response.stretch_limits import SOLVE_LIMIT, STRETCH_LIMIT, StretchLimits
 from toile.contact.response.truncation import Truncation
+from toile.contact.solid.added_planes import make_added_planes
+from toile.contact.solid.solid_contacts import SolidContacts
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
 from toile.step_limits import (
@@ -49,9 +51,10 @@ class ContactResolver:
     """Keeps all cloths of a scene, and the solids that take part, from passing through each other."""
 
     def __init__(
-        self, mesh: CollisionMesh, friction: float, max_step: float = 0.0, limits: StretchLimits | None = None
-    ):
-        """`limits` are those of the stretch of the cloths, if any.
+        self, mesh: CollisionMesh, friction: float, max_step: float = 0.0, limits: StretchLimits | None = None,
+        solids: SolidContacts | None = None,
+    ):  # fmt: skip
+        """`limits` are those of the stretch of the cloths, if any; `solids` are the contacts of vertices with solids.
 
         `max_step` [s] is the step in which overlaps recover by RECOVERY; in a shorter one they recover by less.
         Recovery that is the same in every step would stretch cloth too much in short steps as well.
@@ -77,7 +80,8 @@ class ContactResolver:
         self._launch = Launcher(self.device)
         self.contact_count = 0
         self.caught = CaughtCloth(mesh, self.contact_set)
-        self._limits = limits
+        self._limits, self._solids = limits, solids
+        self._added = make_added_planes(0, self.device) if solids is None else solids.added_planes
         self._carried = CarriedCloth(mesh, self.contact_set)
         self._truncation = Truncation(mesh, self.contact_set, self.search, self._carried)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
@@ -116,12 +120,12 @@ class ContactResolver:
         if contact_set.contact_count:
             self._apply_impulses(response)
             self.search.update()
-        hits, passes = contact_set.find_impacts(False) + self._find_stretched(), 0
-        while hits and passes < MAX_IMPACT_PASSES:
+        hits, kept_out, passes = contact_set.find_impacts(False) + self._find_stretched(), self._keep_out(), 0
+        while (hits or kept_out) and passes < MAX_IMPACT_PASSES:
             self._apply_impulses(response)
             self._mark_last_contacts(hits)
             self.search.update()
-            hits = contact_set.find_impacts(True) + self._find_stretched()
+            hits, kept_out = contact_set.find_impacts(True) + self._find_stretched(), self._keep_out()
             passes += 1
         self.contact_count = contact_set.contact_count - (self._limits.count if self._limits is not None else 0)
         if self._limits is not None:
@@ -153,16 +157,23 @@ class ContactResolver:
             return 0
         return self._limits.add_to(self.contact_set, STRETCH_LIMIT)
 
+    def _keep_out(self) -> int:
+        """Adds planes for particles that impulses have moved into solids; returns their number."""
+        if self._solids is None or not self.contact_set.contact_count:
+            return 0
+        return self._solids.keep_out(self.mesh.x, self.mesh.x_end, self.mesh.v_end)
+
     def _find_responses(self, planes: Planes) -> tuple[ParticleResponse, ParticleResponse]:
         """The responses of displacements and of velocities, with the clearances of the candidate step."""
         mesh, key = self.mesh, (id(planes.count), id(planes.normal))
         if key not in self._responses:  # which keeps the arrays: nothing else can have their identity
             self._responses[key] = (
-                make_response(mesh.inverse_mass, planes, self._clearance),
-                make_response(mesh.inverse_mass, planes, self._clearance_v),
+                make_response(mesh.inverse_mass, planes, self._clearance, self._added, self._added.least_d),
+                make_response(mesh.inverse_mass, planes, self._clearance_v, self._added, self._added.least_v),
             )
         inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, planes.slack]
         self._launch(find_clearance, len(planes.count), [*inputs, self._clearance, self._clearance_v])
+        self._added.solid.fill_(-1)
         return self._responses[key]
 
     def _make_impulses(self, capacity: int) -> ContactImpulses:

@@ -15,6 +15,7 @@ from typing import Any
 
 import warp as wp
 
+from toile.contact.solid.added_planes import AddedPlanes
 from toile.contact.solid.contact_arrays import (
     LASTING,
     LOCKED,
@@ -34,6 +35,8 @@ from toile.math.types import mat33, real, vec3
 
 # A contact that the solve missed is corrected within the step when the distance is below this fraction of the gap.
 TOO_NEAR = wp.constant(real(0.5))
+# A plane that keeps a particle out is replaced when the particle is nearer than allowed by this fraction of the gap.
+STILL_NEAR = wp.constant(real(0.05))
 # Particles nearer than this multiple of the gap are in contact. In the first step of a run they are held: cloth at rest
 # has no velocity towards the solid. Later on they are those just released, which come back by themselves if they must.
 CONTACT_RANGE = wp.constant(real(1.1))
@@ -305,12 +308,48 @@ def _make(shape_type: Any, closest: Any, attach: Any, material: Any, sweep: Any,
             now_out.load[a] = UNKNOWN
             count_one(urgent_out, WRONG, first)
 
+    def keep_out(
+        # solid
+        shape: shape_type, parameters: SolidParameters,
+        # in
+        x: wp.array(dtype=vec3), x_end: wp.array(dtype=vec3), v_end: wp.array(dtype=vec3),
+        S_user: wp.array(dtype=mat33), now: SolidContactArrays,
+        # in and out
+        planes_out: AddedPlanes,
+        # out
+        count_out: wp.array(dtype=wp.int32),
+    ):  # fmt: skip
+        """Adds planes for the particles that corrections have moved into the solid since the last solve."""
+        i = wp.tid()
+        solid, gap = parameters.solid, parameters.gap
+        known = now.clearance[solid * S_user.shape[0] + i]
+        allowed = wp.min(TOO_NEAR * gap, known)
+        moved = wp.length(x_end[i] - now.x_checked[i])
+        if known - moved >= allowed or now.planes[i] < 0 or wp.trace(S_user[i]) < real(0.5):
+            return
+        a = slot_of(now, i, solid)
+        if a >= 0 and a - MAX_CONTACTS * i < now.planes[i]:
+            return  # its contact keeps it out
+        pose = parameters.poses[solid]
+        q = end_frame(pose, x_end[i])
+        found = closest(shape, q, LOOK_AHEAD * (moved + gap) + real(1.01) * wp.max(-known, real(0.0)))
+        near = allowed - found.distance
+        before = planes_out.solid[i]
+        if near <= STILL_NEAR * gap or (before >= 0 and before != solid):
+            return
+        n = pose.R * found.normal
+        planes_out.solid[i] = solid
+        planes_out.normal[i] = n
+        planes_out.least_d[i] = wp.dot(n, x_end[i] - x[i]) + near
+        planes_out.least_v[i] = wp.dot(n, v_end[i])
+        wp.atomic_add(count_out, 0, 1)
+
     module = wp.get_module(f"toile.detection.{name}")
-    return tuple(wp.Kernel(function, module=module) for function in (predict, review))
+    return tuple(wp.Kernel(function, module=module) for function in (predict, review, keep_out))
 
 
 @cache
 def detection_kernels(functions: Any) -> tuple[wp.Kernel, ...]:
-    """predict and review for a collider's functions."""
+    """predict, review and keep_out for a collider's functions."""
     f = functions
     return _make(f.shape, f.closest, f.attach, f.material, f.sweep, f.kind)

@@ -4,6 +4,7 @@
     hold       constraints and friction made of the contacts as they are
     check      after a solve: states against the forces they needed, and free particles against the solids
     correct    what the last solve left inside a solid is projected onto its surface
+    keep_out   planes for particles that impulses between layers have moved into a solid
     accept     the contacts of this step are where the next one starts from
 
 Source      [BW98] secs. 2.1, 5.4, 6.1, 6.2
@@ -21,6 +22,7 @@ import numpy as np
 import warp as wp
 
 from toile.contact.collision_mesh import Planes
+from toile.contact.solid.added_planes import make_added_planes
 from toile.contact.solid.contact_arrays import (
     FRICTION_INEXACT,
     GROSS,
@@ -90,6 +92,9 @@ class SolidContacts:
         )
         self._kernels = [detection_kernels(solid.functions) for solid in solids]
         self._parameters = [self._make_parameters(s) for s in range(len(solids))]
+        self.added_planes = make_added_planes(n, self.device)
+        self._added = wp.zeros(1, dtype=wp.int32, device=self.device)
+        self._readback_added = Readback(self._added)
         self._urgent = make_counts(n, self.device)
         self._readback = Readback(self._urgent)
         self._launch = Launcher(self.device)
@@ -112,7 +117,7 @@ class SolidContacts:
         """Finds the contacts that a step begins with, and holds them."""
         n, now, before = len(state.x), self._now, self._before
         self._launch.split(begin_step, n, [before, now])
-        for solid, parameters, (predict, _) in zip(self.solids, self._parameters, self._kernels, strict=True):
+        for solid, parameters, (predict, _, _) in zip(self.solids, self._parameters, self._kernels, strict=True):
             of_solid = [solid.shape, parameters, h * self._recovery]
             inputs = [*of_solid, self.masses, state.x, state.v, h, self.constraints.S_user, self._first, before, now]
             self._launch.split(predict, n, inputs, fewest=1)
@@ -149,7 +154,7 @@ class SolidContacts:
         now.recovery.zero_()
         now.exerted.zero_()
         again = self._solves > 1
-        for solid, parameters, (_, review) in zip(self.solids, self._parameters, self._kernels, strict=True):
+        for solid, parameters, (_, review, _) in zip(self.solids, self._parameters, self._kernels, strict=True):
             of_solid = [solid.shape, parameters, self._step * self._recovery]
             inputs = [*of_solid, state.x, x, again, self._step, self.constraints.S_user, before, now, self._urgent]
             self._launch.split(review, n, inputs, fewest=1)
@@ -177,6 +182,15 @@ class SolidContacts:
         n = len(state_out.x)
         self._launch.split(project_out, n, [self.masses, self._step, self._now, state_out.x, state_out.v])
         self._launch.split(end_step, n, [self._before, self._now, self._corrections.discontinuous])
+
+    def keep_out(self, x: wp.array, x_end: wp.array, v_end: wp.array) -> int:
+        """After corrections of the last solve: adds planes for particles that they have moved into solids; returns
+        their number."""
+        self._added.zero_()
+        inputs = [x, x_end, v_end, self.constraints.S_user, self._now, self.added_planes, self._added]
+        for solid, parameters, (_, _, keep_out) in zip(self.solids, self._parameters, self._kernels, strict=True):
+            self._launch(keep_out, len(self.masses), [solid.shape, parameters, *inputs])
+        return int(self._readback_added()[0])
 
     def accept(self) -> None:
         """The step stands: its contacts are where the next one starts from."""
