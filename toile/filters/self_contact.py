@@ -167,16 +167,19 @@ class SelfContactCorrection(Correction):
 
     def accept(self) -> None:
         self.springs.accept()
+        self.resolver.accept()
         solids = self.context.solid_contacts
         self.resolver.caught.end_step(None if solids is None else solids.let_go())
 
     def state_dict(self) -> StateDict:
         tangled = self.untangler is not None
-        return {"tangled": tangled, "caught": self.resolver.caught.by, **self.springs.state_dict()}
+        known = {"tangled": tangled, "many_impacts": self.resolver.many_impacts, "caught": self.resolver.caught.by}
+        return known | self.springs.state_dict()
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
             self.untangler = None
+        self.resolver.many_impacts = bool(state_dict["many_impacts"])
         self.resolver.caught.load(np.asarray(state_dict["caught"]))
         self.springs.load_state_dict(state_dict)
 

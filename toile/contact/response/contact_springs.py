@@ -124,7 +124,7 @@ class ContactSprings:
         self._launch(judge_springs, self.count, [*at, contacts, self.springs, self._too_close, pulls_out])
         if last:
             before, self._too_close_before = self._too_close_before, int(self._readback()[0])
-            few = self._too_close_before <= FEW_CLOSE * self.count
+            few = self._too_close_before <= FEW_CLOSE * max(self.count, mesh.moving_count)
             return few or self._too_close_before > HELPED * before
         self.couplings.count.zero_()
         out = [self.springs, A_out.values, b_out, self.couplings.groups]
