@@ -184,9 +184,13 @@ def test_a_simulation_without_state_writes_only_positions_and_step_control() -> 
     ]
 
 
+# Scenes whose solids leave triangles of the coarsest mesh no room.
+NARROW = ("stack",)
+
+
 def coarse(name: str) -> Simulation:
     """A shipped scene on the coarsest of a few meshes on which its constraints select particles."""
-    for factor in (3, 2, 1):
+    for factor in (2, 1) if name in NARROW else (3, 2, 1):
         changes = []
         for k, cloth in enumerate(load(name).cloth):
             if (resolution := getattr(cloth.shape, "resolution", None)) is not None:
