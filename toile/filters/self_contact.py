@@ -173,8 +173,9 @@ class SelfContactCorrection(Correction):
 
     def state_dict(self) -> StateDict:
         tangled = self.untangler is not None
-        known = {"tangled": tangled, "many_impacts": self.resolver.many_impacts, "caught": self.resolver.caught.by}
-        return known | self.springs.state_dict()
+        resolver = self.resolver
+        known = {"tangled": tangled, "many_impacts": resolver.many_impacts, "caught": resolver.caught.by}
+        return {**known, **self.springs.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
