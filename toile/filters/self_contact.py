@@ -174,7 +174,7 @@ class SelfContactCorrection(Correction):
     def state_dict(self) -> StateDict:
         tangled = self.untangler is not None
         resolver = self.resolver
-        known = {"tangled": tangled, "many_impacts": resolver.many_impacts, "caught": resolver.caught.by}
+        known: StateDict = {"tangled": tangled, "many_impacts": resolver.many_impacts, "caught": resolver.caught.by}
         return {**known, **self.springs.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
