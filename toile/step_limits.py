@@ -11,7 +11,7 @@
     |  |     contacts with solids                                 become constraints: S, x_held, v_held
     |  |     penalty springs; contacts between cloths, with
     |  |     the loads that they had in the last step             become springs in the linear system
-    |  |     after many impacts also pairs that will collide      MANY_IMPACTS
+    |  |     after a hard step also pairs that will collide       HARD_PASSES
     |  |
     |  |- integrate                                               Stepper.step
     |  |  |- for each linearization                               newton_iterations of the scene
@@ -115,9 +115,9 @@ MAX_STATE_CHANGES = wp.constant(2)
 # Passes of impulses and continuous collision detection over pairs that still collide, before their paths are shortened.
 # A pass may cause new impacts, and short paths are always safe: the number weighs time against momentum that is lost.
 MAX_IMPACT_PASSES = 10
-# After a step that left more impacts than this fraction of its contacts, and of all vertices, to these passes, those
-# that velocities lead to are contacts of the next one from its start. Elsewhere they would only cost a search.
-MANY_IMPACTS = 0.01
+# After a step with impacts in this number of passes, those that velocities lead to are contacts of the next one from its
+# start. Elsewhere they would only cost a search.
+HARD_PASSES = 3
 # Jacobi sweeps over all contacts in a pass, and the correction below which they end, as a fraction of the thickness.
 # Too few sweeps pinch folds into knots; most passes end after a few.
 MAX_SWEEPS, SWEEP_TOLERANCE = 50, 1e-3

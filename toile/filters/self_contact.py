@@ -173,14 +173,13 @@ class SelfContactCorrection(Correction):
 
     def state_dict(self) -> StateDict:
         tangled = self.untangler is not None
-        resolver = self.resolver
-        known: StateDict = {"tangled": tangled, "many_impacts": resolver.many_impacts, "caught": resolver.caught.by}
+        known: StateDict = {"tangled": tangled, "hard": self.resolver.hard, "caught": self.resolver.caught.by}
         return {**known, **self.springs.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         if not state_dict["tangled"]:
             self.untangler = None
-        self.resolver.many_impacts = bool(state_dict["many_impacts"])
+        self.resolver.hard = bool(state_dict["hard"])
         self.resolver.caught.load(np.asarray(state_dict["caught"]))
         self.springs.load_state_dict(state_dict)
 

@@ -35,7 +35,7 @@ from toile.contact.solid.solid_contacts import SolidContacts
 from toile.device.launcher import Launcher
 from toile.math.types import real, vec3, vec4
 from toile.step_limits import (
-    MANY_IMPACTS,
+    HARD_PASSES,
     MAX_CARRIES,
     MAX_IMPACT_PASSES,
     MAX_SHORTENINGS,
@@ -86,18 +86,18 @@ class ContactResolver:
         self._carried = CarriedCloth(mesh, self.contact_set)
         self._truncation = Truncation(mesh, self.contact_set, self.search, self._carried)
         self.truncated_count = 0  # vertices whose paths the fail-safe shortened in the last step
-        # Whether the last step left many impacts to the passes, and whether the present candidate does.
-        self.many_impacts = self._many_impacts_now = False
+        # Whether the impacts of the last step took many passes, and whether those of the present candidate do.
+        self.hard = self._hard_now = False
         self.caught_vertices = np.zeros(0, int)  # vertices that pins and solids lead through each other
 
     def detect(self, h: float) -> None:
-        """Finds the contacts of pairs that start close, for a step of h; after many impacts also those that velocities
+        """Finds the contacts of pairs that start close, for a step of h; after a hard step also those that velocities
         lead to."""
         contact_set = self.contact_set
         contact_set.recovery = RECOVERY * min(1.0, h / self._max_step) if self._max_step else RECOVERY
         self.search.at_start()
         contact_set.find_close_contacts()
-        if self.many_impacts:
+        if self.hard:
             self.add_impacts()
 
     def add_impacts(self) -> int:
@@ -114,12 +114,12 @@ class ContactResolver:
 
     def accept(self) -> None:
         """The step stands."""
-        self.many_impacts = self._many_impacts_now
+        self.hard = self._hard_now
 
     def resolve(self, planes: Planes | None, h: float, limits_solve: bool = False) -> str | None:
         """Corrects x_end and v_end for a step of h. Returns the reason why it cannot, or None. With `limits_solve` it
         also shortens the threads that the integrator stretched too far."""
-        mesh, contact_set = self.mesh, self.contact_set
+        contact_set = self.contact_set
         response, response_v = self._find_responses(planes or self._no_planes)
         self.search.update()
         contact_set.update_inverse_masses()
@@ -130,15 +130,17 @@ class ContactResolver:
         if contact_set.contact_count:
             self._apply_impulses(response)
             self.search.update()
-        impacts = contact_set.find_impacts(False)
-        self._many_impacts_now = impacts > MANY_IMPACTS * max(contact_set.contact_count, mesh.moving_count)
-        hits, kept_out, passes = impacts + self._find_stretched(), self._keep_out(), 0
+        impacts, passes, with_impacts = contact_set.find_impacts(False), 0, 0
+        hits, kept_out = impacts + self._find_stretched(), self._keep_out()
         while (hits or kept_out) and passes < MAX_IMPACT_PASSES:
+            with_impacts += impacts > 0
             self._apply_impulses(response)
             self._mark_last_contacts(hits)
             self.search.update()
-            hits, kept_out = contact_set.find_impacts(True) + self._find_stretched(), self._keep_out()
+            impacts = contact_set.find_impacts(True)
+            hits, kept_out = impacts + self._find_stretched(), self._keep_out()
             passes += 1
+        self._hard_now = with_impacts >= HARD_PASSES
         self.contact_count = contact_set.contact_count - (self._limits.count if self._limits is not None else 0)
         if self._limits is not None:
             self._limits.slow_down(contact_set, h)
