@@ -115,8 +115,8 @@ MAX_STATE_CHANGES = wp.constant(2)
 # Passes of impulses and continuous collision detection over pairs that still collide, before their paths are shortened.
 # A pass may cause new impacts, and short paths are always safe: the number weighs time against momentum that is lost.
 MAX_IMPACT_PASSES = 10
-# After a step with impacts in this number of passes, those that velocities lead to are contacts of the next one from its
-# start. Elsewhere they would only cost a search.
+# After a step with impacts in this number of passes, those that velocities lead to are contacts of the next one from
+# its start. Elsewhere they would only cost a search.
 HARD_PASSES = 3
 # Jacobi sweeps over all contacts in a pass, and the correction below which they end, as a fraction of the thickness.
 # Too few sweeps pinch folds into knots; most passes end after a few.
