@@ -54,7 +54,7 @@ def conditions_on(device: str) -> dict[str, Any]:
 
 
 def default_path(device: str, threads: int | None) -> Path:
-    """Returns the results file of today, such as benchmarks/suite_cpu_2026-11-16.json."""
+    """Returns the results file of today, such as benchmarks/suite_cpu_2026-11-20.json."""
     parts = [device, *([precision] if precision != "double" else []), *([f"{threads}t"] if threads else [])]
     return FOLDER / f"suite_{'_'.join(parts)}_{datetime.date.today().isoformat()}.json"
 
