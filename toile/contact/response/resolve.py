@@ -121,6 +121,7 @@ class ContactResolver:
         also shortens the threads that the integrator stretched too far."""
         contact_set = self.contact_set
         response, response_v = self._find_responses(planes or self._no_planes)
+        self._added.solid.fill_(-1)
         self.search.update()
         contact_set.update_inverse_masses()
         if self._limits is not None:
@@ -187,7 +188,6 @@ class ContactResolver:
             )
         inputs = [mesh.x, mesh.x_end, mesh.v_end, planes.count, planes.normal, planes.slack]
         self._launch(find_clearance, len(planes.count), [*inputs, self._clearance, self._clearance_v])
-        self._added.solid.fill_(-1)
         return self._responses[key]
 
     def _make_impulses(self, capacity: int) -> ContactImpulses:
